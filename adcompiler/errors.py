@@ -1,0 +1,111 @@
+"""Every message this package raises: where (line, column, caret), what, and how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source text; lines and columns count from 1, the end column is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.line, self.column, other.end_line, other.end_column)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source text and where it stands: `first_line` and `indent` place a function cut from a file."""
+
+    text: str
+    name: str = "<expression>"
+    first_line: int = 1
+    indent: int = 0
+
+    def excerpt(self, span: Span) -> str:
+        """The line of `span` with a caret under it; long lines are cut around the caret."""
+        lines = self.text.splitlines()
+        if not 0 < span.line <= len(lines):
+            return ""
+        line = "".join(c if c.isprintable() else " " for c in lines[span.line - 1])
+        width = span.end_column - span.column if span.end_line == span.line else 1
+        start = max(0, span.column - 1 - 60)
+        shown = line[start : start + 120]
+        offset = span.column - 1 - start
+        caret = "^" * max(1, min(width, len(shown) - offset))
+        return f"    {shown}\n    {' ' * offset}{caret}"
+
+
+class Error(Exception):
+    """The base of all errors of adcompiler.
+
+    `line` and `column` (from 1) stand in the user's file, or are None where there is no source;
+    `cause` is the message alone, `remedy` what would mend it.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        remedy: str | None = None,
+        source: Source | None = None,
+        span: Span | None = None,
+    ) -> None:
+        self.cause, self.remedy = cause, remedy
+        self.line: int | None = None
+        self.column: int | None = None
+        text, where = cause, ""
+        if source is not None and span is not None:
+            self.line = span.line + source.first_line - 1
+            self.column = span.column + source.indent
+            where = f"{source.name}:{self.line}:{self.column}: "
+            text = f"{where}{cause}\n{source.excerpt(span)}"
+        if remedy:
+            text = f"{text}\n  help: {remedy}"
+        self.rendered = text
+        super().__init__(text)
+
+    def __str__(self) -> str:
+        return self.rendered
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.cause, self.remedy, self.rendered, self.line, self.column)
+
+
+def _restore(
+    kind: type[Error], cause: str, remedy: str | None, text: str, line: int | None, column: int | None
+) -> Error:
+    """Unpickle an error: its place is already part of its text."""
+    error = kind(cause, remedy=remedy)
+    error.rendered, error.line, error.column = text, line, column
+    return error
+
+
+class ParseError(Error, SyntaxError):
+    """The source is outside the language."""
+
+
+class ShapeError(Error, ValueError):
+    """Shapes do not fit each other; the message names the operands."""
+
+
+class DtypeError(Error, TypeError):
+    """A value or argument has a type that the operation does not take."""
+
+
+class OutOfRangeError(Error, IndexError):
+    """An index, axis or position is outside its range."""
+
+
+class GraphError(Error, RuntimeError):
+    """The tape or a gradient was asked for something it does not hold."""
+
+
+class LimitError(Error):
+    """The source is larger or deeper than the compiler accepts."""

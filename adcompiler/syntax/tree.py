@@ -1,0 +1,213 @@
+"""The syntax tree: what the grammar builds and lowering reads. Every node knows its span."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adcompiler.errors import Source, Span
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tree:
+    """A node; compared by identity, so that no comparison ever walks a deep tree."""
+
+    span: Span
+
+
+class Expression(Tree):
+    __slots__ = ()
+
+
+class Statement(Tree):
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Number(Expression):
+    value: int | float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Text(Expression):
+    """A string literal: only as an argument that an operation asks for (einsum), or a docstring."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Name(Expression):
+    """A variable or constant. `True`, `False` and `None` are names as well."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unary(Expression):
+    """`op` is one of + - ~ not."""
+
+    op: str
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Binary(Expression):
+    """`op` is one of + - * / // % ** @ & | ^ << >>."""
+
+    op: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Compare(Expression):
+    """A chain: operands[0] ops[0] operands[1] ops[1] ...; ops are < <= > >= == !=."""
+
+    ops: tuple[str, ...]
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Boolean(Expression):
+    """`op` is `and` or `or`; two or more operands."""
+
+    op: str
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ternary(Expression):
+    """`then if test else otherwise`."""
+
+    test: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(Expression):
+    function: Expression
+    arguments: tuple[Expression, ...]
+    keywords: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Attribute(Expression):
+    value: Expression
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Slice(Expression):
+    """`start:stop:step` inside a subscript; parts left out are None."""
+
+    start: Expression | None
+    stop: Expression | None
+    step: Expression | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Subscript(Expression):
+    value: Expression
+    indices: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sequence(Expression):
+    """A tuple `(a, b)` or a list `[a, b]`."""
+
+    kind: str
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Clause(Tree):
+    """`for targets in iterable if conditions` of a comprehension."""
+
+    targets: tuple[str, ...]
+    iterable: Expression
+    conditions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comprehension(Expression):
+    """`kind` is `list` for `[e for ...]`, `generator` for the bare argument of a reducer."""
+
+    kind: str
+    element: Expression
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assign(Statement):
+    """`t1 = t2 = value`: each target is a Name, a Subscript or a Sequence of targets."""
+
+    targets: tuple[Expression, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Augmented(Statement):
+    """`target op= value`."""
+
+    target: Expression
+    op: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Return(Statement):
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class If(Statement):
+    """`elif` is an If as the only statement of `otherwise`."""
+
+    test: Expression
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class For(Statement):
+    target: Expression
+    iterable: Expression
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class While(Statement):
+    test: Expression
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bare(Statement):
+    """An expression as a statement (`pass` is none of the language)."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Parameter(Tree):
+    """`name: annotation`; the annotation is an expression (`f64[n, d]`, `static`) or None."""
+
+    name: str
+    annotation: Expression | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Def(Statement):
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: tuple[Statement, ...]
+    docstring: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Module(Tree):
+    """A whole source: either one bare expression, or constants (Assign) and defs in order."""
+
+    source: Source
+    expression: Expression | None
+    statements: tuple[Statement, ...]
