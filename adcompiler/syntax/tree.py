@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 
 from adcompiler.errors import Source, Span
 
@@ -211,3 +212,20 @@ class Module(Tree):
     source: Source
     expression: Expression | None
     statements: tuple[Statement, ...]
+
+
+def children(node: Tree) -> list[Tree]:
+    """The nodes directly below `node`, in order."""
+    found: list[Tree] = []
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            part = part[1] if isinstance(part, tuple) else part
+            if isinstance(part, Tree):
+                found.append(part)
+    return found
+
+
+@cache
+def _fields(kind: type[Tree]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))

@@ -1,0 +1,63 @@
+"""Partial derivatives of primitives, from the texts of the rule table."""
+
+from __future__ import annotations
+
+from adcompiler.ir.nodes import Apply, Element, Select, const, is_const, select
+from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ops.build import apply
+from adcompiler.ops.table import TABLE
+from adcompiler.syntax.scalar import element_of, names_in
+
+RESULT = "r"
+
+
+def partial(element: Apply, k: int) -> Element:
+    """The derivative of a primitive's result with respect to its argument number `k`."""
+    one = const(1, element.dtype)
+    if element.op in DTYPES:
+        return one
+    entry = TABLE[element.op]
+    text = entry.partials[k]
+    if text in ("0", "1"):
+        return const(int(text), element.dtype)
+    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: element}
+    return scope[text] if text in scope else element_of(text, scope, element.dtype)
+
+
+def named(element: Apply, k: int) -> list[Element]:
+    """The elements that the partial number `k` names: what a backward pass must know."""
+    if element.op in DTYPES:
+        return []
+    entry = TABLE[element.op]
+    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: element}
+    return [scope[name] for name in sorted(names_in(entry.partials[k])) if name in scope]
+
+
+def differentiable(element: Element) -> bool:
+    """Whether a derivative can flow through `element` to its arguments."""
+    if not is_float(element.dtype):
+        return False
+    return not isinstance(element, Apply) or element.op in DTYPES or TABLE[element.op].differentiable
+
+
+def times(cotangent: Element, coefficient: Element) -> Element | None:
+    """The product with a partial derivative; None where the partial is zero everywhere.
+
+    It is taken inside a `select` on top of the partial: with where(x > 0, 1, 0) an infinite
+    cotangent gives 0 for x < 0, not inf * 0.
+    """
+    if is_const(coefficient, 0):
+        return None
+    if is_const(coefficient, 1):
+        return cotangent
+    if is_const(coefficient, -1):
+        return apply("negative", cotangent)
+    if isinstance(coefficient, Select):
+        zero = const(0, cotangent.dtype)
+        then, otherwise = times(cotangent, coefficient.then), times(cotangent, coefficient.otherwise)
+        if then is None and otherwise is None:
+            return None
+        return select(coefficient.guard, then or zero, otherwise or zero)
+    if isinstance(coefficient, Apply) and coefficient.op == "divide" and is_const(coefficient.args[0], 1):
+        return apply("divide", cotangent, coefficient.args[1])
+    return apply("multiply", cotangent, coefficient)

@@ -1,0 +1,187 @@
+"""Explicit programs: forward with its saved temporaries as results, and propagate for each pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from adcompiler.ad.saves import outline
+from adcompiler.ad.vjp import vjp
+from adcompiler.ir.nodes import Array, Func, Input, Map, Node, const
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, arrays_read, postorder
+
+Pattern = tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Propagate:
+    """One propagate program: `reads` says for each input which value of forward it takes (inputs first,
+    then results), the rest are cotangents; `known` says which wanted cotangents are not known to be zero."""
+
+    func: Func
+    reads: tuple[int, ...]
+    known: Pattern
+
+
+@dataclass(frozen=True)
+class Split:
+    """A program split in two. `forward` has the original results first, then the saved temporaries."""
+
+    forward: Func
+    count: int
+    wanted: tuple[int, ...]
+
+    @property
+    def differentiable(self) -> Pattern:
+        """Which results of forward can carry a cotangent."""
+        return tuple(is_float(r.dtype) for r in self.forward.results)
+
+    def propagate(self, present: Pattern, asked: Pattern) -> Propagate:
+        """The program for one pattern of cotangents that are not None, and of gradients asked for."""
+        forward = self.forward
+        cotangents = [
+            Input(-1 - k, r.dtype, r.shape) if here and is_float(r.dtype) else None
+            for k, (r, here) in enumerate(zip(forward.results, present, strict=True))
+        ]
+        targets = [forward.inputs[k] for k, ask in zip(self.wanted, asked, strict=True) if ask]
+        found = vjp(forward.results, cotangents, targets)
+        grads = [g for g in found if g is not None]
+        known = dict(zip(targets, (g is not None for g in found), strict=True))
+        mask = _bits(present) + "|" + _bits(asked)
+        names = {
+            **{c: f"d{forward.result_names[k]}" for k, c in enumerate(cotangents) if c is not None},
+            **forward.names,
+        }
+        func = Func(
+            name=f"{forward.name.removesuffix('.forward')}.propagate[{mask}]",
+            inputs=(),
+            input_names=(),
+            results=tuple(grads),
+            result_names=tuple(
+                f"d{forward.input_names[t.position]}" for t, g in zip(targets, found, strict=True) if g is not None
+            ),
+            size_names=forward.size_names,
+            names=names,
+            spans=forward.spans,
+            source=forward.source,
+        )
+        available = (*forward.inputs, *forward.results)
+        func, reads = rebind(func, available, [c for c in cotangents if c is not None], self.value_names())
+        asked_known = tuple(ask and known[forward.inputs[k]] for k, ask in zip(self.wanted, asked, strict=True))
+        return Propagate(func, reads, asked_known)
+
+    def value_names(self) -> tuple[str, ...]:
+        """Names of the values that propagate may read: forward's inputs, then its results."""
+        return (*self.forward.input_names, *self.forward.result_names)
+
+
+def split(func: Func, wanted: Sequence[int]) -> Split:
+    """Split `func`; `wanted` are the positions of the inputs whose gradients may be asked for.
+
+    Temporaries that the program with all cotangents present does not read are not saved.
+    """
+    targets = [func.inputs[k] for k in wanted]
+    outlined, saved = outline(func, targets)
+    extra = [a for a in saved if a not in outlined.results]
+    everything = Split(_forward(outlined, extra), len(func.results), tuple(wanted))
+    reads = everything.propagate(everything.differentiable, (True,) * len(wanted)).reads
+    used = {k - len(func.inputs) - len(func.results) for k in reads}
+    return Split(
+        _forward(outlined, [a for k, a in enumerate(extra) if k in used]), len(func.results), tuple(wanted)
+    )
+
+
+def _bits(pattern: Pattern) -> str:
+    """A pattern of None as its text: 1 where a value is there, - where it is None or not wanted."""
+    return "".join("1" if here else "-" for here in pattern)
+
+
+def _forward(func: Func, saved: Sequence[Array]) -> Func:
+    taken = {*func.input_names, *func.result_names}
+    names = []
+    for k, array in enumerate(saved):
+        name = func.names.get(array, f"t{k}")
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names.append(name)
+    return func.with_(
+        name=f"{func.name}.forward",
+        results=(*func.results, *saved),
+        result_names=(*func.result_names, *names),
+    )
+
+
+def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
+    """One joint program: the first result (a scalar) and its gradients; nothing is saved.
+
+    An input without a path to the result has a gradient of zeros.
+    """
+    value = func.results[0]
+    seeds: list[Array | None] = [Map((), const(1, value.dtype)), *[None] * (len(func.results) - 1)]
+    targets = [func.inputs[k] for k in wanted]
+    grads = [
+        Map(t.shape, const(0, t.dtype)) if g is None else g
+        for t, g in zip(targets, vjp(func.results, seeds, targets), strict=True)
+    ]
+    values = func.results if with_value else ()
+    names = func.result_names if with_value else ()
+    return func.with_(
+        name=f"{func.name}.{'value_and_grad' if with_value else 'grad'}",
+        results=(*values, *grads),
+        result_names=_unique((*func.input_names, *names), [f"d{func.input_names[k]}" for k in wanted], names),
+    )
+
+
+def _unique(taken: Iterable[str], names: Sequence[str], before: Sequence[str]) -> tuple[str, ...]:
+    used, result = set(taken), list(before)
+    for name in names:
+        while name in used:
+            name += "_"
+        used.add(name)
+        result.append(name)
+    return tuple(result)
+
+
+class _Bind(Rewriter):
+    """Replaces arrays by inputs."""
+
+    def __init__(self, replaced: dict[Array, Input]) -> None:
+        super().__init__()
+        self.arrays.update(replaced)
+
+
+def rebind(
+    func: Func, available: Sequence[Array], cotangents: Sequence[Array], names: Sequence[str]
+) -> tuple[Func, tuple[int, ...]]:
+    """`func` as a program of its own: reads of `available` arrays become inputs, where it has any.
+
+    Returns the program and the numbers of the available arrays that it reads, in order.
+    """
+    numbers: dict[Array, int] = {}
+    for k, array in enumerate(available):
+        numbers.setdefault(array, k)
+    reads = sorted(numbers[a] for a in _reached(func.results, numbers))
+    arrays = [*(available[k] for k in reads), *cotangents]
+    inputs = {a: Input(p, a.dtype, a.shape) for p, a in enumerate(arrays)}
+    bind = _Bind(inputs)
+    results = bind.run(func.results)
+    moved: dict[Node, Node] = {**bind.arrays, **bind.elements}
+    labels = [names[k] for k in reads] + [func.names[c] for c in cotangents]
+    return (
+        func.with_(
+            inputs=tuple(inputs.values()),
+            input_names=_unique((), labels, ()),
+            results=results,
+            result_names=_unique(labels, func.result_names, ()),
+            names={moved[n]: name for n, name in func.names.items() if n in moved and n not in inputs},
+            spans={moved[n]: span for n, span in func.spans.items() if n in moved},
+        ),
+        tuple(reads),
+    )
+
+
+def _reached(results: Iterable[Array], stops: dict[Array, int]) -> set[Array]:
+    """The arrays of `stops` that `results` read, not looking behind them."""
+    return {a for a in postorder(results, lambda a: () if a in stops else arrays_read(a)) if a in stops}

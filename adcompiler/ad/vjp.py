@@ -1,0 +1,216 @@
+"""Reverse mode: from results and their cotangents to the cotangents of inputs, program to program.
+
+For an array B = op over its domain of a body, the chain rule walks the body's elements from the
+root to the reads. A contribution made in scope S (a set of the domain's axes) to an element t that
+depends on the axes T is summed over S - T: t is one number for all those points. At a read
+`A[indices]` the sum over all points adds to A's cotangent at those indices: reads become writes.
+Where the indices are distinct plain axes, the write is a renamed array; else it accumulates.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import reduce as fold_left
+from typing import NamedTuple
+
+from adcompiler.ad.guards import TRUE, both, either, mask, negation
+from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ir.nodes import (
+    Accumulate, Apply, Array, Element, Index, Input, Map, Read, Reduce, Select, Shape, const, is_const, select,
+)  # fmt: skip
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ops.build import apply, cast
+
+Scope = frozenset[int]
+
+
+class Contribution(NamedTuple):
+    """A cotangent `value` for each point of `scope`, meaningful where `guard` holds."""
+
+    guard: Element
+    scope: Scope
+    value: Element
+
+
+def vjp(
+    results: Sequence[Array], cotangents: Sequence[Array | None], wanted: Sequence[Array]
+) -> list[Array | None]:
+    """The cotangent of each array in `wanted`; None where it is known to be zero.
+
+    `cotangents` are shaped like `results`; None stands for zeros.
+    """
+    order = arrays_of(results)
+    active = _active(order, wanted)
+    sums: dict[Array, list[Element]] = defaultdict(list)
+    for result, cotangent in zip(results, cotangents, strict=True):
+        if cotangent is not None and result in active:
+            sums[result].append(Read(cotangent, _plain(result.shape)))
+    found: dict[Array, Array] = {}
+    for array in reversed(order):
+        if sums[array]:
+            cotangent = _closed(array.shape, _total(sums[array]))
+            if array in wanted:
+                found[array] = cotangent
+            if not isinstance(array, Input):
+                for target, value in _Body(array, cotangent, active).pull():
+                    sums[target].append(value)
+    return [found.get(array) for array in wanted]
+
+
+def _active(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
+    """The arrays through which a derivative flows to `wanted`."""
+    active: set[Array] = set()
+    for array in order:
+        if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
+            active.add(array)
+    return active
+
+
+def _total(values: Sequence[Element]) -> Element:
+    return fold_left(lambda a, b: apply("add", a, b), values)
+
+
+def _closed(shape: Shape, element: Element) -> Array:
+    """The array of an element over `shape`."""
+    if isinstance(element, Read) and element.array.shape == shape and element.args == _plain(shape):
+        return element.array
+    return Map(shape, element)
+
+
+def _plain(shape: Shape) -> tuple[Element, ...]:
+    return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
+
+
+class _Body:
+    """The chain rule inside one array, in the coordinates of its domain."""
+
+    def __init__(self, array: Array, cotangent: Array, active: set[Array]) -> None:
+        self.array, self.cotangent = array, cotangent
+        self.domain = array.domain
+        self.body = array.elements[-1]
+        self.order = elements_of((self.body,))
+        self.active: set[Element] = set()
+        for e in self.order:
+            reads = isinstance(e, Read) and e.array in active
+            if reads or (differentiable(e) and any(a in self.active for a in e.args)):
+                self.active.add(e)
+
+    def pull(self) -> Iterable[tuple[Array, Element]]:
+        """For each read of an active array its contribution, over that array's own axes."""
+        scope = frozenset(k for k, n in enumerate(self.domain) if not is_const(n, 1))
+        pending: dict[Element, list[Contribution]] = defaultdict(list)
+        pending[self.body].append(Contribution(TRUE, scope, self.seed()))
+        for element in reversed(self.order):
+            if element not in self.active:
+                continue
+            for contribution in self.merged(pending.pop(element, []), element):
+                if isinstance(element, Read):
+                    yield element.array, self.write(element, contribution)
+                else:
+                    for arg, passed in self.through(element, contribution):
+                        pending[arg].append(passed)
+
+    def seed(self) -> Element:
+        """The cotangent of the body at each point of the domain."""
+        match self.array:
+            case Accumulate(indices=indices):
+                return Read(self.cotangent, indices)
+            case Reduce(op="min" | "max" as op, shape=shape):
+                # The points that attain the extremum share its cotangent evenly.
+                attains = apply("equal", self.body, Read(self.array, _plain(shape)))
+                one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
+                count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
+                share = apply("divide", Read(self.cotangent, _plain(shape)), Read(count, _plain(shape)))
+                return mask(share, attains)
+        return Read(self.cotangent, _plain(self.array.shape))
+
+    def through(self, element: Element, passed: Contribution) -> Iterable[tuple[Element, Contribution]]:
+        """What an operation hands on to each of its active arguments."""
+        guard, scope, value = passed
+        if isinstance(element, Select):
+            yield element.then, Contribution(both(guard, element.guard), scope, value)
+            yield element.otherwise, Contribution(both(guard, negation(element.guard)), scope, value)
+            return
+        assert isinstance(element, Apply)
+        for k, arg in enumerate(element.args):
+            if arg in self.active:
+                product = times(value, partial(element, k))
+                if product is not None:
+                    yield arg, Contribution(guard, scope, cast(product, arg.dtype))
+
+    def merged(self, pending: list[Contribution], element: Element) -> list[Contribution]:
+        """Contributions to one element, summed over the axes that neither it nor a guard depends on.
+
+        Under one guard that covers them all they add up to one. They stay apart where that guard
+        would depend on an axis over which one of them has been summed already.
+        """
+        if not pending:
+            return []
+        guard = either(c.guard for c in pending)
+        scope = element.axes | guard.axes
+        if all(scope <= c.scope for c in pending):
+            groups = [(guard, pending)]
+        else:
+            apart: dict[Element, list[Contribution]] = defaultdict(list)
+            for c in pending:
+                apart[c.guard].append(c)
+            groups = list(apart.items())
+        return [self.gathered(guard, group, element) for guard, group in groups]
+
+    def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:
+        """The sum of a group under `guard`: terms of one scope are added first, then summed over axes."""
+        scope = element.axes | guard.axes
+        by_scope: dict[Scope, list[Element]] = defaultdict(list)
+        for c in group:
+            by_scope[c.scope].append(c.value if c.guard is guard else mask(c.value, c.guard))
+        terms = [self.summed(_total(values), made, scope) for made, values in by_scope.items()]
+        return Contribution(guard, scope, _total(terms))
+
+    def summed(self, value: Element, made: Scope, scope: Scope) -> Element:
+        """`value`, made in scope `made`, summed over the axes outside `scope`."""
+        kept, gone = sorted(scope), sorted(made - scope)
+        if not gone:
+            return value
+        return Read(self.reduction(value, kept, gone), tuple(Index(k) for k in kept))
+
+    def reduction(self, value: Element, kept: Sequence[int], gone: Sequence[int], shape: Shape | None = None) -> Reduce:
+        """The sum of `value` over the axes `gone`, as an array over the axes `kept`."""
+        return Reduce(
+            "sum", shape or self.sizes(kept), self.sizes(gone), self.renamed(value, (*kept, *gone))
+        )
+
+    def sizes(self, axes: Sequence[int]) -> Shape:
+        return tuple(self.domain[k] for k in axes)
+
+    def renamed(self, value: Element, axes: Sequence[int]) -> Element:
+        """`value` with the axis `axes[p]` of the domain called p."""
+        return substitute(value, {k: Index(p) for p, k in enumerate(axes) if k >= 0})
+
+    def write(self, read: Read, contribution: Contribution) -> Element:
+        """What a read contributes to its array's cotangent, over that array's axes."""
+        guard, scope, value = contribution
+        value, shape = mask(value, guard), read.array.shape
+        axes = self.plain_axes(read)
+        if axes is None:
+            points = sorted(scope)
+            indices = tuple(self.renamed(i, points) for i in read.args)
+            array: Array = Accumulate(shape, self.sizes(points), indices, self.renamed(value, points))
+            return Read(array, _plain(shape))
+        gone = sorted(scope - set(axes))
+        if gone:
+            return Read(self.reduction(value, axes, gone, shape), _plain(shape))
+        return self.renamed(value, axes)
+
+    def plain_axes(self, read: Read) -> list[int] | None:
+        """The domain's axis that indexes each axis of the array (-1 for a length of 1); None if not so."""
+        axes: list[int] = []
+        for index, size in zip(read.args, read.array.shape, strict=True):
+            if isinstance(index, Index) and self.domain[index.axis] is size and index.axis not in axes:
+                axes.append(index.axis)
+            elif is_const(index, 0) and is_const(size, 1):
+                axes.append(-1)
+            else:
+                return None
+        return axes

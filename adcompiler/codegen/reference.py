@@ -1,0 +1,130 @@
+"""The NumPy backend: a plain interpreter of the IR, and the reference for every other backend.
+
+Each array is computed whole, in the order of the program; each element is an array over the domain
+of the array it stands in, with length 1 along the axes that it does not depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ir.nodes import (
+    Accumulate, Apply, Array, Const, Element, Func, Index, Map, Read, Reduce, Select, Size,
+)  # fmt: skip
+from adcompiler.ir.types import DTYPES, NUMPY
+from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.ops.table import TABLE
+
+Values = dict[Array, np.ndarray]
+
+
+class Reference:
+    """A program ready to be interpreted."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.order = arrays_of(func.results)
+
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any]) -> list[np.ndarray]:
+        """The results for these lengths of the size symbols and these inputs."""
+        values: Values = {i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)}
+        with np.errstate(all="ignore"):
+            for array in self.order:
+                if array not in values:
+                    values[array] = _array(array, values, sizes)
+        return [values[r] for r in self.func.results]
+
+
+def length(size: Element, sizes: Sequence[int]) -> int:
+    """The value of a size."""
+    return int(_elements((size,), (), {}, sizes)[0])
+
+
+def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
+    domain = tuple(length(n, sizes) for n in array.domain)
+    found = _elements(array.elements, domain, values, sizes)
+    dtype = NUMPY[array.dtype]
+    body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
+    match array:
+        case Map():
+            return body.copy()
+        case Reduce(op=op, shape=shape):
+            axes = tuple(range(len(shape), len(domain)))
+            if op == "sum":
+                return np.asarray(np.sum(body, axis=axes, dtype=dtype))
+            reducer = np.max if op == "max" else np.min
+            return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
+        case Accumulate(shape=shape):
+            total = np.zeros(tuple(length(n, sizes) for n in shape), dtype)
+            where = tuple(np.broadcast_to(i, domain) for i in found[:-1])
+            np.add.at(total, where, body)
+            return total
+    raise AssertionError(f"unknown array {type(array).__name__}")
+
+
+def _worst(op: str, dtype: np.dtype) -> Any:
+    """The extremum of nothing."""
+    if dtype.kind == "f":
+        return -np.inf if op == "max" else np.inf
+    info = np.iinfo(dtype)
+    return info.min if op == "max" else info.max
+
+
+def _elements(
+    roots: Sequence[Element], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+) -> list[Any]:
+    """The values of elements over a domain."""
+    found: dict[Element, Any] = {}
+    for element in elements_of(roots):
+        found[element] = _element(element, [found[a] for a in element.args], domain, values, sizes)
+    return [found[root] for root in roots]
+
+
+def _element(
+    element: Element, args: list[Any], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+) -> Any:
+    match element:
+        case Const():
+            return NUMPY[element.dtype].type(element.value)
+        case Size(number=number):
+            return np.int64(sizes[number])
+        case Index(axis=axis):
+            shape = [1] * len(domain)
+            shape[axis] = -1
+            return np.arange(domain[axis], dtype=np.int64).reshape(shape)
+        case Read(array=Array() as array):
+            return _read(values[array], args, element, domain)
+        case Select():
+            return np.where(args[0], args[1], args[2])
+        case Apply(op=op):
+            if op in DTYPES:
+                return np.asarray(args[0]).astype(NUMPY[element.dtype])
+            return np.asarray(TABLE[op].numpy(*args)).astype(NUMPY[element.dtype], copy=False)
+    raise AssertionError(f"unknown element {type(element).__name__}")
+
+
+def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, ...]) -> np.ndarray:
+    """`array[indices]` over the domain; a view where the indices are plain axes.
+
+    Indices are clamped: an element under a guard that does not hold may read anywhere.
+    """
+    axes = [i.axis if isinstance(i, Index) else None for i in read.indices]
+    plain = [
+        array.shape[d] == (domain[a] if a is not None else 1) for d, a in enumerate(axes)
+    ]
+    if all(plain) and len({a for a in axes if a is not None}) == sum(a is not None for a in axes):
+        order = sorted((d for d, a in enumerate(axes) if a is not None), key=lambda d: axes[d] or 0)
+        shape = [1] * len(domain)
+        for d in order:
+            shape[axes[d] or 0] = array.shape[d]
+        rest = [d for d, a in enumerate(axes) if a is None]
+        return array.transpose(*order, *rest).reshape(shape)
+    clamped = tuple(np.clip(i, 0, max(n - 1, 0)) for i, n in zip(indices, array.shape, strict=True))
+    if 0 in array.shape:
+        return np.zeros(np.broadcast_shapes(*(np.shape(i) for i in clamped)), array.dtype)
+    return np.asarray(array[clamped])
+
+

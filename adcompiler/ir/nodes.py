@@ -1,0 +1,291 @@
+"""The two sorts of the intermediate representation, each other's dual.
+
+An *array* is closed: an input, or a domain of axes with a scalar body. An *element* is a scalar
+expression that is open in the axes of the array it stands in: `Index(k)` is the position along
+axis k of that array's domain. Elements never nest domains, so an axis is named by its position
+alone, and equal bodies of different arrays are one object.
+
+Nodes are immutable and interned: two nodes are equal exactly if they are the same object. Names
+and source spans live in side tables of the program (`Func`), never in a node.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeGuard
+from weakref import WeakValueDictionary
+
+from adcompiler.errors import Source, Span
+from adcompiler.ir.types import NUMPY, Dtype
+
+_table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_lock = threading.RLock()
+
+
+class Node:
+    """An interned node; a subclass lists its fields in `fields` and derives the rest in `_derive`."""
+
+    __slots__ = ("__weakref__", "dtype")
+    fields: ClassVar[tuple[str, ...]] = ()
+    dtype: Dtype
+
+    def __new__(cls, *values: Any) -> Self:
+        key = (cls, *values)
+        with _lock:
+            node: Self | None = _table.get(key)
+            if node is None:
+                node = super().__new__(cls)
+                for name, value in zip(cls.fields, values, strict=True):
+                    setattr(node, name, value)
+                node._derive()
+                _table[key] = node
+            return node
+
+    def _derive(self) -> None:
+        """Compute what follows from the fields."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, name) for name in self.fields)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+NO_AXES: frozenset[int] = frozenset()
+
+
+class Element(Node):
+    """A scalar expression; `axes` are the axes of the domain that it depends on."""
+
+    __slots__ = ("args", "axes")
+    args: tuple[Element, ...]
+    axes: frozenset[int]
+
+    def _derive(self) -> None:
+        self.axes = NO_AXES.union(*(a.axes for a in self.args)) if self.args else NO_AXES
+
+
+class Const(Element):
+    """A constant, keyed by type and bits, so that -0.0 and every NaN stay themselves."""
+
+    __slots__ = ("bits",)
+    fields = ("dtype", "bits")
+    bits: bytes
+
+    def _derive(self) -> None:
+        self.args, self.axes = (), NO_AXES
+
+    @property
+    def value(self) -> int | float | bool:
+        """The constant as a Python number."""
+        number: int | float | bool = struct.unpack(_FORMATS[self.dtype], self.bits)[0]
+        return number
+
+
+_FORMATS: dict[Dtype, str] = {"bool": "<?", "i64": "<q", "f32": "<f", "f64": "<d"}
+
+
+def const(value: int | float | bool, dtype: Dtype) -> Const:
+    """A constant of `dtype`, rounded or wrapped as NumPy converts it."""
+    if dtype == "i64":
+        value = (int(value) + 2**63) % 2**64 - 2**63
+    return Const(dtype, NUMPY[dtype].type(value).astype(NUMPY[dtype].newbyteorder("<")).tobytes())
+
+
+class Index(Element):
+    """The position along axis `axis` of the domain, from 0 (int64)."""
+
+    __slots__ = ("axis",)
+    fields = ("axis",)
+    axis: int
+
+    def _derive(self) -> None:
+        self.dtype, self.args, self.axes = "i64", (), frozenset((self.axis,))
+
+
+class Size(Element):
+    """The program's size symbol number `number` (int64): one length that is known at the call."""
+
+    __slots__ = ("number",)
+    fields = ("number",)
+    number: int
+
+    def _derive(self) -> None:
+        self.dtype, self.args, self.axes = "i64", (), NO_AXES
+
+
+class Read(Element):
+    """`array[indices]`; the indices are elements of type int64, one for each axis of the array."""
+
+    __slots__ = ("array",)
+    fields = ("array", "args")
+    array: Array
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype = self.array.dtype
+
+    @property
+    def indices(self) -> tuple[Element, ...]:
+        return self.args
+
+
+class Apply(Element):
+    """The primitive named `op` of the rule table, applied to elements."""
+
+    __slots__ = ("op",)
+    fields = ("op", "args", "dtype")
+    op: str
+
+
+class Select(Element):
+    """`then` where `guard` holds, else `otherwise`; the branch not taken has no effect at all."""
+
+    __slots__ = ()
+    fields = ("args",)
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype = self.args[1].dtype
+
+    @property
+    def guard(self) -> Element:
+        return self.args[0]
+
+    @property
+    def then(self) -> Element:
+        return self.args[1]
+
+    @property
+    def otherwise(self) -> Element:
+        return self.args[2]
+
+
+def select(guard: Element, then: Element, otherwise: Element) -> Select:
+    """The element that is `then` where `guard` holds."""
+    return Select((guard, then, otherwise))
+
+
+Shape = tuple[Element, ...]
+
+
+class Array(Node):
+    """A closed array. `shape` and `domain` are sizes: elements of type int64 without axes.
+
+    The domain's axes are those of the shape (kept axes) followed by the reduced ones, save for
+    `Accumulate`, whose domain is its own.
+    """
+
+    __slots__ = ("shape",)
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def domain(self) -> Shape:
+        return self.shape
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The elements that stand in the domain (not the sizes)."""
+        return ()
+
+
+class Input(Array):
+    """The program's argument number `position`."""
+
+    __slots__ = ("position",)
+    fields = ("position", "dtype", "shape")
+    position: int
+
+
+class Map(Array):
+    """`array (i < n, j < m) { body }`: one element for each point of the domain."""
+
+    __slots__ = ("body",)
+    fields = ("shape", "body")
+    body: Element
+
+    def _derive(self) -> None:
+        self.dtype = self.body.dtype
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return (self.body,)
+
+
+REDUCERS = ("sum", "min", "max")
+
+
+class Reduce(Array):
+    """`reduce op (i < n | k < d) { body }`: over the reduced axes, behind the bar; kept ones before."""
+
+    __slots__ = ("body", "op", "reduced")
+    fields = ("op", "shape", "reduced", "body")
+    op: str
+    reduced: Shape
+    body: Element
+
+    def _derive(self) -> None:
+        self.dtype = self.body.dtype
+
+    @property
+    def domain(self) -> Shape:
+        return self.shape + self.reduced
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return (self.body,)
+
+
+class Accumulate(Array):
+    """`accumulate [n] (i < m) { [indices] += body }`: zeros, then one addition a point, in order."""
+
+    __slots__ = ("_domain", "body", "indices")
+    fields = ("shape", "_domain", "indices", "body")
+    _domain: Shape
+    indices: tuple[Element, ...]
+    body: Element
+
+    def _derive(self) -> None:
+        self.dtype = self.body.dtype
+
+    @property
+    def domain(self) -> Shape:
+        return self._domain
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return (*self.indices, self.body)
+
+
+def is_const(element: Element, value: int | float | None = None) -> TypeGuard[Const]:
+    """Whether `element` is a constant, and equal to `value` when one is given (0 matches -0.0)."""
+    return isinstance(element, Const) and (value is None or element.value == value)
+
+
+@dataclass(frozen=True)
+class Func:
+    """A program: named inputs, named results, and side tables of names and places."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    input_names: tuple[str, ...]
+    results: tuple[Array, ...]
+    result_names: tuple[str, ...]
+    size_names: tuple[str, ...] = ()
+    names: Mapping[Node, str] = field(default_factory=dict, compare=False)
+    spans: Mapping[Node, Span] = field(default_factory=dict, compare=False)
+    source: Source | None = field(default=None, compare=False)
+
+    def with_(self, **changes: Any) -> Func:
+        """A copy with some fields changed."""
+        return replace(self, **changes)

@@ -1,0 +1,286 @@
+"""Reads the text form of a program back; `adcompiler.ir.text` says what it looks like.
+
+Operators are parsed by precedence: only brackets, signs and `**` nest, and no deeper than `DEEPEST`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from adcompiler.errors import LimitError
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Select,
+    Shape,
+    Size,
+    const,
+)
+from adcompiler.ir.notation import BINARY, COMPARE, OR, PREFIX, apply_dtype, read_constant
+from adcompiler.ir.tokens import Cursor, Token
+from adcompiler.ir.types import DTYPES, Dtype
+
+DEEPEST: Final = 100
+INFIX: Final = {op.symbol: (name, op) for name, op in BINARY.items()}
+SIGNS: Final = {op.symbol.strip(): (name, op) for name, op in PREFIX.items()}
+COMPARING: Final = frozenset(op.symbol for op in BINARY.values() if op.level == COMPARE)
+TRUTH: Final = {"true": const(True, "bool"), "false": const(False, "bool")}
+
+
+def parse_func(text: str) -> Func:
+    """The program that `text` shows; a `ParseError` tells what does not fit."""
+    return _Reader(text).func()
+
+
+class _Elements(Cursor):
+    """Reads elements; `scope` and `arrays` hold what the names that were read so far mean."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = 0
+        self.scope: dict[str, Element] = {}
+        self.arrays: dict[str, Array] = {}
+
+    def expression(self, level: int = OR) -> Element:
+        """Operands joined by operators that bind at least as tightly as `level`."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise LimitError(f"the text of an element nests deeper than {DEEPEST}")
+        left = self.operand(level)
+        while self.token.text in INFIX and INFIX[self.token.text][1].level >= level:
+            token = self.step()
+            name, op = INFIX[token.text]
+            left = self.apply(token, name, (left, self.expression(op.right)))
+            if op.level == COMPARE and self.token.text in COMPARING:
+                self.fail("comparisons do not chain here")
+        self.depth -= 1
+        return left
+
+    def operand(self, level: int) -> Element:
+        """What stands before or between operators."""
+        token = self.step()
+        if token.text == "(":
+            element = self.expression()
+            self.expect(")")
+            return element
+        if token.text in SIGNS:
+            return self.sign(token, level)
+        if token.kind == "number":
+            return read_constant(token.text)
+        if token.kind == "array":
+            array = self.array(token)
+            return Read(array, self.items(self.expression, "]") if self.accept("[") else ())
+        if token.kind == "name" and self.accept("("):
+            return self.call(token)
+        return TRUTH[token.text] if token.text in TRUTH else self.variable(token)
+
+    def sign(self, token: Token, level: int) -> Element:
+        """`not x`, `-x`, or the constant of a sign that touches its number."""
+        if self.token.kind == "number" and self.token.start == token.start + 1:
+            return read_constant("-" + self.step().text)
+        name, op = SIGNS[token.text]
+        if op.level < level:
+            self.fail(f"{token.text!r} needs parentheses here", token)
+        return self.apply(token, name, (self.expression(op.right),))
+
+    def call(self, token: Token) -> Element:
+        """`op(args)`, `op.dtype(args)` or `select(guard, then, otherwise)`"""
+        args = self.items(self.expression, ")")
+        if token.text == "select":
+            if len(args) != 3:
+                self.fail("select takes a guard and two branches", token)
+            return Select(args)
+        op, _, dtype = token.text.partition(".")
+        return self.apply(token, op, args, self.dtype(token, dtype) if dtype else None)
+
+    def apply(self, token: Token, op: str, args: tuple[Element, ...], dtype: Dtype | None = None) -> Element:
+        dtype = dtype or apply_dtype(op, args)
+        if dtype is None:
+            self.fail(f"{op} does not say its type", token)
+        return Apply(op, args, dtype)
+
+    def dtype(self, token: Token, name: str) -> Dtype:
+        if name not in DTYPES:
+            self.fail(f"{name!r} is not a type", token)
+        return DTYPES[DTYPES.index(name)]
+
+    def array(self, token: Token) -> Array:
+        if token.name not in self.arrays:
+            self.fail(f"{token.text} is not defined here", token)
+        return self.arrays[token.name]
+
+    def variable(self, token: Token) -> Element:
+        if token.kind not in ("name", "quoted") or token.name not in self.scope:
+            self.fail(f"{token.text!r} is not defined here", token)
+        return self.scope[token.name]
+
+
+class _Reader(_Elements):
+    """Reads a program."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.sizes: dict[str, Element] = {}
+        self.new_sizes = False
+        self.names: dict[Node, str] = {}
+
+    def func(self) -> Func:
+        """`func @name<n, m>(inputs) -> (results) { statements }`"""
+        self.lines()
+        self.expect("func")
+        name = self.take("func").name
+        inputs = self.inputs()
+        results_at = self.at  # read last, when the arrays they name are known
+        while self.token.text not in ("{", ""):
+            self.step()
+        self.statements()
+        self.at, self.scope = results_at, self.sizes
+        self.expect("->")
+        self.expect("(")
+        results = self.items(self.result, ")")
+        return Func(
+            name,
+            inputs,
+            tuple(list(self.arrays)[: len(inputs)]),
+            tuple(array for array, _ in results),
+            tuple(name for _, name in results),
+            tuple(self.sizes),
+            self.names,
+        )
+
+    def inputs(self) -> tuple[Input, ...]:
+        """`<n, m>(%a: f64[n], %b: f64[m])`, where the sizes may be left out"""
+        self.scope = self.sizes
+        self.new_sizes = True
+        if self.accept("<"):
+            self.items(lambda: self.variable(self.step()), ">")
+            self.new_sizes = False
+        self.expect("(")
+        inputs = self.items(self.input, ")")
+        self.new_sizes = False
+        return inputs
+
+    def variable(self, token: Token) -> Element:
+        """The element of that name; in the inputs' types a new name is the next size."""
+        if self.new_sizes and token.kind in ("name", "quoted"):
+            return self.sizes.setdefault(token.name, Size(len(self.sizes)))
+        return super().variable(token)
+
+    def input(self) -> Input:
+        """`%name: type`"""
+        token = self.take("array")
+        self.expect(":")
+        array = Input(len(self.arrays), *self.array_type())
+        self.define(token, array)
+        return array
+
+    def result(self) -> tuple[Array, str]:
+        """`%name: type` or `name = %array: type`"""
+        token = self.take("array", "name", "quoted")
+        if token.kind != "array":
+            self.expect("=")
+        array = self.array(token if token.kind == "array" else self.take("array"))
+        self.expect(":")
+        start = self.token
+        if self.array_type(array.shape) != (array.dtype, array.shape):
+            self.fail("this is not the type of the array", start)
+        return array, token.name
+
+    def array_type(self, known: Shape = ()) -> tuple[Dtype, Shape]:
+        """`f64` or `f64[n, 3]`; a length `?` is that of `known`."""
+        token = self.take("name")
+        lengths = iter(known)
+
+        def length() -> Element:
+            expected = next(lengths, None)
+            return expected if expected is not None and self.accept("?") else self.expression()
+
+        return self.dtype(token, token.text), self.items(length, "]") if self.accept("[") else ()
+
+    def define(self, token: Token, array: Array) -> None:
+        if token.name in self.arrays:
+            self.fail(f"{token.text} is defined twice", token)
+        self.arrays[token.name] = array
+        if not token.name.isdigit():
+            self.names.setdefault(array, token.name)
+
+    def statements(self) -> None:
+        """`{ %name = array ... }`, a line or more for each array"""
+        self.expect("{")
+        self.lines()
+        while not self.accept("}"):
+            token = self.take("array")
+            self.expect("=")
+            self.define(token, self.statement())
+            if self.token.text != "}":
+                self.take("line")
+                self.lines()
+        self.lines()
+        self.take("end")
+
+    def statement(self) -> Array:
+        """`array (domain) body`, `reduce op (domain) body` or `accumulate [shape] (domain) body`"""
+        self.scope = dict(self.sizes)
+        token = self.take("name")
+        if token.text == "array":
+            return Map(self.domain()[0], *self.body())
+        if token.text == "reduce":
+            return Reduce(self.take("name").text, *self.domain(), *self.body())
+        if token.text == "accumulate":
+            self.expect("[")
+            shape = self.items(self.expression, "]")
+            domain, _ = self.domain()
+            *indices, body = self.body()
+            return Accumulate(shape, domain, tuple(indices), body)
+        self.fail(f"expected array, reduce or accumulate, not {token.text!r}", token)
+
+    def domain(self) -> tuple[Shape, Shape]:
+        """`(i < n | j < m)`: the lengths before and behind the bar; the axes come into scope."""
+        axes: dict[str, Element] = {}
+
+        def axis() -> Element:
+            axes[self.take("name").text] = Index(len(axes))
+            self.expect("<")
+            return self.expression()
+
+        self.expect("(")
+        kept = self.items(axis, "|", ")")
+        barred = self.tokens[self.at - 1].text == "|"
+        reduced = self.items(axis, ")") if barred else ()
+        self.scope |= axes
+        return kept, reduced
+
+    def body(self) -> tuple[Element, ...]:
+        """`{ element }` or `{ [indices] += element }`, behind lines `name = element`"""
+        self.expect("{")
+        self.lines()
+        while self.token.kind in ("name", "quoted") and self.tokens[self.at + 1].text == "=":
+            self.variable_line()
+        indices: tuple[Element, ...] = ()
+        if self.accept("["):
+            indices = self.items(self.expression, "]")
+            self.expect("+=")
+        element = self.expression()
+        self.lines()
+        self.expect("}")
+        return (*indices, element)
+
+    def variable_line(self) -> None:
+        """`name = element`; names that the printer made up are not kept"""
+        name = self.step().name
+        self.expect("=")
+        self.scope[name] = element = self.expression()
+        if not re.fullmatch(r"u\d+", name):
+            self.names.setdefault(element, name)
+        self.take("line")
+        self.lines()

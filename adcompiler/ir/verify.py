@@ -1,0 +1,205 @@
+"""The invariants of the representation, as tables: what every pass may rely on and must keep.
+
+`verify` is for tests, and for the moment when something looks wrong: a violation is a fault of the
+compiler, never of a user's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from adcompiler.ir.nodes import (
+    REDUCERS,
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Func,
+    Input,
+    Read,
+    Reduce,
+    Select,
+    Size,
+    is_const,
+)
+from adcompiler.ir.notation import BOOLEAN
+from adcompiler.ir.text import arrays_in, elements_in, show, show_name
+from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ir.walk import elements_of, postorder
+
+Ops = Mapping[str, Any]
+
+
+class VerifyError(AssertionError):
+    """An invariant is broken: `invariant` is its sentence, `where` the array, `text` the program."""
+
+    def __init__(self, invariant: str, where: str, text: str) -> None:
+        super().__init__(invariant, where, text)
+        self.invariant, self.where, self.text = invariant, where, text
+
+    def __str__(self) -> str:
+        return f"{self.where} breaks the invariant: {self.invariant}\n{self.text}"
+
+
+def verify(func: Func, ops: Ops | None = None) -> None:
+    """Raise `VerifyError` at the first broken invariant; `ops` is the rule table, if it is at hand."""
+    for sentence, of_func in FUNC_INVARIANTS:
+        _require(of_func(func), sentence, func)
+    for array in _arrays(func):
+        for sentence, of_array in ARRAY_INVARIANTS:
+            _require(of_array(array), sentence, func, array)
+        for element in elements_of(elements_in(array)):
+            for sentence, of_element in ELEMENT_INVARIANTS:
+                _require(of_element(element), sentence, func, array)
+            if ops is not None and isinstance(element, Apply) and element.op not in DTYPES:
+                for sentence, of_apply in TABLE_INVARIANTS:
+                    _require(of_apply(element, ops), sentence, func, array)
+
+
+def _require(holds: bool, sentence: str, func: Func, array: Array | None = None) -> None:
+    if not holds:
+        where = f"@{func.name}" if array is None else show_name(func, array)
+        raise VerifyError(sentence, where, show(func))
+
+
+def _arrays(func: Func) -> list[Array]:
+    return postorder((*func.inputs, *func.results), arrays_in)
+
+
+def _named(nodes: tuple[Array, ...], names: tuple[str, ...]) -> bool:
+    return len(nodes) == len(names) == len(set(names))
+
+
+def _sizes_have_names(func: Func) -> bool:
+    elements = elements_of(e for array in _arrays(func) for e in elements_in(array))
+    count = len(func.size_names) if func.size_names else float("inf")
+    return all(0 <= e.number < count for e in elements if isinstance(e, Size))
+
+
+def _inputs_in_order(func: Func) -> bool:
+    return all(isinstance(a, Input) and a.position == k for k, a in enumerate(func.inputs))
+
+
+def _inputs_listed(func: Func) -> bool:
+    return all(a in func.inputs for a in _arrays(func) if isinstance(a, Input))
+
+
+def _lengths_known(func: Func) -> bool:
+    return all(set(arrays_in(a)) <= set(func.inputs[:k]) for k, a in enumerate(func.inputs))
+
+
+FUNC_INVARIANTS: Final[tuple[tuple[str, Callable[[Func], bool]], ...]] = (
+    ("each input has a name of its own", lambda f: _named(f.inputs, f.input_names)),
+    ("each result has a name of its own", lambda f: _named(f.results, f.result_names)),
+    ("no two sizes share a name", lambda f: len(f.size_names) == len(set(f.size_names))),
+    ("every size has a name, if any has", _sizes_have_names),
+    ("the inputs stand in the order of their positions, from 0", _inputs_in_order),
+    ("every input that is read is listed", _inputs_listed),
+    ("the lengths of an input read only inputs before it", _lengths_known),
+)
+
+
+def _is_length(size: Element) -> bool:
+    reads = [e for e in elements_of((size,)) if isinstance(e, Read)]
+    return size.dtype == "i64" and not size.axes and all(r.array.rank == 0 for r in reads)
+
+
+def _not_negative(size: Element) -> bool:
+    return not is_const(size) or size.value >= 0
+
+
+def _axes_inside(array: Array) -> bool:
+    return frozenset(range(len(array.domain))).issuperset(*(e.axes for e in array.elements))
+
+
+def _are_indices(indices: Iterable[Element], array: Array) -> bool:
+    return [i.dtype for i in indices] == ["i64"] * array.rank
+
+
+ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
+    (
+        "lengths are int64, without axes, and read only arrays of rank 0",
+        lambda a: all(_is_length(size) for size in (*a.shape, *a.domain)),
+    ),
+    (
+        "constant lengths are not negative",
+        lambda a: all(_not_negative(size) for size in (*a.shape, *a.domain)),
+    ),
+    ("the axes of its elements lie inside the domain", _axes_inside),
+    (
+        "a reduce has a known operation",
+        lambda a: not isinstance(a, Reduce) or a.op in REDUCERS,
+    ),
+    (
+        "a reduce has a reduced axis",
+        lambda a: not isinstance(a, Reduce) or len(a.reduced) > 0,
+    ),
+    (
+        "sums and products are of numbers",
+        lambda a: not isinstance(a, Reduce) or a.op not in ("sum", "prod") or a.dtype != "bool",
+    ),
+    (
+        "an accumulate adds numbers",
+        lambda a: not isinstance(a, Accumulate) or a.dtype != "bool",
+    ),
+    (
+        "an accumulate has one int64 index for each axis of its shape",
+        lambda a: not isinstance(a, Accumulate) or _are_indices(a.indices, a),
+    ),
+)
+
+ELEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Element], bool]], ...]] = (
+    (
+        "a read has one int64 index for each axis of its array",
+        lambda e: not isinstance(e, Read) or _are_indices(e.indices, e.array),
+    ),
+    (
+        "a select has a guard and two branches",
+        lambda e: not isinstance(e, Select) or len(e.args) == 3,
+    ),
+    (
+        "the guard of a select is bool",
+        lambda e: not isinstance(e, Select) or e.guard.dtype == "bool",
+    ),
+    (
+        "the branches of a select have one type",
+        lambda e: not isinstance(e, Select) or e.then.dtype == e.otherwise.dtype,
+    ),
+    (
+        "the operands of an application have one type",
+        lambda e: not isinstance(e, Apply) or len({a.dtype for a in e.args}) == 1,
+    ),
+    (
+        "a conversion has one operand and the type it bears the name of",
+        lambda e: not isinstance(e, Apply) or e.op not in DTYPES or (len(e.args), e.dtype) == (1, e.op),
+    ),
+    (
+        "comparisons and logic give bool",
+        lambda e: not isinstance(e, Apply) or e.op not in BOOLEAN or e.dtype == "bool",
+    ),
+)
+
+
+def _fits_kind(element: Apply, ops: Ops) -> bool:
+    """Whether the types of an application are those that the kind of its primitive takes and gives."""
+    operand = element.args[0].dtype
+    match ops[element.op].kind:
+        case "arithmetic":
+            return operand != "bool" and element.dtype == operand
+        case "float":
+            return is_float(operand) and element.dtype == operand
+        case "bool":
+            return element.dtype == "bool"
+        case "logical":
+            return operand == element.dtype == "bool"
+        case "integer":
+            return operand == element.dtype == "i64"
+    return False
+
+
+TABLE_INVARIANTS: Final[tuple[tuple[str, Callable[[Apply, Ops], bool]], ...]] = (
+    ("every operation is in the rule table", lambda e, ops: e.op in ops),
+    ("an operation has one operand for each parameter", lambda e, ops: len(e.args) == len(ops[e.op].params)),
+    ("an operation takes and gives the types of its kind", _fits_kind),
+)

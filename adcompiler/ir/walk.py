@@ -1,0 +1,150 @@
+"""Walks over programs. All are iterative: a program may be deeper than Python's stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Input, Map, Read, Reduce, Select
+
+N = TypeVar("N")
+
+
+def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[N]:
+    """All nodes below `roots`, each once, children before parents."""
+    order: dict[N, None] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order[node] = None
+        elif node not in order:
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(tuple(children(node))) if child not in order)
+    return list(order)
+
+
+def elements_of(roots: Iterable[Element]) -> list[Element]:
+    """All elements below `roots` without entering the arrays they read, arguments first."""
+    return postorder(roots, lambda e: e.args)
+
+
+def arrays_read(array: Array) -> list[Array]:
+    """The arrays that the elements of `array` read, each once, in order."""
+    return list(dict.fromkeys(e.array for e in elements_of(array.elements) if isinstance(e, Read)))
+
+
+def arrays_of(results: Iterable[Array]) -> list[Array]:
+    """All arrays that `results` are made of, producers first."""
+    return postorder(results, arrays_read)
+
+
+def with_args(element: Element, args: tuple[Element, ...]) -> Element:
+    """The same operation on other arguments."""
+    if args == element.args:
+        return element
+    match element:
+        case Apply():
+            return Apply(element.op, args, element.dtype)
+        case Read():
+            return Read(element.array, args)
+        case Select():
+            return Select(args)
+    raise AssertionError(f"{type(element).__name__} has no arguments")
+
+
+def rewrite(
+    roots: Iterable[Element],
+    visit: Callable[[Element], Element],
+    memo: dict[Element, Element] | None = None,
+) -> tuple[Element, ...]:
+    """Rebuild elements bottom-up: `visit` receives each with its arguments rewritten already."""
+    memo = {} if memo is None else memo
+    roots = tuple(roots)
+    for element in postorder(roots, lambda e: () if e in memo else e.args):
+        if element not in memo:
+            memo[element] = visit(with_args(element, tuple(memo[a] for a in element.args)))
+    return tuple(memo[root] for root in roots)
+
+
+def substitute(
+    element: Element, indices: Mapping[int, Element], memo: dict[Element, Element] | None = None
+) -> Element:
+    """`element` with `Index(k)` replaced by `indices[k]`; axes without an entry stay."""
+    if all(isinstance(i, Index) and i.axis == k for k, i in indices.items()):
+        return element
+    memo = {} if memo is None else memo
+    for e in postorder((element,), lambda e: () if e in memo or not e.axes else e.args):
+        if e not in memo:
+            if isinstance(e, Index):
+                memo[e] = indices.get(e.axis, e)
+            else:
+                memo[e] = e if not e.axes else with_args(e, tuple(memo[a] for a in e.args))
+    return memo[element]
+
+
+def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[Element, ...]]) -> Array:
+    """`array` with its sizes and its elements changed; inputs keep their place."""
+    shape = change(array.shape)
+    match array:
+        case Input():
+            return Input(array.position, array.dtype, shape)
+        case Map():
+            return Map(shape, *change((array.body,)))
+        case Reduce():
+            return Reduce(array.op, shape, change(array.reduced), *change((array.body,)))
+        case Accumulate():
+            return Accumulate(shape, change(array.domain), change(array.indices), *change((array.body,)))
+    raise AssertionError(f"unknown array {type(array).__name__}")
+
+
+class Rewriter:
+    """Rebuilds a program, producers first; a pass overrides `element` or `array`.
+
+    Both receive the node rebuilt from rewritten parts; `arrays` and `elements` remember what
+    became of each, so that names and places follow their nodes.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[Array, Array] = {}
+        self.elements: dict[Element, Element] = {}
+
+    def element(self, element: Element) -> Element:
+        """What becomes of an element."""
+        return element
+
+    def array(self, array: Array) -> Array:
+        """What becomes of an array."""
+        return array
+
+    def _visit(self, element: Element) -> Element:
+        if isinstance(element, Read):
+            element = Read(self.arrays[element.array], element.args)
+        return self.element(element)
+
+    def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        return rewrite(elements, self._visit, self.elements)
+
+    def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
+        """Rewrite the arrays `results` and all they are made of."""
+        results = tuple(results)
+        for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
+            if array not in self.arrays:
+                self.arrays[array] = self.array(with_elements(array, self._change))
+        return tuple(self.arrays[r] for r in results)
+
+    def func(self, func: Func) -> Func:
+        """Rewrite a whole program; inputs stay inputs."""
+        results = self.run(func.results)
+        for old in func.inputs:
+            if old not in self.arrays:
+                self.arrays[old] = self.array(with_elements(old, self._change))
+        inputs = tuple(self.arrays[i] for i in func.inputs)
+        assert all(isinstance(i, Input) for i in inputs)
+        moved = {**self.arrays, **self.elements}
+        return func.with_(
+            inputs=inputs,
+            results=results,
+            names={moved.get(node, node): name for node, name in func.names.items()},  # type: ignore[call-overload]
+            spans={moved.get(node, node): span for node, span in func.spans.items()},  # type: ignore[call-overload]
+        )

@@ -1,0 +1,28 @@
+"""Arithmetic: the operators of the language and their kin."""
+
+from __future__ import annotations
+
+from adcompiler.ops.shorthand import POSITIVE, entry
+
+ARITHMETIC = (
+    entry("add", "x y", ("1", "1"), "The sum x + y.",
+          kind="arithmetic", kernel="{x} + {y}", sympy="x + y"),
+    entry("subtract", "x y", ("1", "-1"), "The difference x - y.",
+          kind="arithmetic", kernel="{x} - {y}", sympy="x - y"),
+    entry("multiply", "x y", ("y", "x"), "The product x * y.",
+          kind="arithmetic", kernel="{x} * {y}", sympy="x * y"),
+    entry("divide", "x y", ("1 / y", "-r / y"), "The quotient x / y, always a float; 1/0 is inf.",
+          kernel="{x} / {y}", sympy="x / y"),
+    entry("negative", "x", "-1", "The negation -x.",
+          kind="arithmetic", kernel="-{x}", sympy="-x"),
+    # Both guards stand on points where x is 0 only, never on y == 0 alone: a guard there would
+    # also stop d/dy of the first partial, which at y = 0 is 1 / x.
+    entry("power", "x y",
+          ("where(x == 0 and y == 0, 0, y * x ** (y - 1))", "where(x == 0 and y >= 0, 0, r * log(x))"),
+          "The power x ** y; at x = 0 derivatives are limits (0 for y = 0), never 0 times inf.", POSITIVE,
+          kind="arithmetic", kernel="{x} ** {y}", sympy="x ** y"),
+    entry("square", "x", "2 * x", "The square x * x.",
+          kind="arithmetic", kernel="{x} * {x}", sympy="x ** 2"),
+    entry("reciprocal", "x", "-r * r", "The reciprocal 1 / x.",
+          expand="1 / x", sympy="1 / x"),
+)  # fmt: skip

@@ -1,0 +1,38 @@
+"""The rule table: every primitive by its name, and the names that NumPy, `math` and SciPy use."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from adcompiler.ops.activation import ACTIVATION
+from adcompiler.ops.arithmetic import ARITHMETIC
+from adcompiler.ops.comparison import COMPARISON
+from adcompiler.ops.elementary import ELEMENTARY
+from adcompiler.ops.integer import INTEGER
+from adcompiler.ops.piecewise import PIECEWISE
+from adcompiler.ops.rounding import ROUNDING
+from adcompiler.ops.special import SPECIAL
+
+SECTIONS = MappingProxyType({
+    "Arithmetic": ARITHMETIC,
+    "Functions with kinks": PIECEWISE,
+    "Rounding and remainders": ROUNDING,
+    "Elementary functions": ELEMENTARY,
+    "The logistic function and its kin": ACTIVATION,
+    "Special functions": SPECIAL,
+    "Comparisons, classification and logic": COMPARISON,
+    "Bits of integers": INTEGER,
+})  # fmt: skip
+
+TABLE = MappingProxyType({entry.name: entry for section in SECTIONS.values() for entry in section})
+
+ALIASES = MappingProxyType({
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "pow": "power", "true_divide": "divide", "mod": "remainder", "fabs": "abs", "absolute": "abs",
+    "round": "rint", "fix": "trunc", "radians": "deg2rad", "degrees": "rad2deg",
+    "bitwise_not": "invert", "bitwise_invert": "invert",
+    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+    "expit": "sigmoid", "log_expit": "log_sigmoid", "swish": "silu",
+    "gammaln": "lgamma", "psi": "digamma",
+})  # fmt: skip

@@ -1,0 +1,89 @@
+"""Fold constants and drop operations that do nothing, bit for bit.
+
+Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), x + -0.0.
+Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adcompiler.ir.nodes import Apply, Const, Element, Func, Select, const, is_const, select
+from adcompiler.ir.types import DTYPES, NUMPY
+from adcompiler.ir.walk import Rewriter
+from adcompiler.ops.build import apply, cast
+from adcompiler.ops.table import TABLE
+
+
+def fold(func: Func) -> Func:
+    """The same program without the operations that constants decide."""
+    return _Fold().func(func)
+
+
+class _Fold(Rewriter):
+    def element(self, element: Element) -> Element:
+        match element:
+            case Select():
+                return _select(element)
+            case Apply(op=op, args=(x,)) if op in DTYPES:
+                return cast(x, op) if isinstance(x, Const) else element
+            case Apply():
+                if all(isinstance(a, Const) for a in element.args):
+                    return _constant(element)
+                return _identity(element)
+        return element
+
+
+def _constant(element: Apply) -> Element:
+    """The value of a primitive on constants, by its reference."""
+    args = [NUMPY[a.dtype].type(a.value) for a in element.args if isinstance(a, Const)]
+    with np.errstate(all="ignore"):
+        value = TABLE[element.op].numpy(*args)
+    return const(np.asarray(value, NUMPY[element.dtype]).item(), element.dtype)
+
+
+def _select(element: Select) -> Element:
+    guard, then, otherwise = element.args
+    if isinstance(guard, Const):
+        return then if guard.value else otherwise
+    if then is otherwise:
+        return then
+    if isinstance(guard, Apply) and guard.op == "logical_not":
+        return select(guard.args[0], otherwise, then)
+    return element
+
+
+def _identity(element: Apply) -> Element:
+    """Drop a neutral operand or a double negation."""
+    match element.op, element.args:
+        case "multiply", (x, y):
+            for kept, factor in ((x, y), (y, x)):
+                if is_const(factor, 1):
+                    return kept
+                if is_const(factor, -1):
+                    return apply("negative", kept)
+        case "add", (x, y):
+            for kept, term in ((x, y), (y, x)):
+                if _negative_zero(term):
+                    return kept
+                if isinstance(term, Apply) and term.op == "negative":
+                    return apply("subtract", kept, term.args[0])
+        case "subtract", (x, y):
+            if is_const(y, 0) and not _negative_zero(y):
+                return x
+            if isinstance(y, Apply) and y.op == "negative":
+                return apply("add", x, y.args[0])
+        case ("divide" | "power"), (x, y):
+            if is_const(y, 1):
+                return x
+        case "negative", (Apply(op="negative", args=(x,)),):
+            return x
+        case ("logical_and" | "logical_or"), (x, y):
+            for kept, other in ((x, y), (y, x)):
+                if isinstance(other, Const):
+                    return kept if bool(other.value) == (element.op == "logical_and") else other
+    return element
+
+
+def _negative_zero(element: Element) -> bool:
+    return is_const(element, 0) and element.dtype != "i64" and bool(np.signbit(element.value))

@@ -1,0 +1,27 @@
+"""The passes between a program and its kernels, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adcompiler.ir.nodes import Func
+from adcompiler.passes.expand import expand
+from adcompiler.passes.fold import fold
+from adcompiler.passes.inline import inline
+
+Pass = Callable[[Func], Func]
+
+SIMPLIFY: tuple[Pass, ...] = (fold,)
+OPTIMISE: tuple[Pass, ...] = (fold, inline, fold)
+KERNEL: tuple[Pass, ...] = (expand, fold, inline)
+
+
+def run(passes: tuple[Pass, ...], func: Func, check: Callable[[Func], None] | None = None) -> Func:
+    """`func` after each of `passes`; `check` (the verifier, in tests) sees it before and after each."""
+    if check is not None:
+        check(func)
+    for step in passes:
+        func = step(func)
+        if check is not None:
+            check(func)
+    return func

@@ -1,0 +1,73 @@
+"""Parameter annotations: `f64`, `f64[n, 3]`, `static`. They check arguments and name sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, ShapeError
+from adcompiler.ir.nodes import Element, const
+from adcompiler.ir.types import DTYPES
+from adcompiler.ops.build import cast
+from adcompiler.syntax import tree
+from adcompiler.syntax.context import Context
+from adcompiler.syntax.values import Value
+
+STATIC = "static"
+
+
+def is_static(parameter: tree.Parameter) -> bool:
+    """Whether a parameter is annotated as known while compiling."""
+    return isinstance(parameter.annotation, tree.Name) and parameter.annotation.id == STATIC
+
+
+def annotate(context: Context, definition: tree.Def, args: list[Any]) -> dict[str, Value]:
+    """Check `args` (in place: scalars are converted) and return the sizes that annotations name."""
+    for k, parameter in enumerate(definition.parameters):
+        if parameter.annotation is not None and isinstance(args[k], Value):
+            args[k] = _check(context, parameter, args[k])
+    return {name: Value((), size, weak=True) for name, size in context.sizes.named.items()}
+
+
+def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:
+    annotation = parameter.annotation
+    axes: tuple[tree.Expression, ...] = ()
+    base = annotation
+    if isinstance(annotation, tree.Subscript):
+        base, axes = annotation.value, annotation.indices
+    assert annotation is not None
+    if not isinstance(base, tree.Name) or base.id not in DTYPES:
+        context.fail(
+            ParseError, f"the annotation of {parameter.name!r} is no type", annotation.span,
+            f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], or static",
+        )  # fmt: skip
+    if len(axes) != value.rank:
+        context.fail(
+            ShapeError, f"{parameter.name} has rank {value.rank}, its annotation rank {len(axes)}", annotation.span,
+            f"pass an array of rank {len(axes)}" if axes else "pass a scalar",
+        )  # fmt: skip
+    for k, axis in enumerate(axes):
+        _size(context, parameter.name, value, k, axis)
+    if value.dtype != base.id:
+        if not value.weak:
+            context.fail(
+                DtypeError, f"{parameter.name} is {value.dtype}, its annotation {base.id}", annotation.span,
+                f"convert it: {parameter.name}.astype({base.id!r})",
+            )  # fmt: skip
+        return Value(value.shape, cast(value.element, base.id), False)
+    return Value(value.shape, value.element, False)
+
+
+def _size(context: Context, name: str, value: Value, k: int, axis: tree.Expression) -> None:
+    """Name or check one length."""
+    what = f"axis {k} of {name}"
+    match axis:
+        case tree.Name(id=symbol):
+            known: Element = context.sizes.named.setdefault(symbol, value.shape[k])
+            what = f"{what}, annotated {symbol}"
+        case tree.Number(value=int(number)) if number >= 0:
+            known = const(number, "i64")
+            what = f"{what}, annotated {number}"
+        case _:
+            context.fail(ParseError, "a size is a name or a number", axis.span, "write f64[n, 3]")
+    if not context.sizes.merge(known, value.shape[k], what, axis.span):
+        context.fail(ShapeError, f"{what}: the lengths differ", axis.span)

@@ -1,0 +1,247 @@
+"""The meaning of operations on values: promotion, broadcasting, reduction, as NumPy 2 defines them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
+from adcompiler.ir.nodes import Apply, Array, Element, Index, Map, Node, Read, Reduce, Shape, const, select
+from adcompiler.ir.types import Dtype, as_float, promote
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import cast, result_dtype
+from adcompiler.ops.table import TABLE
+from adcompiler.syntax.sizes import Sizes, unit
+from adcompiler.syntax.values import AnyValue, Value, describe, identity, is_number, whole
+
+ONE = const(1, "i64")
+INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly
+
+
+class Context:
+    """What one lowering collects, and the operations on values."""
+
+    def __init__(self, source: Source | None, strict: bool = False) -> None:
+        self.source, self.strict = source, strict
+        self.sizes = Sizes()
+        self.names: dict[Node, str] = {}
+        self.spans: dict[Node, Span] = {}
+
+    def fail(
+        self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None
+    ) -> NoReturn:
+        """Raise an error that points at `span`."""
+        raise kind(cause, remedy=remedy, source=self.source, span=span)
+
+    # -- elementwise ---------------------------------------------------------------------------
+
+    def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
+        """The primitive `op` at each point of the broadcast shape; constants fold."""
+        for arg in args:
+            if not (isinstance(arg, Value) or is_number(arg)):
+                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span)
+        if not any(isinstance(arg, Value) for arg in args):
+            return self.fold(op, args, span)
+        common, weak = self.meet(args)
+        if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
+            self.fail(DtypeError, f"{op} takes integers, not {common}", span, "use // or % for floats")
+        operand, result = result_dtype(op, (common,) * len(args))
+        shape = self.broadcast(op, args, span)
+        element = Apply(op, tuple(over(a, shape, operand) for a in args), result)
+        self.spans.setdefault(element, span)
+        return Value(shape, element, weak)
+
+    def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
+        """The type in which values meet, and whether it is weak: Python numbers yield to arrays."""
+        strong = [a.dtype for a in args if isinstance(a, Value) and not a.weak]
+        weak = [_weak_dtype(a) for a in args if not isinstance(a, Value) or a.weak]
+        if not strong:
+            return promote(*weak), True
+        common = promote(*strong)
+        for dtype in weak:
+            if dtype == "f64":
+                common = as_float(common)
+            elif common == "bool":
+                common = promote(common, dtype)
+        return common, False
+
+    def broadcast(self, what: str, args: Sequence[AnyValue], span: Span | None) -> Shape:
+        """The common shape of values by NumPy's rule."""
+        values = [a for a in args if isinstance(a, Value)]
+        rank = max((v.rank for v in values), default=0)
+        return tuple(self.axis(what, values, rank, k, span) for k in range(rank))
+
+    def axis(self, what: str, values: Sequence[Value], rank: int, k: int, span: Span | None) -> Element:
+        """The length of axis `k` of the broadcast of `values`."""
+        chosen: tuple[Element, Value] | None = None
+        for value in values:
+            size = value.shape[k - rank + value.rank] if k >= rank - value.rank else ONE
+            if unit(self.sizes.find(size)):
+                if self.strict and value.rank:
+                    self._strict(what, values, span)
+                continue
+            if chosen is None:
+                chosen = size, value
+            elif not self.sizes.merge(chosen[0], size, f"{what}: axis {k - rank} of its operands", span):
+                self.fail(ShapeError, f"{what}: axis {k - rank} has different lengths", span)
+            if self.strict and value.rank != rank and value.rank:
+                self._strict(what, values, span)
+        return self.sizes.find(chosen[0]) if chosen else ONE
+
+    def _strict(self, what: str, values: Sequence[Value], span: Span | None) -> None:
+        """With strict broadcasting every operand is a scalar or has the whole shape."""
+        if len({tuple(map(self.sizes.find, v.shape)) for v in values if v.rank}) > 1:
+            self.fail(
+                ShapeError, f'{what}: operands of different shapes under broadcasting="strict"', span,
+                'reshape the operands to one shape, or compile with broadcasting="numpy"',
+            )  # fmt: skip
+
+    def fold(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
+        """The primitive on constants: integers exactly, floats in float64 by the reference."""
+        if all(isinstance(a, int) for a in args) and TABLE[op].kind in ("arithmetic", "integer"):
+            exact = _exact(op, [int(a) for a in args])
+            if exact is not None:
+                return exact
+        dtype: Dtype = "i64" if TABLE[op].kind == "integer" else "f64"
+        if dtype == "i64":
+            self.fail(LimitError, f"{op}: the constant does not fit", span)
+        with np.errstate(all="ignore"):
+            result = TABLE[op].numpy(*(np.float64(_float(a)) for a in args))
+        return bool(result) if TABLE[op].kind in ("bool", "logical") else float(result)
+
+    def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
+        """`then` where `guard` holds; what the other branch would be has no effect."""
+        for part in (guard, then, otherwise):
+            if not (isinstance(part, Value) or is_number(part)):
+                self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)
+        dtype, weak = self.meet((then, otherwise))
+        shape = self.broadcast("where", (guard, then, otherwise), span)
+        g, a, b = over(guard, shape, "bool"), over(then, shape, dtype), over(otherwise, shape, dtype)
+        return Value(shape, select(g, a, b), weak)
+
+    # -- reductions ----------------------------------------------------------------------------
+
+    def reduce(
+        self, op: str, value: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        """Reduce over `axes` (all of them for None); axes of length 1 need no reduction."""
+        if not isinstance(value, Value):
+            return value
+        if value.dtype == "bool":
+            value = Value(value.shape, cast(value.element, "i64"), value.weak)
+        gone = self.normalise(axes, value.rank, span)
+        kept = [k for k in range(value.rank) if k not in gone]
+        over = [k for k in gone if not unit(self.sizes.find(value.shape[k]))]
+        element, shape = value.element, tuple(value.shape[k] for k in kept)
+        if over:
+            moved: dict[int, Element] = {k: Index(p) for p, k in enumerate((*kept, *over))}
+            body = substitute(element, moved)
+            array = Reduce(op, shape, tuple(value.shape[k] for k in over), body)
+            self.spans.setdefault(array, span)
+            element = Read(array, identity(shape))
+        elif kept != list(range(len(kept))):
+            element = substitute(element, {k: Index(p) for p, k in enumerate(kept)})
+        if keepdims:
+            element = substitute(element, {p: Index(k) for p, k in enumerate(kept)})
+            shape = tuple(ONE if k in gone else n for k, n in enumerate(value.shape))
+        return Value(shape, element, value.weak)
+
+    def normalise(self, axes: tuple[int, ...] | None, rank: int, span: Span) -> tuple[int, ...]:
+        """Axes counted from 0, each once, in order."""
+        if axes is None:
+            return tuple(range(rank))
+        for axis in axes:
+            if not -rank <= axis < rank:
+                self.fail(
+                    OutOfRangeError, f"axis {axis} is out of range for an array of rank {rank}", span,
+                    f"use an axis from {-rank} to {rank - 1}" if rank else "a scalar has no axes: leave axis out",
+                )  # fmt: skip
+        if len({a % rank for a in axes}) < len(axes):
+            self.fail(OutOfRangeError, "an axis is named twice", span, "name each axis once")
+        return tuple(sorted(a % rank for a in axes))
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
+        """The value under a user's name: it becomes an array of its own, so that the name is kept."""
+        if not isinstance(value, Value):
+            return value
+        array = close(value)
+        self.names.setdefault(array, name)
+        self.spans.setdefault(array, span)
+        return whole(array, value.weak)
+
+
+def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:
+    """The element of a value over a shape that it broadcasts to, converted to `dtype`."""
+    if not isinstance(value, Value):
+        return const(value, dtype)
+    offset = len(shape) - value.rank
+    moved: dict[int, Element] = {k: Index(k + offset) for k in range(value.rank)} if offset else {}
+    return cast(substitute(value.element, moved), dtype)
+
+
+def close(value: Value) -> Array:
+    """The array of a value: an array that is read whole is itself."""
+    element = value.element
+    if isinstance(element, Read) and element.array.shape == value.shape and element.args == identity(value.shape):
+        return element.array
+    return Map(value.shape, element)
+
+
+def _weak_dtype(value: AnyValue) -> Dtype:
+    if isinstance(value, Value):
+        return value.dtype
+    return "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64"
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _exact(op: str, args: list[int]) -> int | None:
+    """Integer arithmetic on constants, exactly; None where the result is no integer or too large."""
+    match op, args:
+        case "add", [x, y]:
+            return x + y
+        case "subtract", [x, y]:
+            return x - y
+        case "multiply", [x, y]:
+            return x * y if x.bit_length() + y.bit_length() <= INTEGER_BITS else None
+        case "negative", [x]:
+            return -x
+        case "power", [x, y] if y >= 0 and x.bit_length() * y <= INTEGER_BITS:
+            return int(x**y)
+        case "floor_divide", [x, y] if y:
+            return x // y
+        case "remainder", [x, y] if y:
+            return x % y
+        case "bitwise_and", [x, y]:
+            return x & y
+        case "bitwise_or", [x, y]:
+            return x | y
+        case "bitwise_xor", [x, y]:
+            return x ^ y
+        case "left_shift", [x, y] if 0 <= y <= INTEGER_BITS:
+            return x << y
+        case "right_shift", [x, y] if y >= 0:
+            return x >> min(y, INTEGER_BITS)
+        case "invert", [x]:
+            return ~x
+        case "abs", [x]:
+            return abs(x)
+        case "square", [x] if x.bit_length() * 2 <= INTEGER_BITS:
+            return x * x
+        case "sign", [x]:
+            return (x > 0) - (x < 0)
+        case "minimum", [x, y]:
+            return min(x, y)
+        case "maximum", [x, y]:
+            return max(x, y)
+    return None

@@ -1,0 +1,24 @@
+"""A mistake found while reading, before it is known which source it stands in."""
+
+from __future__ import annotations
+
+from adcompiler.errors import Error, LimitError, ParseError, Source, Span
+
+
+class Fault(Exception):
+    """Raised inside the syntax package; `parse` turns it into an error that shows the source."""
+
+    kind: type[Error] = ParseError
+
+    def __init__(self, span: Span, cause: str, remedy: str | None = None) -> None:
+        super().__init__(cause)
+        self.span, self.cause, self.remedy = span, cause, remedy
+
+    def error(self, source: Source) -> Error:
+        return self.kind(self.cause, remedy=self.remedy, source=source, span=self.span)
+
+
+class Excess(Fault):
+    """A limit is passed."""
+
+    kind = LimitError

@@ -1,0 +1,73 @@
+"""What the text of a number, string or identifier stands for; nothing is ever evaluated."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESCAPE = re.compile(
+    r"""\\(?: (?P<newline>\n) | (?P<letter>[\\'"abfnrtv]) | (?P<octal>[0-7]{1,3})
+    | x(?P<x>[0-9a-fA-F]{2}) | u(?P<u>[0-9a-fA-F]{4}) | U(?P<U>[0-9a-fA-F]{8}) | N\{(?P<N>[^}\n]+)\} )""",
+    re.VERBOSE,
+)
+_LETTERS = dict(zip("\\'\"abfnrtv", "\\'\"\a\b\f\n\r\t\v", strict=True))
+
+_NUMBER_REMEDIES = (  # the first pattern that is found in the malformed number
+    (r"[jJ]$", "there are no complex numbers: write the real and the imaginary part apart"),
+    (r"^0[xX]", "0x takes the digits 0-9 and a-f: 0x1f"),
+    (r"^0[oO]", "0o takes the digits 0-7: 0o17"),
+    (r"^0[bB]", "0b takes the digits 0 and 1: 0b101"),
+    (r"[eE]$", "an exponent needs digits: 1e3"),
+    (r"_(_|\.|$)|\._", "an underscore stands between two digits: 1_000"),
+    (r"\..*\.", "a number has one point"),
+    (r"^0+[0-9]+$", "remove the zeros in front; an octal number begins with 0o"),
+    (r"^[0-9_.]+(if|else|and|or|in|for)$", "write a space before the word"),
+)
+
+
+def number(literal: str) -> int | float:
+    """The value of a number written as in Python; ValueError if it is malformed."""
+    if re.match("0[xXoObB]|[0-9_]*$", literal):
+        return int(literal, 0)  # base 0 takes Python's prefixes and underscores, and refuses 0777
+    return float(literal)
+
+
+def number_remedy(literal: str) -> str:
+    """What would mend a malformed number."""
+    for pattern, remedy in _NUMBER_REMEDIES:
+        if re.search(pattern, literal):
+            return remedy
+    digits = re.match(r"[0-9_.]*", literal)
+    split = digits.end() if digits else 0
+    return f"write the operator: {literal[:split]}*{literal[split:]}"
+
+
+def identifier(name: str) -> str:
+    """The NFKC form, in which Python compares names."""
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)
+
+
+def quotes(literal: str) -> tuple[int, int]:
+    """How many characters come before and after the content of a string."""
+    prefix = len(literal) - len(literal.lstrip("rRuU"))
+    width = 3 if literal[prefix:].startswith(('"""', "'''")) else 1
+    return prefix + width, width
+
+
+def string(literal: str) -> str:
+    """The content of a string; an unknown escape stays as it stands, as in Python."""
+    before, after = quotes(literal)
+    content = literal[before : len(literal) - after]
+    return content if literal[0] in "rR" else _ESCAPE.sub(_unescape, content)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    kind, value = match.lastgroup, match[match.lastgroup or 0]
+    if kind == "newline":
+        return ""
+    if kind == "letter":
+        return _LETTERS[value]
+    try:
+        return unicodedata.lookup(value) if kind == "N" else chr(int(value, 8 if kind == "octal" else 16))
+    except (KeyError, ValueError, OverflowError):  # no such character
+        return match[0]

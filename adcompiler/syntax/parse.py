@@ -1,0 +1,127 @@
+"""From text to syntax tree: `parse` is the front door of the language."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adcompiler.errors import Source, Span
+from adcompiler.syntax import literals, tree
+from adcompiler.syntax.characters import check_characters, decode, span_at
+from adcompiler.syntax.fault import Fault
+from adcompiler.syntax.scan import scan
+
+if TYPE_CHECKING:  # Lark is imported at the first parse: `import adcompiler` stays quick
+    from lark import Lark, Token
+
+_LOCK = threading.Lock()
+
+
+def parse(text: str | bytes, name: str = "<expression>", first_line: int = 1, indent: int = 0) -> tree.Module:
+    """The syntax tree of one expression, or of constants and functions.
+
+    `name`, `first_line` and `indent` say where the text stands, for messages: the file, the line of its
+    first line, and how many columns were removed from the left. Raises ParseError for what is outside the
+    language, LimitError for what is too large or too deep, and DtypeError for what is neither text nor bytes.
+    """
+    source = Source(decode(text), name, first_line, indent)
+    try:
+        check_characters(text, source.text)
+        scan(source.text)
+        # The newline in front makes the first line begin as every other one does; it is line 0.
+        return _module(source, _read("\n" + source.text, line=0, column=1))
+    except Fault as fault:
+        raise fault.error(source) from None
+
+
+@functools.cache
+def parse_expression(text: str) -> tree.Expression:
+    """The syntax tree of a text that is one expression, such as a rule of the table."""
+    module = parse(text)
+    if module.expression is None:
+        cause = "one expression is expected here, not a constant or function"
+        fault = Fault(module.statements[0].span, cause, "write its right side alone")
+        raise fault.error(module.source)
+    return module.expression
+
+
+def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Module:
+    """Decide whether it is one expression, or constants and functions; a docstring may stand above those."""
+    span = span_at(source.text, 0, len(source.text))
+    match statements:
+        case ():
+            raise Fault(Span(1, 1, 1, 1), "the source is empty", "write an expression, or a def")
+        case (tree.Bare(value=expression),):
+            return tree.Module(span, source, expression, ())
+        case (tree.Bare(value=tree.Text()), *_):
+            statements = statements[1:]
+    for statement in statements:
+        if isinstance(statement, tree.Bare):
+            raise Fault(
+                statement.span,
+                "an expression stands beside other lines",
+                "put brackets around an expression of several lines; return a result from a def",
+            )
+        if not isinstance(statement, tree.Assign | tree.Def):
+            word = type(statement).__name__.lower()
+            cause = f"'{word}' stands outside of a def"
+            raise Fault(statement.span, cause, "only constants and functions stand on their own; put it in a def")
+    return tree.Module(span, source, None, statements)
+
+
+@functools.cache
+def _build() -> Lark:
+    from lark import Lark
+
+    from adcompiler.syntax.build import Builder
+    from adcompiler.syntax.layout import Layout
+
+    packaged = resources.files("adcompiler") / "grammar" / "adc.lark"
+    checkout = Path(__file__).parents[2] / "grammar" / "adc.lark"
+    return Lark(
+        (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8"),
+        start="module",
+        parser="lalr",
+        lexer="basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
+        postlex=Layout(),
+        transformer=Builder(_read_quoted),  # builds nodes as rules are completed: no recursion, no second tree
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+    )
+
+
+def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
+    """Statements from a text that stands at this line and column."""
+    from lark import UnexpectedCharacters, UnexpectedToken
+
+    from adcompiler.syntax.unexpected import explain
+
+    with _LOCK:
+        lark = _build()
+    reading = lark.parse_interactive(text)
+    place = reading.lexer_thread.state.line_ctr
+    place.line, place.column, place.line_start_pos = line, column, 1 - column
+    try:
+        statements: tuple[tree.Statement, ...] = reading.resume_parse()
+        return statements
+    except UnexpectedToken as error:
+        raise explain(error.token, error.expected, error.state.value_stack) from None
+    except UnexpectedCharacters as error:
+        span = Span(error.line, error.column, error.line, error.column + 1)
+        raise Fault(span, "this is not part of the language", "remove it") from None
+
+
+def _read_quoted(token: Token) -> tree.Expression:
+    """The expression inside the quotes of an annotation, with its places in the file."""
+    from adcompiler.syntax.layout import token_span
+
+    before, after = literals.quotes(token.value)
+    span = token_span(token)
+    inner = token.value[before : len(token.value) - after]
+    match _read(inner, span.line, span.column + before):
+        case (tree.Bare(value=expression),):
+            return expression
+    raise Fault(span, "an annotation is one expression", 'write it as in x: "f64[n, d]"')

@@ -1,0 +1,149 @@
+"""From a definition and the types of its arguments to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, Source
+from adcompiler.ir.nodes import Func, Input, const
+from adcompiler.ir.walk import postorder
+from adcompiler.syntax import tree
+from adcompiler.syntax.annotations import annotate
+from adcompiler.syntax.builtins import CONSTANTS, PREFIXES
+from adcompiler.syntax.context import ONE, close
+from adcompiler.syntax.lower import Lowering
+from adcompiler.syntax.sizes import Constraint, settle
+from adcompiler.syntax.values import AnyValue, ArgType, Closure, Static, Value, describe, is_number, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program for arguments of given types.
+
+    constraints  equalities of sizes that a call must satisfy, in terms of one symbol for each axis
+                 that is not of length 1, in the order of the inputs
+    structure    how the results nest: None for one array, or nested tuples of it
+    """
+
+    func: Func
+    constraints: tuple[Constraint, ...]
+    structure: Any
+
+
+def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that a module defines, on top of those around it: constants and definitions."""
+    scope = dict(outer)
+    Lowering(module.source).block(module.statements, scope)
+    return scope
+
+
+def free_names(expression: tree.Expression) -> list[str]:
+    """The variables of an expression in order of appearance: not constants, nor functions called."""
+    called = {id(n.function) for n in _walk(expression) if isinstance(n, tree.Call)}
+    prefixes = {
+        id(n.value)
+        for n in _walk(expression)
+        if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in PREFIXES
+    }
+    found = [n for n in _walk(expression) if isinstance(n, tree.Name) and id(n) not in called | prefixes]
+    found.sort(key=lambda n: (n.span.line, n.span.column))
+    return [name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS]
+
+
+def _walk(expression: tree.Expression) -> Iterator[tree.Tree]:
+    return iter(postorder([expression], tree.children))
+
+
+def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | None) -> tree.Def:
+    """A bare expression as a definition; its parameters are its variables unless `args` names them."""
+    span = expression.span
+    parameters = free_names(expression) if args is None else list(args)
+    return tree.Def(
+        span, name, tuple(tree.Parameter(span, p, None) for p in parameters), (tree.Return(span, expression),), None
+    )
+
+
+def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool = False) -> Lowered:
+    """Lower a definition for arguments of these types, one for each parameter.
+
+    Raises the errors of the language, with their places.
+    """
+    definition = closure.definition
+    lowering = Lowering(closure.source, strict)
+    args: list[Any] = []
+    inputs: list[Input] = []
+    names: list[str] = []
+    for parameter, given in zip(definition.parameters, types, strict=True):
+        if isinstance(given, Static):
+            args.append(given.value)
+            continue
+        shape = tuple(ONE if one else lowering.sizes.fresh() for one in given.ones)
+        inputs.append(Input(len(inputs), given.dtype, shape))
+        names.append(parameter.name)
+        args.append(whole(inputs[-1], given.weak))
+    sizes = annotate(lowering, definition, args)
+    value = lowering.call(Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span)
+    leaves: list[Value] = []
+    structure = _flatten(lowering, value, leaves, definition)
+    func = Func(
+        name=definition.name,
+        inputs=tuple(inputs),
+        input_names=tuple(names),
+        results=tuple(close(leaf) for leaf in leaves),
+        result_names=_result_names(names, len(leaves)),
+        names=lowering.names,
+        spans=lowering.spans,
+        source=closure.source,
+    )
+    return Lowered(settle(func, lowering.sizes), tuple(lowering.sizes.constraints), structure)
+
+
+def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
+    """Names of results that no input bears."""
+    wanted = ["r"] if count == 1 else [f"r{k}" for k in range(count)]
+    while not set(wanted).isdisjoint(taken):
+        wanted = [name + "_" for name in wanted]
+    return tuple(wanted)
+
+
+def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], definition: tree.Def) -> Any:
+    """Collect the arrays of a result and say how they nest."""
+    if isinstance(value, tuple):
+        return tuple(_flatten(lowering, part, leaves, definition) for part in value)
+    if is_number(value):
+        value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
+    if not isinstance(value, Value):
+        lowering.fail(DtypeError, f"the result is {describe(value)}", definition.span, "return numbers or arrays")
+    leaves.append(value)
+    return None
+
+
+def closure_of(
+    module: tree.Module, name: str | None, args: Sequence[str] | None, outer: Mapping[str, Any]
+) -> Closure:
+    """The definition that a source stands for: its expression, the one called `name`, or its last one."""
+    source: Source = module.source
+    if module.expression is not None:
+        return Closure(definition_of(module.expression, name or "f", args), dict(outer), source)
+    scope = scope_of(module, outer)
+    found = [s for s in module.statements if isinstance(s, tree.Def)]
+    if name is not None and any(d.name == name for d in found):
+        found = [d for d in found if d.name == name]
+    elif not found or (name is not None and len(found) > 1):
+        raise ParseError(
+            f"no definition {name!r} in {source.name}" if found else "the source defines no function",
+            remedy=f"it defines {', '.join(d.name for d in found)}" if found else "write an expression or a def",
+            source=source, span=module.span,
+        )  # fmt: skip
+    definition = found[-1]
+    if args is not None and list(args) != [p.name for p in definition.parameters]:
+        raise ParseError(
+            f"args names {', '.join(args)}, but {definition.name} takes "
+            f"{', '.join(p.name for p in definition.parameters)}",
+            remedy="leave args out: a def names its own parameters", source=source, span=definition.span,
+        )  # fmt: skip
+    closure = scope[definition.name]
+    assert isinstance(closure, Closure)
+    return closure

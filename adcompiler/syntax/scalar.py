@@ -1,0 +1,33 @@
+"""Texts of the rule table as elements: a partial derivative, or a primitive said by others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from adcompiler.ir.nodes import Element
+from adcompiler.ir.types import Dtype
+from adcompiler.syntax import tree
+from adcompiler.syntax.context import over
+from adcompiler.syntax.lower import Lowering
+from adcompiler.syntax.parse import parse_expression
+from adcompiler.syntax.program import free_names
+from adcompiler.syntax.values import Value
+
+
+@cache
+def _parsed(text: str) -> tuple[tree.Expression, frozenset[str]]:
+    expression = parse_expression(text)
+    return expression, frozenset(free_names(expression))
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The variables that a text names."""
+    return _parsed(text)[1]
+
+
+def element_of(text: str, scope: Mapping[str, Element], dtype: Dtype) -> Element:
+    """The element that `text` means where its variables stand for the elements of `scope`."""
+    values = {name: Value((), element) for name, element in scope.items()}
+    value = Lowering(None).expression(_parsed(text)[0], values)
+    return over(value, (), dtype)

@@ -1,0 +1,96 @@
+"""Size symbols while a program is lowered: one for each axis of each argument, merged where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adcompiler.errors import Span
+from adcompiler.ir.nodes import Element, Func, Size, is_const
+from adcompiler.ir.walk import Rewriter
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Two axes that must be equally long: `what` says why, in terms of the user's program."""
+
+    left: Element
+    right: Element
+    what: str
+    span: Span | None
+
+
+class Sizes:
+    """A union-find over size symbols that remembers why two of them were merged."""
+
+    def __init__(self) -> None:
+        self.parent: list[Element] = []
+        self.named: dict[str, Element] = {}
+        self.constraints: list[Constraint] = []
+
+    def fresh(self) -> Size:
+        """A new symbol."""
+        size = Size(len(self.parent))
+        self.parent.append(size)
+        return size
+
+    def find(self, size: Element) -> Element:
+        """The symbol or constant that `size` was merged into."""
+        while isinstance(size, Size) and self.parent[size.number] is not size:
+            size = self.parent[size.number]
+        return size
+
+    def same(self, left: Element, right: Element) -> bool:
+        """Whether two sizes are known to be equal."""
+        return self.find(left) is self.find(right)
+
+    def merge(self, left: Element, right: Element, what: str, span: Span | None) -> bool:
+        """Demand that two sizes are equal; False if they are known to differ."""
+        a, b = self.find(left), self.find(right)
+        if a is b:
+            return True
+        if isinstance(b, Size) and (not isinstance(a, Size) or a.number < b.number):
+            a, b = b, a
+        if not isinstance(a, Size):
+            return False
+        self.constraints.append(Constraint(left, right, what, span))
+        self.parent[a.number] = b
+        return True
+
+
+class _Renumber(Rewriter):
+    def __init__(self, mapping: dict[Size, Element]) -> None:
+        super().__init__()
+        self.mapping = mapping
+
+    def element(self, element: Element) -> Element:
+        return self.mapping.get(element, element) if isinstance(element, Size) else element
+
+
+def settle(func: Func, sizes: Sizes) -> Func:
+    """`func` with each class of equal sizes as one symbol, numbered by first appearance in the inputs."""
+    order: dict[Element, Size] = {}
+    for found in (sizes.find(n) for i in func.inputs for n in i.shape):
+        if isinstance(found, Size):
+            order.setdefault(found, Size(len(order)))
+    mapping = {
+        Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))
+    }
+    return _Renumber(mapping).func(func).with_(size_names=_names(list(order), sizes))
+
+
+def _names(order: Sequence[Element], sizes: Sizes) -> tuple[str, ...]:
+    """Annotated names first, the others from n, m, k, ..."""
+    given = {sizes.find(size): name for name, size in reversed(sizes.named.items())}
+    free = (name for name in canonical_names() if name not in sizes.named)
+    return tuple(given[size] if size in given else next(free) for size in order)
+
+
+def canonical_names() -> list[str]:
+    """The names of sizes that the user did not name, in order."""
+    return [*"nmkpqrstuvw", *(f"n{i}" for i in range(2, 200))]
+
+
+def unit(size: Element) -> bool:
+    """Whether a size is the constant 1."""
+    return is_const(size, 1)

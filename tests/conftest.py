@@ -1,0 +1,48 @@
+"""What every test runs under: a cache of its own, few threads, repeatable random examples, no GPU needed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("oracle")
+
+# Set before any test module imports adcompiler or numba; one cache a process, removed when it ends.
+_cache = tempfile.TemporaryDirectory(prefix="adc-tests-")
+os.environ["ADC_CACHE_DIR"] = _cache.name
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+
+# The first example of a test compiles, so neither its time nor a slow start is a fault.
+settings.register_profile(
+    "adcompiler",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("adcompiler")
+
+
+@cache
+def has_gpu() -> bool:
+    if find_spec("numba_cuda") is None:
+        return False
+    from numba import cuda
+
+    return bool(cuda.is_available())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not has_gpu():
+        pytest.skip("no CUDA device, or numba-cuda is not installed")
+
+
+def pytest_report_header() -> str:
+    """Say which adcompiler is under test: the checkout or an installed one."""
+    spec = find_spec("adcompiler")
+    return f"adcompiler: {spec.origin if spec else 'not found'}"

@@ -1,0 +1,170 @@
+"""README.md and docs/ are tests: every block of Python and every `adc` command runs, in order.
+
+A page's ```python blocks share one namespace, and its working folder is a fresh one that holds `examples/`.
+Of ```console and ```bash blocks the `adc` commands run, also after `&&`; in a console block they follow `$ `.
+Where a block of either sort is followed by a ```text block, that is exactly what it prints.
+A page stops, as skipped, at the first block that imports an optional library that is not installed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [page for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if page.exists()]
+OPTIONAL = ("torch", "jax", "dask", "cupy")
+
+FENCE = re.compile(r"^( *)(`{3,}) *([\w+-]*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
+IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+
+
+@dataclass
+class Block:
+    language: str
+    text: str
+    line: int  # of its first line of code, from 1
+    expected: str | None = None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page; a text block is what the block before it prints."""
+    found = [
+        Block(fence[3], dedent(fence[4]), text.count("\n", 0, fence.start(4)) + 1)
+        for fence in FENCE.finditer(text)
+    ]
+    for block, following in pairwise([*found, Block("", "", 0)]):
+        block.expected = following.text if following.language == "text" else None
+        yield block
+
+
+def commands(block: Block) -> Iterator[list[str]]:
+    """The `adc` commands of a shell block, each as its arguments."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language == "console":
+        lines = [line[2:] for line in lines if line.startswith("$ ")]
+    for line in lines:
+        for command in line.split("&&"):
+            if command.strip().startswith("adc "):
+                yield shlex.split(command, comments=True)[1:]
+
+
+def run_shell(block: Block, page: Path) -> str:
+    """What the block's commands print; the checkout serves where nothing is installed."""
+    env = {**os.environ, "PYTHONPATH": str(Path(find_spec("adcompiler").origin).parents[1])}
+    printed = []
+    for command in commands(block):
+        adc = [sys.executable, "-m", "adcompiler.cli", *command]
+        done = subprocess.run(adc, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, f"{page.name}:{block.line}: adc {shlex.join(command)}\n{done.stderr}"
+        printed.append(done.stdout)
+    return "".join(printed)
+
+
+def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
+    """What the block prints. It is a real file, so `inspect` finds its source, at the page's own lines."""
+    for library in IMPORT.findall(block.text):
+        if library in OPTIONAL and find_spec(library) is None:
+            pytest.skip(f"{page.name}:{block.line} needs {library}")
+    file = Path(f"{page.stem}_line_{block.line}.py").resolve()
+    file.write_text("\n" * (block.line - 1) + block.text, "utf-8")
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(file.read_text("utf-8"), file, "exec", dont_inherit=True), namespace)
+    return printed.getvalue()
+
+
+def tidy(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a page in `folder`."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(folder)
+    module = ModuleType(f"{page.stem}_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in blocks(page.read_text("utf-8")):
+        if block.language == "python":
+            printed = run_python(block, page, module.__dict__)
+        elif block.language in ("console", "bash"):
+            printed = run_shell(block, page)
+        else:
+            continue
+        if block.expected is not None:
+            assert tidy(printed) == tidy(block.expected), f"{page.name}:{block.line}"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
+    run(page, tmp_path, monkeypatch)
+
+
+PAGE = """
+```python
+import inspect
+a = 2
+def double(x):
+    return 2 * x
+```
+In between, prose and a figure:
+```
+not run
+```
+1. In a list:
+   ```python
+   print(double(a), inspect.getsource(double).count("x"))
+   ```
+   It prints
+   ```text
+   4 2
+   ```
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("", ""), None),
+        (("not run", "1/0"), None),
+        (("4 2", "4 2  "), None),
+        (("4 2", "5 2"), AssertionError),
+        (("4 2", "4 2\n   more"), AssertionError),
+        (("a = 2", "a = 1/0"), ZeroDivisionError),
+        (("a = 2", "import no_such_library"), ModuleNotFoundError),
+    ],
+)
+def test_a_wrong_page_fails(change, error, tmp_path, monkeypatch):
+    (tmp_path / "page").mkdir()
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace(*change), "utf-8")
+    if error is None:
+        run(page, tmp_path / "page", monkeypatch)
+    else:
+        with pytest.raises(error):
+            run(page, tmp_path / "page", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("bash", 'pip install ".[cli]" && adc run "a * b" --arg a=1\n', [["run", "a * b", "--arg", "a=1"]]),
+        ("bash", "adc show f.adc \\\n  --stage ir  # a comment\nls\n", [["show", "f.adc", "--stage", "ir"]]),
+        ("console", "$ adc cache\nadc keeps nothing\n$ ls\n", [["cache"]]),
+    ],
+)
+def test_adc_commands_are_found(language, text, expected):
+    assert list(commands(Block(language, text, 1))) == expected

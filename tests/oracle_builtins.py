@@ -1,0 +1,373 @@
+"""The operations of the test oracle: each on NumPy's values, and on reals of a hundred digits.
+
+The functions look at their operands: NumPy values are computed by NumPy, reals by mpmath. So one
+translated program gives its value and, by differences with a minute step, its derivatives.
+
+Python numbers are weak, as in NumPy 2: among float32 they become float32, among themselves they stay
+Python numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+
+Value = Any  # a Python number, a NumPy scalar or array, a real of mpmath, an object array of those, a tuple
+
+mp = mpmath.MPContext()  # our own, so that no test changes the precision under our feet
+mp.dps = 100
+
+WEAK = (bool, int, float, np.bool_)
+
+
+# ---- Elementwise operations: a NumPy column and an exact column ----
+
+
+def is_weak(value: Value) -> bool:
+    return type(value) in WEAK
+
+
+def is_exact(value: Value) -> bool:
+    return isinstance(value, mp.mpf) or (isinstance(value, np.ndarray) and value.dtype == object)
+
+
+def strong(value: Value) -> Value:
+    """A Python number as NumPy's, for NumPy's meaning: 1/0 is inf, integers wrap."""
+    fits = not isinstance(value, int) or -(2**63) <= value < 2**63
+    return np.asarray(value if fits else float(value))[()]
+
+
+def real(function: Callable[..., Value]) -> Callable[..., Value]:
+    """An mpmath function as one on reals: nan where it is complex or undefined."""
+
+    def apply(*operands: Value) -> Value:
+        try:
+            value = function(*map(mp.convert, operands))
+        except (ZeroDivisionError, ValueError):
+            return mp.nan
+        return mp.nan if isinstance(value, mp.mpc) else value
+
+    return apply
+
+
+def elementwise(
+    fast: Callable[..., Value], exact: Callable[..., Value], count: int, truth: bool = False
+) -> Callable[..., Value]:
+    """The operation of `count` operands that chooses its column by what they are."""
+    ufunc = np.frompyfunc(real(exact), count, 1)
+
+    def apply(*operands: Value) -> Value:
+        if any(map(is_exact, operands)):
+            value = ufunc(*operands)
+            return np.asarray(value, dtype=bool)[()] if truth else value
+        if all(map(is_weak, operands)):
+            return fast(*map(strong, operands)).item()
+        return fast(*operands)
+
+    return apply
+
+
+def libm(function: Callable[[float], float]) -> Callable[[Value], Value]:
+    """A function of the C library on arrays; nan at its poles."""
+
+    def guarded(x: float) -> float:
+        try:
+            return function(x)
+        except (ValueError, OverflowError):
+            return math.nan
+
+    ufunc = np.frompyfunc(guarded, 1, 1)
+    return lambda x: np.asarray(ufunc(x), dtype=np.result_type(x, 0.0))[()]
+
+
+def power(a: Value, b: Value) -> Value:
+    try:
+        return np.power(a, b)
+    except ValueError:  # an integer to a negative integer power
+        return np.float_power(a, b)
+
+
+def exact_quotient(a: Value, b: Value) -> Value:
+    return a / b if b else mp.sign(a) * mp.inf
+
+
+def exact_power(a: Value, b: Value) -> Value:
+    return a**b if a or b >= 0 else mp.inf
+
+
+def exact_maximum(a: Value, b: Value) -> Value:
+    return a if a >= b or mp.isnan(a) else b
+
+
+UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
+    "positive": (np.positive, lambda x: x),
+    "negative": (np.negative, operator.neg),
+    "abs": (np.abs, abs),
+    "sign": (np.sign, mp.sign),
+    "exp": (np.exp, mp.exp),
+    "exp2": (np.exp2, lambda x: mp.mpf(2) ** x),
+    "expm1": (np.expm1, mp.expm1),
+    "log": (np.log, mp.log),
+    "log2": (np.log2, lambda x: mp.log(x, 2)),
+    "log10": (np.log10, mp.log10),
+    "log1p": (np.log1p, mp.log1p),
+    "sqrt": (np.sqrt, mp.sqrt),
+    "cbrt": (np.cbrt, lambda x: mp.sign(x) * mp.cbrt(abs(x))),
+    "square": (np.square, lambda x: x * x),
+    "reciprocal": (lambda x: 1 / x, lambda x: exact_quotient(mp.one, x)),
+    "sin": (np.sin, mp.sin),
+    "cos": (np.cos, mp.cos),
+    "tan": (np.tan, mp.tan),
+    "asin": (np.arcsin, mp.asin),
+    "acos": (np.arccos, mp.acos),
+    "atan": (np.arctan, mp.atan),
+    "sinh": (np.sinh, mp.sinh),
+    "cosh": (np.cosh, mp.cosh),
+    "tanh": (np.tanh, mp.tanh),
+    "asinh": (np.arcsinh, mp.asinh),
+    "acosh": (np.arccosh, mp.acosh),
+    "atanh": (np.arctanh, mp.atanh),
+    "erf": (libm(math.erf), mp.erf),
+    "erfc": (libm(math.erfc), mp.erfc),
+    "gamma": (libm(math.gamma), mp.gamma),
+    "lgamma": (libm(math.lgamma), lambda x: mp.log(abs(mp.gamma(x)))),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), lambda x: 1 / (1 + mp.exp(-x))),
+    "softplus": (lambda x: np.logaddexp(x, 0), lambda x: mp.log(1 + mp.exp(x))),
+    "relu": (lambda x: np.maximum(x, 0), lambda x: exact_maximum(x, mp.zero)),
+    "floor": (np.floor, mp.floor),
+    "ceil": (np.ceil, mp.ceil),
+    "trunc": (np.trunc, lambda x: mp.sign(x) * mp.floor(abs(x))),
+    "round": (np.rint, mp.nint),
+}
+
+
+BINARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
+    "add": (np.add, operator.add),
+    "subtract": (np.subtract, operator.sub),
+    "multiply": (np.multiply, operator.mul),
+    "divide": (np.true_divide, exact_quotient),
+    "floor_divide": (np.floor_divide, lambda a, b: mp.floor(exact_quotient(a, b))),
+    "remainder": (np.remainder, operator.mod),
+    "pow": (power, exact_power),
+    "minimum": (np.minimum, lambda a, b: -exact_maximum(-a, -b)),
+    "maximum": (np.maximum, exact_maximum),
+    "atan2": (np.arctan2, mp.atan2),
+    "hypot": (np.hypot, mp.hypot),
+    "logaddexp": (np.logaddexp, lambda a, b: mp.log(mp.exp(a) + mp.exp(b))),
+    "copysign": (np.copysign, lambda a, b: abs(a) if b >= 0 else -abs(a)),
+}
+TRUTHS: dict[str, tuple[Callable[..., Value], Callable[..., Value], int]] = {
+    "less": (np.less, operator.lt, 2),
+    "less_equal": (np.less_equal, operator.le, 2),
+    "greater": (np.greater, operator.gt, 2),
+    "greater_equal": (np.greater_equal, operator.ge, 2),
+    "equal": (np.equal, operator.eq, 2),
+    "not_equal": (np.not_equal, operator.ne, 2),
+    "logical_and": (np.logical_and, lambda a, b: bool(a) and bool(b), 2),
+    "logical_or": (np.logical_or, lambda a, b: bool(a) or bool(b), 2),
+    "logical_not": (np.logical_not, operator.not_, 1),
+    "isnan": (np.isnan, mp.isnan, 1),
+    "isinf": (np.isinf, mp.isinf, 1),
+    "isfinite": (np.isfinite, lambda x: not (mp.isnan(x) or mp.isinf(x)), 1),
+}
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert")  # integers only
+
+BUILTINS: dict[str, Callable[..., Value]] = {
+    **{name: elementwise(fast, exact, 1) for name, (fast, exact) in UNARY.items()},
+    **{name: elementwise(fast, exact, 2) for name, (fast, exact) in BINARY.items()},
+    **{name: elementwise(fast, exact, count, truth=True) for name, (fast, exact, count) in TRUTHS.items()},
+    **{name: getattr(np, name) for name in BITS},
+}
+ALIASES = {
+    "absolute": "abs",
+    "fabs": "abs",
+    "power": "pow",
+    "arctan2": "atan2",
+    "rint": "round",
+    **{f"arc{name[1:]}": name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+}
+BUILTINS |= {alias: BUILTINS[name] for alias, name in ALIASES.items()}
+
+
+# ---- Arrays: comprehensions, reductions, indices ----
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The values of a comprehension; `probe` gives the shape of one where there is none."""
+
+    values: list[Value]
+    probe: Callable[[], Value]
+
+    def samples(self) -> list[Value]:
+        return self.values or [self.probe()]
+
+
+def array(stream: Stream) -> Value:
+    """The values stacked along a new first axis."""
+    samples = stream.samples()
+    if any(map(is_exact, samples)):
+        dtype = np.dtype(object)
+    else:
+        kinds = {str(getattr(value, "dtype", type(value))): value for value in samples}
+        dtype = np.result_type(*(value if is_weak(value) else value.dtype for value in kinds.values()))
+    stacked = np.stack([np.asarray(value, dtype=dtype) for value in samples])
+    return stacked[: len(stream.values)]
+
+
+def listed(*items: Value) -> Value:
+    """The list `[a, b]`: an array, or as it is for `concatenate` of different lengths."""
+    same = len({np.shape(item) for item in items}) == 1
+    return array(Stream(list(items), float)) if same else list(items)
+
+
+def peek(x: Value, index: Value) -> Value:
+    """`x[index]` in a probe, where every loop variable is 0 and `x` may be empty."""
+    shape = tuple(max(size, 1) for size in np.shape(x))
+    try:
+        return np.zeros(shape, np.asarray(x).dtype)[index]
+    except IndexError:
+        return np.zeros((), np.asarray(x).dtype)[()]
+
+
+def store(x: Value, index: Value, value: Value) -> Value:
+    """A new `x` with `x[index] = value`."""
+    result = np.array(x, dtype=object if is_exact(value) else None)
+    result[index] = value
+    return result
+
+
+def where(test: Value, then: Value, otherwise: Value) -> Value:
+    value: Value = np.asarray(np.where(test, then, otherwise))[()]
+    return value.item() if is_weak(then) and is_weak(otherwise) and not np.ndim(test) else value
+
+
+def ternary(test: Value, then: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
+    """`then if test else otherwise`; what a scalar test does not choose still gives its shape and dtype."""
+    if np.ndim(test):
+        return where(test, then(), otherwise())
+    chosen, other = (then, otherwise) if test else (otherwise, then)
+    value = chosen()
+    try:
+        return value if isinstance(value, tuple) else where(True, value, other())
+    except IndexError:  # the guard kept an index in its range
+        return value
+
+
+def connective(name: str, stops: bool) -> Callable[..., Value]:
+    """`and`, `or`: elementwise; on scalars they stop early, for guards such as `i > 0 and x[i - 1] > 0`."""
+
+    def apply(*operands: Callable[[], Value]) -> Value:
+        value = operands[0]()
+        for operand in operands[1:]:
+            if np.ndim(value) == 0 and bool(value) == stops:
+                break
+            value = BUILTINS[name](value, operand())
+        return value if np.ndim(value) else bool(value)
+
+    return apply
+
+
+def compare(names: Sequence[str], *operands: Value) -> Value:
+    tests = [BUILTINS[name](a, b) for name, a, b in zip(names, operands, operands[1:], strict=False)]
+    return functools.reduce(BUILTINS["logical_and"], tests)
+
+
+def reduction(fast: Callable[..., Value]) -> Callable[..., Value]:
+    """A reduction of an array over all axes or some, or of a comprehension."""
+
+    def apply(x: Value, axis: Value = None, keepdims: bool = False) -> Value:
+        weak = is_weak(x)
+        if isinstance(x, Stream):
+            weak, x, axis = all(map(is_weak, x.samples())), array(x), 0
+        value = fast(np.asarray(x), axis=axis, keepdims=keepdims)
+        return value.item() if weak else value
+
+    return apply
+
+
+def mean(x: Value, axis: Value, keepdims: bool) -> Value:
+    total = np.sum(x, axis=axis, keepdims=keepdims)
+    return BUILTINS["divide"](total, x.size // max(np.size(total), 1))
+
+
+def variance(x: Value, axis: Value, keepdims: bool) -> Value:
+    return mean(np.square(x - mean(x, axis, True)), axis, keepdims)
+
+
+def logsumexp(x: Value, axis: Value, keepdims: bool) -> Value:
+    top = np.max(x, axis=axis, keepdims=True)
+    top = where(BUILTINS["isfinite"](top), top, 0.0)
+    total = np.sum(BUILTINS["exp"](x - top), axis=axis, keepdims=True)
+    value = BUILTINS["log"](total) + top
+    return value if keepdims else np.squeeze(value, axis=axis)[()]
+
+
+REDUCTIONS: dict[str, Callable[..., Value]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "any": np.any,
+    "all": np.all,
+    "argmin": np.argmin,
+    "argmax": np.argmax,
+    "mean": mean,
+    "var": variance,
+    "std": lambda x, axis, keepdims: BUILTINS["sqrt"](variance(x, axis, keepdims)),
+    "logsumexp": logsumexp,
+}
+BUILTINS |= {name: reduction(fast) for name, fast in REDUCTIONS.items()}
+
+
+def extreme(name: str, pair: str) -> Callable[..., Value]:
+    """`max(x)`, `max(x, axis=0)` reduce; `max(a, b)` is Python's: the larger one, elementwise."""
+    reduce = BUILTINS[name]
+
+    def apply(x: Value, *rest: Value, **options: Value) -> Value:
+        return functools.reduce(BUILTINS[pair], rest, x) if rest else reduce(x, **options)
+
+    return apply
+
+
+SHAPING = (
+    "arange broadcast_to concatenate cumprod cumsum diag dot einsum expand_dims eye flip full full_like "
+    "linspace matmul ones ones_like outer roll squeeze stack swapaxes tensordot trace tril triu zeros "
+    "zeros_like"
+)
+
+BUILTINS |= {name: getattr(np, name) for name in SHAPING.split()}
+BUILTINS |= {
+    "min": extreme("min", "minimum"),
+    "max": extreme("max", "maximum"),
+    "where": where,
+    "clip": lambda x, low, high: BUILTINS["minimum"](BUILTINS["maximum"](x, low), high),
+    "range": range,
+    "reshape": lambda x, *sizes: np.reshape(x, sizes if len(sizes) > 1 else sizes[0]),
+    "transpose": lambda x, *axes: np.transpose(x, axes if len(axes) > 1 else None if not axes else axes[0]),
+    "len": len,
+    "enumerate": enumerate,
+    "zip": zip,
+}
+INTERNAL: dict[str, Callable[..., Value]] = {
+    "stream": Stream,
+    "array": array,
+    "listed": listed,
+    "read": operator.getitem,
+    "peek": peek,
+    "store": store,
+    "slice": slice,
+    "size": lambda x, axis: np.shape(x)[axis],
+    "attribute": lambda x, name: getattr(np.asarray(x), name),
+    "ternary": ternary,
+    "and": connective("logical_and", stops=False),
+    "or": connective("logical_or", stops=True),
+    "compare": compare,
+}

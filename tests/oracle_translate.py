@@ -1,0 +1,285 @@
+"""Translation of the test oracle: Python's tree of an adc source to one that calls `oracle_builtins`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import itertools
+import keyword
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracle_builtins import BUILTINS, INTERNAL, Value
+
+Function = Callable[..., Value]
+
+CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+PREFIXES = ("np", "math", "numpy")
+RESERVED = ("and", "or", "not", "if", "else", "elif", "for", "while", "in", "def", "return")
+KEYWORDS = [word for word in keyword.kwlist if word not in (*RESERVED, "True", "False", "None")]
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.UAdd: "positive",
+    ast.USub: "negative",
+    ast.Not: "logical_not",
+    ast.Invert: "invert",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+    ast.And: "and",
+    ast.Or: "or",
+}
+
+
+def mangled(text: str) -> str:
+    """Python's keywords that are ordinary names in adc (`lambda`, `import`) with a dot behind them."""
+    return re.sub(rf"\b({'|'.join(KEYWORDS)})\b", r"\1·", text)
+
+
+def internal(name: str) -> ast.Name:
+    """A name that no source can spell, for a builtin."""
+    return ast.Name(f"adc·{name}", ast.Load())
+
+
+def call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(internal(name), list(arguments), [])
+
+
+def thunk(body: ast.expr, zeros: Sequence[str] = ()) -> ast.Lambda:
+    """`lambda: body`, with the names of `zeros` bound to 0."""
+    parameters = [ast.arg(name) for name in zeros]
+    defaults: list[ast.expr] = [ast.Constant(0) for _ in zeros]
+    return ast.Lambda(ast.arguments([], parameters, None, [], [], None, defaults), body)
+
+
+def assign(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def loaded(target: ast.expr) -> ast.expr:
+    """A target of an assignment as the expression that reads it."""
+    return ast.parse(ast.unparse(target), mode="eval").body
+
+
+def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, str]]:
+    """The axes and names of `f64[n, d]`."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = ast.parse(annotation.value, mode="eval").body
+    if isinstance(annotation, ast.Subscript):
+        index = annotation.slice
+        sizes = index.elts if isinstance(index, ast.Tuple) else [index]
+        yield from ((axis, size.id) for axis, size in enumerate(sizes) if isinstance(size, ast.Name))
+
+
+class Translate(ast.NodeTransformer):
+    def __init__(self, variables: frozenset[str], defs: frozenset[str]) -> None:
+        self.variables, self.defs = variables, defs
+        self.peeking = False
+        self.temporaries = itertools.count()
+
+    def is_prefix(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in PREFIXES and node.id not in self.variables
+
+    # Statements
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        names = {parameter.arg for parameter in node.args.args}
+        sizes: dict[str, ast.stmt] = {}
+        for parameter in node.args.args:
+            for axis, size in size_names(parameter.annotation):
+                if size not in names:
+                    value = call("size", ast.Name(parameter.arg, ast.Load()), ast.Constant(axis))
+                    sizes.setdefault(size, assign(size, value))
+            parameter.annotation = None
+        node.decorator_list, node.returns = [], None
+        self.generic_visit(node)
+        node.body = [*sizes.values(), *node.body]
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        stores: list[ast.stmt] = []
+        value = self.visit(node.value)
+        targets = [self.target(target, stores) for target in node.targets]
+        return [ast.Assign(targets, value), *stores]
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        value = ast.BinOp(loaded(node.target), node.op, node.value)
+        return self.visit_Assign(ast.Assign([node.target], value))
+
+    def target(self, node: ast.expr, stores: list[ast.stmt]) -> ast.expr:
+        """`x[i]` becomes a temporary that one of `stores` then puts into a new x."""
+        match node:
+            case ast.Tuple(elts):
+                return ast.Tuple([self.target(item, stores) for item in elts], ast.Store())
+            case ast.Subscript(ast.Name(name), index):
+                temporary = f"adc·{next(self.temporaries)}"
+                values = [ast.Name(word, ast.Load()) for word in (name, temporary)]
+                stores.append(assign(name, call("store", values[0], self.index(index), values[1])))
+                return ast.Name(temporary, ast.Store())
+        return node
+
+    # Expressions
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        return call(OPERATORS[type(node.op)], self.visit(node.left), self.visit(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        return call(OPERATORS[type(node.op)], self.visit(node.operand))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        return call(OPERATORS[type(node.op)], *(thunk(self.visit(value)) for value in node.values))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        names: list[ast.expr] = [ast.Constant(OPERATORS[type(op)]) for op in node.ops]
+        operands = [self.visit(operand) for operand in (node.left, *node.comparators)]
+        return call("compare", ast.Tuple(names, ast.Load()), *operands)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        branches = (thunk(self.visit(branch)) for branch in (node.body, node.orelse))
+        return call("ternary", self.visit(node.test), *branches)
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        return call("listed", *(self.visit(item) for item in node.elts))
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return call("array", self.stream(node))
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        return self.stream(node)
+
+    def stream(self, node: ast.ListComp | ast.GeneratorExp) -> ast.expr:
+        """The values as a list, and a probe: the element again, with every loop variable 0."""
+        names = [
+            n.id for clause in node.generators for n in ast.walk(clause.target) if isinstance(n, ast.Name)
+        ]
+        outside, self.peeking = self.peeking, True
+        probe = thunk(self.visit(copy.deepcopy(node.elt)), names)
+        self.peeking = outside
+        values = ast.ListComp(node.elt, node.generators)
+        self.generic_visit(values)
+        return call("stream", values, probe)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return call("peek" if self.peeking else "read", self.visit(node.value), self.index(node.slice))
+
+    def index(self, node: ast.expr) -> ast.expr:
+        match node:
+            case ast.Tuple(elts):
+                return ast.Tuple([self.index(item) for item in elts], ast.Load())
+            case ast.Slice(lower, upper, step):
+                parts = (part or ast.Constant(None) for part in (lower, upper, step))
+                return call("slice", *(self.visit(part) for part in parts))
+        visited: ast.expr = self.visit(node)
+        return visited
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if self.is_prefix(node.value) and node.attr in CONSTANTS:
+            return internal(node.attr)
+        return call("attribute", self.visit(node.value), ast.Constant(node.attr))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        arguments = [self.visit(argument) for argument in node.args]
+        keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
+        function: ast.expr
+        match node.func:
+            case ast.Name(name) if name in self.defs:
+                function = node.func
+            case ast.Name(name) if name in BUILTINS:
+                function = internal(name)
+            case ast.Attribute(value, name) if name in BUILTINS:  # np.exp(x), or the method x.sum()
+                function = internal(name)
+                if not self.is_prefix(value):
+                    arguments.insert(0, self.visit(value))
+            case _:
+                raise NameError(f"the oracle has no function {ast.unparse(node.func)}")
+        return ast.Call(function, arguments, keywords)
+
+
+def free_names(node: ast.AST, bound: frozenset[str]) -> Iterator[ast.Name]:
+    """The names that an expression reads and does not bind, in any order."""
+    match node:
+        case ast.Name(name):
+            if name not in bound:
+                yield node
+        case ast.ListComp() | ast.GeneratorExp():
+            targets = (n for clause in node.generators for n in ast.walk(clause.target))
+            inner = bound | {n.id for n in targets if isinstance(n, ast.Name)}
+            yield from free_names(node.generators[0].iter, bound)
+            for part in (node.elt, *node.generators[0].ifs, *node.generators[1:]):
+                yield from free_names(part, inner)
+        case ast.Call(ast.Name(name), arguments, keywords) if name in BUILTINS:
+            for part in (*arguments, *keywords):
+                yield from free_names(part, bound)
+        case ast.Attribute(ast.Name(name)) if name in PREFIXES and name not in bound:
+            return
+        case _:
+            for part in ast.iter_child_nodes(node):
+                yield from free_names(part, bound)
+
+
+def function_of(expression: ast.expr, order: Sequence[str] | None) -> ast.FunctionDef:
+    """A bare expression as a def; its parameters are its free names in order of first appearance."""
+    if order is None:
+        names = sorted(free_names(expression, frozenset(CONSTANTS)), key=lambda n: (n.lineno, n.col_offset))
+        order = list(dict.fromkeys(name.id for name in names))
+    else:
+        order = [mangled(name) for name in order]
+    function = ast.parse(f"def expression({', '.join(order)}): return 0").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body = [ast.Return(expression)]
+    return function
+
+
+@dataclass(frozen=True)
+class Program:
+    """A translated function; `whole` names the parameters whose Python ints stay ints."""
+
+    function: Function
+    parameters: tuple[str, ...]
+    whole: frozenset[str]
+
+
+def is_float(annotation: ast.expr) -> bool:
+    return re.match(r"'?(f64|f32|float)\b", ast.unparse(annotation)) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def translate(
+    source: str | bytes, name: str | None, order: tuple[str, ...] | None, static: tuple[str, ...]
+) -> Program:
+    text = source.decode() if isinstance(source, bytes) else source
+    tree = ast.parse(mangled(textwrap.dedent(text).strip()))
+    match tree.body:
+        case [ast.Expr(expression)]:
+            tree.body = [function_of(expression, order)]
+    defs = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    main = defs[name or list(defs)[-1]]
+    parameters = tuple(parameter.arg for parameter in main.args.args)
+    whole = {p.arg for p in main.args.args if p.annotation and not is_float(p.annotation)}
+    stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    arguments = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    tree = Translate(frozenset(stored | arguments), frozenset(defs)).visit(tree)
+    scope: dict[str, Any] = {f"adc·{key}": value for key, value in (BUILTINS | CONSTANTS | INTERNAL).items()}
+    scope |= {**CONSTANTS, "__builtins__": {}}
+    exec(compile(ast.fix_missing_locations(tree), "<oracle>", "exec"), scope)
+    return Program(scope[main.name], parameters, frozenset(whole | set(map(mangled, static))))
