@@ -155,8 +155,11 @@ class Builder:
     # Operands
 
     def leaf(self) -> Term:
-        constants = [Term(text, (), 4.0) for text in CONSTANTS]
-        term: Term = self.pick(self.terms.values() if self.draw(st.integers(0, 4)) else constants)
+        """A variable, the latest likeliest, or now and then a constant."""
+        if self.draw(st.integers(0, 5)) == 5:
+            return Term(self.pick(CONSTANTS), (), 4.0)
+        variables = list(self.terms.values())
+        term: Term = self.pick([*variables, *variables[-2:], *variables[-1:]])
         return term
 
     def inputs(self) -> list[Term]:
@@ -197,8 +200,7 @@ class Builder:
         return term
 
     def applied(self, depth: int) -> Term:
-        rules = [rule for rule in RULES if not rule.kink or self.inputs() or not self.smooth]
-        rule: Rule = self.pick(rules)
+        rule: Rule = self.pick(r for r in RULES if not r.kink or self.inputs() or not self.smooth)
         if rule.kink and self.smooth:
             return self.filled(rule, self.input_operands(rule.count))
         return self.filled(rule, [self.expression(depth - 1) for _ in range(rule.count)])
@@ -215,9 +217,10 @@ class Builder:
 
     def reduced(self, depth: int) -> Term:
         """`sum(u, axis=0, keepdims=True)` and its like."""
-        term = self.expression(depth - 1)
-        if self.smooth and self.inputs() and self.draw(st.booleans()):
-            term = self.input_operands(1)[0]
+        of_input = self.smooth and self.inputs() and self.draw(st.booleans())
+        term = self.input_operands(1)[0] if of_input else self.expression(depth - 1)
+        if not term.shape:
+            return term
         kinked = () if term.raw or not self.smooth else ("max", "min")
         names = [name for name in REDUCTIONS if math.prod(term.shape) or name in ("sum", "prod")]
         name: str = self.pick([name for name in names if name not in kinked])
@@ -230,21 +233,24 @@ class Builder:
         bound = max(1.0, term.bound) * max(1, math.prod(term.shape))
         return Term(f"{name}({term.text}{options})", shape, bound)
 
-    def condition(self) -> tuple[str, Shape]:
-        """A comparison of an input with another or a constant, and their combinations."""
-        left, right = self.input_operands(2)
+    def condition(self, left: Term, right: Term) -> str:
+        """A comparison of an input with another or a constant, and combinations of those."""
         low, high = sorted(self.draw(st.permutations(THRESHOLDS))[:2], key=float)
         plain = [f"{left.text} {op} {right.text}" for op in ("<", "<=", ">", ">=", "!=")]
         against = f"{left.text} > {low}"
         text = self.pick([*plain, against, f"{low} < {left.text} <= {high}", f"not {plain[0]}"])
-        combined = self.pick([text, f"({text}) and {against}", f"{against} or {text}"])
-        return combined, np.broadcast_shapes(left.shape, right.shape)
+        combined: str = self.pick([text, f"({text}) and {against}", f"{against} or {text}"])
+        return combined
 
     def chosen(self, depth: int) -> Term:
-        """`where(c, u, v)` or `u if c else v`."""
-        test, shape = self.condition()
-        branches = [self.expression(depth - 1) for _ in range(2)]
-        (_, then, other), shape = self.joined([Term(test, shape, 1.0), *branches])
+        """`where(c, u, v)` or `u if c else v`; of an array test, one branch at least is an array."""
+        operands = self.input_operands(2)
+        test = self.condition(*operands)
+        first, second = self.expression(depth - 1), self.expression(depth - 1)
+        arrays = [term for term in operands if term.shape]
+        if arrays and not first.shape and not second.shape:  # would be float64, whatever the inputs are
+            first = arrays[0]
+        (*_, then, other), shape = self.joined([*operands, first, second])
         form = self.pick(["where({0}, {1}, {2})", "({1} if {0} else {2})"])
         return Term(form.format(test, then.text, other.text), shape, max(then.bound, other.bound))
 
@@ -258,30 +264,32 @@ class Builder:
     # Statements
 
     def bind(self, name: str, term: Term) -> str:
+        self.terms.pop(name, None)  # so that the latest stands last
         self.terms[name] = Term(name, term.shape, term.bound)
         return name
 
     def fresh(self) -> str:
         """A new temporary, or now and then a variable that is there already."""
-        names = [f"t{len(self.lines)}", f"t{len(self.lines)}", *self.terms]
-        name: str = self.pick(names)
+        new = f"t{len(self.lines)}"
+        name: str = self.pick([new, new, *self.terms])
         return name
 
     def statement(self) -> None:
         kinds = [self.assignment, self.assignment, self.swap, self.augmented]
-        line: str = self.pick(kinds)()
+        line: str = self.pick([*kinds, self.unpacked] if len(self.helper) == 2 else kinds)()
         self.lines.append(line)
 
     def assignment(self) -> str:
-        if len(self.helper) == 2:
-            operands, shape = self.joined([self.expression(1) for _ in range(2)])
-            p, q = (self.within(term, 2.0).text for term in operands)
-            names = [f"{letter}{len(self.lines)}" for letter in "uv"]
-            for name, result in zip(names, self.helper, strict=True):
-                self.bind(name, replace(result, shape=shape))
-            return f"{names[0]}, {names[1]} = helper({p}, {q})"
         term = self.expression(2)
         return f"{self.bind(self.fresh(), term)} = {term.text}"
+
+    def unpacked(self) -> str:
+        """A call of a helper with two results."""
+        (p, q), shape = self.joined([self.expression(1), self.expression(1)])
+        names = [f"{letter}{len(self.lines)}" for letter in "uv"]
+        for name, result in zip(names, self.helper, strict=True):
+            self.bind(name, replace(result, shape=shape))
+        return f"{', '.join(names)} = helper({self.within(p, 2.0).text}, {self.within(q, 2.0).text})"
 
     def swap(self) -> str:
         """A tuple: both values are taken before either name is bound."""

@@ -176,6 +176,8 @@ class _Placer:
         if isinstance(task.array, Accumulate) or isinstance(task.array, Reduce) and not task.in_register:
             return True
         own = task.loops[: task.first_reduced]
+        if not own:
+            return True
         for reader, reads in self.reads.items():
             for read in reads.get(task, ()):
                 here = tuple(substitute(i, reader.index) for i in read.args)

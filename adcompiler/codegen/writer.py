@@ -63,10 +63,12 @@ class Writer:
         self.used[name] = None
         return name
 
-    def fresh(self) -> str:
-        """A new local name."""
+    def assign(self, text: str, level: int = -1) -> str:
+        """A new variable that holds the value of `text`, in the innermost scope or the one given."""
         self.count += 1
-        return f"v{self.count - 1}"
+        name = f"v{self.count - 1}"
+        self.scopes[level].append(f"{name} = {text}")
+        return name
 
     def define(self, element: Element, name: str) -> None:
         """`element` is the variable `name` from here to the end of the innermost scope."""
@@ -88,12 +90,10 @@ class Writer:
         found: dict[Element, str] = {}
         for element in self.unknown(root):
             text = self.leaf(element) or self.operation(element, found)
-            keep = element is root or self.stands_alone(element, text)
-            if not keep:
-                name = self.fresh()
+            root_alone = element is root and self.uses[element] <= 1
+            if not (root_alone or (element is not root and self.stands_alone(element, text)) or self.leaf(element)):
                 level = self.level(element)
-                self.scopes[level].append(f"{name} = {text}")
-                self.values[level][element] = text = name
+                text = self.values[level][element] = self.assign(text, level)
             found[element] = text
         return found.get(root) or self.known(root) or self.leaf(root)
 

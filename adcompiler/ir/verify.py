@@ -110,7 +110,7 @@ def _not_negative(size: Element) -> bool:
 
 
 def _axes_inside(array: Array) -> bool:
-    return frozenset(range(len(array.domain))).issuperset(*(e.axes for e in array.elements))
+    return all(e.axes <= frozenset(range(len(array.domain))) for e in array.elements)
 
 
 def _are_indices(indices: Iterable[Element], array: Array) -> bool:

@@ -23,7 +23,7 @@ ROUNDING = (
           NUMERATOR, DENOMINATOR, kind="arithmetic", kernel="{x} // {y}", sympy="floor(x / y)"),
     entry("remainder", "x y", ("1", "-(x // y)"), "x - y * (x // y), signed as y; of integers, x % 0 is 0.",
           NUMERATOR, DENOMINATOR, kind="arithmetic", kernel="{x} % {y}", sympy="x - y * floor(x / y)"),
-    entry("fmod", "x y", ("1", "-trunc(x / y)"), "The remainder signed as x; of integers, fmod(x, 0) is 0.",
-          NUMERATOR, DENOMINATOR, kind="arithmetic", kernel="np.fmod({x}, {y})",
+    entry("fmod", "x y", ("1", "-trunc(x / y)"), "The remainder signed as x, always a float.",
+          NUMERATOR, DENOMINATOR, kernel="np.fmod({x}, {y})",
           sympy="x - y * sign(x / y) * floor(Abs(x / y))"),
 )  # fmt: skip

@@ -17,7 +17,7 @@ def _scipy(name: str, *leading: object) -> Callable[[Any], Any]:
     def call(x: Any) -> Any:
         from scipy import special
 
-        return getattr(special, name)(*leading, x)
+        return getattr(special, name)(*leading, x).astype(x.dtype)
 
     return call
 
@@ -35,9 +35,10 @@ def _polygamma(step: str, series: str, sign: str, reflected: str) -> str:
 
     For x > 0, with u = x: `step` summed over u, u + 1, ..., u + 7, and Stirling's `series` in
     z = u + 8, whose first omitted term is below 3e-15 there. For x <= 0, with u = 1 - x: `sign`
-    times that, and `reflected`. All of it can be differentiated again.
+    times that, and `reflected`, of period 1 in x and so a text in the exact distance w from the
+    nearest pole. All of it can be differentiated again.
     """
-    u = "where(x > 0, x, 1 - x)"
+    u, reflected = "where(x > 0, x, 1 - x)", reflected.replace("w", "(x - rint(x))")
     steps = " + ".join(step.replace("u", f"({u} + {k})") for k in range(8))
     text = f"{steps} + {series}".replace("z", f"({u} + 8)")
     return f"where(x > 0, {text}, {sign}({text}) {reflected})"
@@ -49,19 +50,19 @@ DIGAMMA = _polygamma(
     "-1 / u",
     "log(z) - 0.5 / z - "
     + _nested("1 / 12", "1 / 120", "1 / 252", "1 / 240", "1 / 132", "691 / 32760", "1 / 12") + " / (z * z)",
-    "", f"- {PI} / tan({PI} * x)",
+    "", f"- {PI} / tan({PI} * w)",
 )  # fmt: skip
 TRIGAMMA = _polygamma(
     "1 / (u * u)",
     "1 / z + 0.5 / (z * z) + "
     + _nested("1 / 6", "1 / 30", "1 / 42", "1 / 30", "5 / 66", "691 / 2730", "7 / 6") + " / (z * z * z)",
-    "-", f"+ {PI} / sin({PI} * x) * {PI} / sin({PI} * x)",
+    "-", f"+ {PI} / sin({PI} * w) * {PI} / sin({PI} * w)",
 )  # fmt: skip
 TETRAGAMMA = _polygamma(
     "-2 / (u * u * u)",
     "-1 / (z * z) - 1 / (z * z * z) - "
     + _nested("1 / 2", "1 / 6", "1 / 6", "3 / 10", "5 / 6", "691 / 210", "35 / 2") + " / (z * z * z * z)",
-    "", f"- 2 * ({PI} / sin({PI} * x)) ** 3 * cos({PI} * x)",
+    "", f"- 2 * ({PI} / sin({PI} * w)) ** 3 * cos({PI} * w)",
 )  # fmt: skip
 
 # 1.128... is 2 / sqrt(pi), 0.707... is sqrt(1 / 2), 0.398... is 1 / sqrt(2 pi).

@@ -104,7 +104,7 @@ class Builder:
             if isinstance(part, tuple):
                 key = literals.identifier(part[0].value)
                 if key in keywords:
-                    raise Fault(span_of(part[0]), f"the argument '{key}' is given twice", "remove one of them")
+                    raise Fault(span_of(part[0]), f"the argument '{key}' is given twice", "remove one")
                 keywords[key] = part[1]
             elif keywords and isinstance(part, tree.Expression):
                 remedy = "put it before them, or give it by name"
@@ -193,12 +193,12 @@ class Builder:
         seen: set[str] = set()
         for parameter in parameters:
             if parameter.name in seen:
-                raise Fault(parameter.span, f"the parameter '{parameter.name}' stands twice", "rename one of them")
+                raise Fault(parameter.span, f"the parameter '{parameter.name}' stands twice", "rename one")
             seen.add(parameter.name)
         body, docstring = parts[-1], None
         match body:
-            case (tree.Bare(value=tree.Text(value=docstring)), *_):
-                body = body[1:]
+            case (tree.Bare(value=tree.Text(value=str(text))), *_):
+                body, docstring = body[1:], text
         return tree.Def(between(parts), literals.identifier(parts[1].value), parameters, body, docstring)
 
     def branch(self, parts: Parts) -> tree.If:
@@ -233,9 +233,9 @@ def _check_target(target: tree.Expression) -> None:
             kind = type(node).__name__.lower()
             raise Fault(
                 node.span,
-                f"cannot assign to this {_KINDS.get(kind, 'expression')}",
+                f"cannot assign to this {kind if kind in _KINDS else 'expression'}",
                 "assign to a name, a subscript or a tuple of them; == compares",
             )
 
 
-_KINDS = {"number": "number", "text": "string", "call": "call", "attribute": "attribute", "compare": "comparison"}
+_KINDS = ("number", "text", "call", "attribute", "ternary", "comprehension")

@@ -13,12 +13,13 @@ _NOWHERE = re.compile("[\0\ud800-\udfff]")  # not even in a string or comment
 
 _LOOKALIKES = {
     "×·⋅∙∗": "*", "−–—‐": "-", "÷∕⁄": "/", "≤": "<=", "≥": ">=", "≠": "!=", "²": "**2", "³": "**3",
-    "∧": "and", "∨": "or", "¬": "not", "√": "sqrt", "∑": "sum", "∏": "prod", "∞": "inf", "“”„": '"', "‘’‚": "'",
+    "∧": "and", "∨": "or", "¬": "not", "√": "sqrt", "∑": "sum", "∏": "prod", "∞": "inf",
+    "“”„": '"', "‘’‚": "'",
 }  # fmt: skip
 
 
 def decode(given: str | bytes) -> str:
-    """The text with newlines as \\n and without byte order mark, cut just past the limit; never fails on bytes."""
+    """The text with plain newlines and no byte order mark, cut just past the limit; never fails on bytes."""
     if not isinstance(given, str | bytes):
         raise DtypeError(
             f"a source is str or UTF-8 bytes, not {type(given).__name__}", remedy="give the text itself"

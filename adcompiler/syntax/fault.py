@@ -5,7 +5,7 @@ from __future__ import annotations
 from adcompiler.errors import Error, LimitError, ParseError, Source, Span
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 (it never leaves this package)
     """Raised inside the syntax package; `parse` turns it into an error that shows the source."""
 
     kind: type[Error] = ParseError

@@ -10,6 +10,7 @@ from adcompiler.errors import Span
 from adcompiler.syntax import limits
 from adcompiler.syntax.fault import Fault
 
+_SHOWN = {"NEWLINE": "end of the line", "INDENT": "indentation", "DEDENT": "end of the block"}
 _DEPTH = {"LPAR": 1, "LSQB": 1, "RPAR": -1, "RSQB": -1}
 
 
@@ -53,7 +54,8 @@ def _blocks(levels: list[str], newline: str, token: Token) -> Iterator[Token]:
     _check_tabs(levels[-1], indentation, token)
     if len(indentation) > len(levels[-1]):
         levels.append(indentation)
-        limits.check("indented blocks", len(levels) - 1, limits.BLOCKS, token_span(token), "move a part to a def")
+        remedy = "move a part to a def of its own"
+        limits.check("indented blocks", len(levels) - 1, limits.BLOCKS, token_span(token), remedy)
         yield _before(token, "INDENT")
         return
     while len(indentation) < len(levels[-1]):
@@ -83,9 +85,9 @@ def token_span(token: Token) -> Span:
 
 def _before(token: Token, kind: str) -> Token:
     line, column = token.line, token.column
-    return Token(kind, "", token.start_pos, line, column, line, column, token.start_pos)
+    return Token(kind, _SHOWN[kind], token.start_pos, line, column, line, column, token.start_pos)
 
 
 def _after(token: Token, kind: str) -> Token:
     line, column = token.end_line, token.end_column
-    return Token(kind, "", token.end_pos, line, column, line, column, token.end_pos)
+    return Token(kind, _SHOWN[kind], token.end_pos, line, column, line, column, token.end_pos)

@@ -6,7 +6,7 @@ import functools
 import threading
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adcompiler.errors import Source, Span
 from adcompiler.syntax import literals, tree
@@ -66,9 +66,8 @@ def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Modu
                 "put brackets around an expression of several lines; return a result from a def",
             )
         if not isinstance(statement, tree.Assign | tree.Def):
-            word = type(statement).__name__.lower()
-            cause = f"'{word}' stands outside of a def"
-            raise Fault(statement.span, cause, "only constants and functions stand on their own; put it in a def")
+            cause = "only constants and functions stand outside of a def"
+            raise Fault(statement.span, cause, "put this into a def")
     return tree.Module(span, source, None, statements)
 
 
@@ -87,7 +86,7 @@ def _build() -> Lark:
         parser="lalr",
         lexer="basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
         postlex=Layout(),
-        transformer=Builder(_read_quoted),  # builds nodes as rules are completed: no recursion, no second tree
+        transformer=Builder(_read_quoted),  # called as each rule is completed: no recursion, no second tree
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
@@ -101,7 +100,7 @@ def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
 
     with _LOCK:
         lark = _build()
-    reading = lark.parse_interactive(text)
+    reading: Any = lark.parse_interactive(text)  # the interactive parser, since it lets the place be set
     place = reading.lexer_thread.state.line_ctr
     place.line, place.column, place.line_start_pos = line, column, 1 - column
     try:

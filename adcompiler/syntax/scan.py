@@ -9,7 +9,7 @@ from adcompiler.syntax import limits, literals
 from adcompiler.syntax.characters import check_character, span_at
 from adcompiler.syntax.fault import Fault
 
-RESERVED = frozenset("and or not if elif else for while in def return".split())
+RESERVED = frozenset(("and", "or", "not", "if", "elif", "else", "for", "while", "in", "def", "return"))
 
 _TOKEN = re.compile(
     r"""
@@ -75,7 +75,10 @@ class _Scan:
             getattr(self, kind)(token)
             self.kind, self.last = kind, token[0]
         if self.opened:
-            raise self.fault(self.opened[-1], f"'{self.opened[-1][0]}' is never closed", "close it")
+            bracket = self.opened[-1]
+            raise self.fault(
+                bracket, f"'{bracket[0]}' is never closed", f"write {_CLOSING[bracket[0]]} at its end"
+            )
 
     def span(self, token: re.Match[str]) -> Span:
         return span_at(self.text, *token.span())
@@ -128,7 +131,8 @@ class _Scan:
         try:
             literals.number(token[0])
         except ValueError:
-            raise self.fault(token, f"'{token[0]}' is not a number", literals.number_remedy(token[0])) from None
+            remedy = literals.number_remedy(token[0])
+            raise self.fault(token, f"'{token[0]}' is not a number", remedy) from None
 
     def string(self, token: re.Match[str]) -> None:
         prefix = token["prefix"].lower()

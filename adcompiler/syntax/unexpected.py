@@ -19,6 +19,7 @@ from adcompiler.syntax.scan import RESERVED
 _BEGINS = ("NAME", "NUMBER", "STRING", "LPAR", "LSQB")  # tokens that begin an operand
 _ENDS = ("NAME", "NUMBER", "STRING", "RPAR", "RSQB")  # tokens that end one
 _STOPS = ("NEWLINE", "$END", "RPAR", "RSQB", "COMMA", "COLON", "SEMICOLON")
+_STARTS = ("NEWLINE", "INDENT")
 _HEADERS = ("DEF", "IF", "ELIF", "ELSE", "FOR", "WHILE")
 
 _FOREIGN = {  # words of Python that are only names here
@@ -64,6 +65,16 @@ class Context:
         return last.value if isinstance(last, Token) else last.id if isinstance(last, tree.Name) else ""
 
     @property
+    def kind(self) -> str:
+        return self.token.type
+
+    @property
+    def shown(self) -> str:
+        """The token as a message names it."""
+        made = self.kind in ("NEWLINE", "INDENT", "DEDENT", "$END")
+        return f"the {self.token.value or 'end'}" if made else f"'{self.token}'"
+
+    @property
     def after_operand(self) -> bool:
         last = self.last
         return last.type in _ENDS if isinstance(last, Token) else isinstance(last, tree.Expression)
@@ -100,10 +111,10 @@ class Context:
 def explain(token: Token, expected: set[str], stack: list[Any]) -> Fault:
     """The Fault of the first kind that fits."""
     context = Context(token, expected, stack)
-    for kind in (_block, _foreign, _header, _assignment, _missing_right, _missing_left, _missing_operator, _word):
+    for kind in _KINDS:
         if fault := kind(context):
             return fault
-    return context.fault(f"'{token}' cannot stand here", "remove it, or complete what stands before it")
+    return context.fault(f"{context.shown} cannot stand here", "remove it, or complete what stands before it")
 
 
 def _block(at: Context) -> Fault | None:
@@ -131,10 +142,12 @@ def _header(at: Context) -> Fault | None:
     header, kind = at.header(), at.token.type
     if at.in_parameters():
         if kind == "EQUAL":
-            return at.fault("a parameter has no default value here", "remove it, and give the value in the call")
-        if kind in ("STAR", "__ANON_DOUBLESTAR"):
+            return at.fault("a parameter has no default value here", "give the value in the call")
+        if at.token.value in ("*", "**"):
             return at.fault(f"'{at.token}' cannot gather parameters here", "write each parameter out")
         return at.fault("a parameter is a name", "write names with commas between, such as def f(x, y):")
+    if kind in _HEADERS and "RETURN" in at.expected and kind not in ("ELSE", "ELIF"):
+        return at.fault(f"'{at.token}' cannot begin in the middle of a line", "begin a new line before it")
     if at.last_text == "else" and kind == "IF":
         return at.fault("'else if' is one word", "write elif")
     if header == "def" and "LPAR" in at.expected:
@@ -158,18 +171,22 @@ def _assignment(at: Context) -> Fault | None:
     if at.token.type == "AUGMENT":
         return at.fault(f"'{at.token}' cannot stand inside an expression", "write it on a line of its own")
     if at.token.type == "COLON":
-        return at.fault("':' cannot stand here", "annotate only parameters; a slice stands in [ ]")
+        return at.fault("':' cannot stand here", "annotate only parameters; a slice is x[start:stop:step]")
+    if at.token.type == "COMMA" and any(
+        getattr(part, "type", "") == "FOR" for part in at.stack[at.opening() :]
+    ):
+        return at.fault("a comprehension is not alone in its call", "put parentheses around it")
     return None
 
 
 def _missing_right(at: Context) -> Fault | None:
     """An operator, comma, bracket or word before the end of something."""
     last, kind = at.last, at.token.type
-    if at.after_operand or kind not in _STOPS or not isinstance(last, Token) or last.type in ("NEWLINE", "INDENT"):
+    if at.after_operand or kind not in _STOPS or not isinstance(last, Token) or last.type in _STARTS:
         return None
     if last.type in ("LPAR", "LSQB", "COMMA", "COLON"):
         what = "an index" if last.type == "LSQB" and kind == "RSQB" else "a value"
-        return at.fault(f"{what} is missing before '{at.token}'", "write it, or remove the comma or bracket")
+        return at.fault(f"{what} is missing before {at.shown}", "write it, or remove the comma or bracket")
     remedy = "write a name after it" if last.type == "DOT" else "write a value after it"
     return at.fault(f"'{last}' has nothing on its right", remedy, last)
 
@@ -177,9 +194,10 @@ def _missing_right(at: Context) -> Fault | None:
 def _missing_left(at: Context) -> Fault | None:
     """An operator after no operand."""
     token, last = at.token, at.last
-    if at.after_operand or token.value[:1].isalnum() or token.type in (*_BEGINS, *_STOPS):
+    word = token.value[:1].isalpha() and token.value not in ("and", "or", "in")
+    if at.after_operand or word or token.type in (*_BEGINS, *_STOPS):
         return None
-    if not isinstance(last, Token) or last.type in ("NEWLINE", "INDENT", "COLON", "SEMICOLON"):
+    if not isinstance(last, Token) or last.type in (*_STARTS, "COLON", "SEMICOLON"):
         return at.fault(f"'{token}' has nothing on its left", "write a value before it, or remove it")
     if token.value in ("*", "**") and last.type in ("LPAR", "COMMA"):
         return at.fault(f"'{token}' cannot unpack arguments here", "write each argument out")
@@ -192,7 +210,8 @@ def _missing_operator(at: Context) -> Fault | None:
     """Two operands side by side."""
     if not at.after_operand or at.token.type not in _BEGINS:
         return None
-    left, right = at.last_text or "a", at.token.value if at.token.type in ("NAME", "NUMBER") else "b"
+    left = at.last_text if at.last_text[:1].isalnum() else "a"
+    right = at.token.value if at.kind in ("NAME", "NUMBER") else "b"
     cause = "two values stand side by side, without an operator between them"
     return at.fault(cause, f"to multiply, write {left}*{right}")
 
@@ -203,7 +222,8 @@ def _word(at: Context) -> Fault | None:
     if word not in RESERVED:
         return None
     if word in ("else", "elif"):
-        return at.fault(f"this '{word}' belongs to no 'if'", "align it with its if; for and while have no else")
+        remedy = "align it with its if; for and while have no else"
+        return at.fault(f"this '{word}' belongs to no 'if'", remedy)
     if not at.after_operand:
         return at.fault(f"'{word}' is a reserved word and cannot be a value", "choose another name")
     remedies = {
@@ -212,3 +232,6 @@ def _word(at: Context) -> Fault | None:
         "for": "write [... for i in range(n)] or sum(... for i in range(n))",
     }
     return at.fault(f"'{word}' cannot follow a value", remedies.get(word, "begin a new line before it"))
+
+
+_KINDS = (_block, _foreign, _header, _assignment, _missing_right, _missing_left, _missing_operator, _word)

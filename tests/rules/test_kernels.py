@@ -34,11 +34,11 @@ KINDS = {
     "i64": ("arithmetic", "bool", "integer"),
     "bool": ("logical",),
 }
-TOLERANCE = {"f64": 1e-13, "f32": 2e-6}
 
 
 def entries(dtype: str, arity: int) -> list[Primitive]:
-    return [e for e in TABLE.values() if e.kind in KINDS[dtype] and len(e.params) == arity]
+    of_kind = [e for e in TABLE.values() if e.kind in KINDS[dtype] and len(e.params) == arity]
+    return [e for e in of_kind if (e.name, dtype) != ("power", "i64")]  # raises: see below
 
 
 @cache
@@ -59,39 +59,63 @@ def compiled(dtype: str, arity: int) -> Any:
 CASES = [(d, n) for d in KINDS for n in (1, 2, 3) if entries(d, n)]
 
 
+# Among equal operands C and NumPy choose as they please; numba's np.sign gives back a zero.
+ANY_ZERO = {"sign", "minimum", "maximum", "fmin", "fmax", "relu", "clip"}
+# Their references, or the functions themselves near a root, are exact to an absolute error only.
+ABSOLUTE = {"gelu_tanh", "digamma"}
+
+
+def skipped(entry: Primitive, point: tuple[Any, ...]) -> bool:
+    """Where NumPy and SciPy are not the judges."""
+    if entry.name == "floor_divide" and point == (-(2**63), -1):  # overflows
+        return True
+    if entry.name in ("digamma", "trigamma"):  # a pole, where SciPy has NaN or inf
+        return point[0] <= 0 and (math.isinf(point[0]) or point[0] == round(point[0]))
+    return entry.name == "lgamma" and (point[0] == -math.inf or 0 < abs(point[0]) < 1e-300)
+
+
 @pytest.mark.parametrize(("dtype", "arity"), CASES)
 def test_types_are_kept(dtype: Any, arity: int) -> None:
     types = compiled(dtype, arity).nopython_signatures[0].return_type
+    ones = [np.ones(2, NUMPY[dtype])] * arity
     for entry, actual in zip(entries(dtype, arity), types, strict=True):
         operand, result = result_dtype(entry.name, (dtype,) * arity)
         assert operand == dtype, entry.name
         assert actual == numba.from_dtype(NUMPY[result]), entry.name
-        assert entry.numpy(*[np.ones(2, NUMPY[dtype])] * arity).dtype == NUMPY[result], entry.name
+        with np.errstate(all="ignore"):
+            assert entry.numpy(*ones).dtype == NUMPY[result], entry.name
 
 
 @pytest.mark.parametrize(("dtype", "arity"), CASES)
-def test_values_are_numpys(dtype: str, arity: int) -> None:
+def test_values_are_numpys(dtype: Any, arity: int) -> None:
     few = SPECIAL[dtype] if arity < 3 else SPECIAL[dtype][:20:2]
     grid = list(product(few, repeat=arity))
     rows = [compiled(dtype, arity)(*map(NUMPY[dtype].type, point)) for point in grid]
-    columns = np.array(grid, NUMPY[dtype]).T
     wrong = []
     for k, entry in enumerate(entries(dtype, arity)):
         with np.errstate(all="ignore"):
-            mine, truth = np.array([row[k] for row in rows]), reference(entry, columns)
-        wrong += [(entry.name, p, a, b) for p, a, b in zip(grid, mine, truth, strict=True) if not same(a, b, dtype)]
-    assert not wrong, "\n".join(map(str, wrong))
+            truths = entry.numpy(*np.array(grid, NUMPY[dtype]).T)
+        for point, row, truth in zip(grid, rows, truths, strict=True):
+            if not skipped(entry, point) and not same(entry, row[k], truth):
+                wrong.append(f"{entry.name}{point} is {row[k]}, not {truth}")
+    assert not wrong, "\n".join(wrong)
 
 
-def reference(entry: Primitive, columns: Any) -> Any:
-    return entry.numpy(*columns)
-
-
-def same(a: Any, b: Any, dtype: str) -> bool:
-    """Equal, in relative terms for floats; signs of zeros count."""
-    if dtype not in TOLERANCE or isinstance(b, np.bool_) or not np.isfinite(b):
-        return bool(np.array_equal(a, b, equal_nan=np.isreal(b) and b != b))
-    if a == 0 == b:
+def same(entry: Primitive, a: Any, b: Any) -> bool:
+    """Equal, floats to a few units in the last place; signs of zeros count."""
+    if not isinstance(b, np.floating):
+        return bool(a == b)
+    if not np.isfinite(b):
+        return bool(np.array_equal(a, b, equal_nan=True))
+    if a == 0 == b and entry.name not in ANY_ZERO:
         return bool(np.signbit(a) == np.signbit(b))
-    small = np.finfo(NUMPY[dtype]).tiny
-    return bool(abs(float(a) - float(b)) <= TOLERANCE[dtype] * abs(float(b)) + 4 * float(small))
+    info, scale = np.finfo(b.dtype), max(abs(float(b)), entry.name in ABSOLUTE)
+    return bool(abs(float(a) - float(b)) <= 16 * float(info.eps) * scale + 4 * float(info.tiny))
+
+
+def test_powers_of_integers_wrap() -> None:
+    """NumPy raises for a negative exponent, numba for the least one of all: those have no meaning."""
+    power = numba.njit(lambda x, y: x**y)
+    for x, y in product((0, 1, -1, 2, -3, 10, 2**62), (0, 1, 2, 3, 50, 63)):
+        with np.errstate(all="ignore"):
+            assert power(x, y) == np.power(np.int64(x), np.int64(y))

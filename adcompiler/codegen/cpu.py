@@ -1,0 +1,116 @@
+"""Compile a program with numba and call it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adcompiler.codegen import cache
+from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.reference import length
+from adcompiler.codegen.schedule import Loop, schedule
+from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Size
+from adcompiler.ir.types import NUMPY
+
+BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
+MOST_BLOCKS = 1024
+MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
+PARALLEL = 65536  # points from which the blocks of a program run in parallel
+
+Lengths = Callable[[Sequence[int]], tuple[int, ...]]
+_one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twice
+
+
+class Compiled:
+    """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.kernel: Kernel = emit(schedule(func))
+        self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
+        self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
+        self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
+        names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
+        self.out = {a: self.places[b] for a, b in names.items()}
+
+    @cached_property
+    def serial(self) -> Any:
+        """The kernel that runs its blocks one after the other."""
+        return cache.load(self.kernel.source)["run"]
+
+    @cached_property
+    def parallel(self) -> Any:
+        """The kernel that runs its blocks on all threads."""
+        return cache.load(self.kernel.parallel_source)["run"]
+
+    def __call__(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0.
+
+        `into` gives arrays to write results to.
+        """
+        blocks: list[int] = []
+        points = 0
+        for plan in self.plans:
+            count, rows, total = plan(sizes)
+            blocks += (count, rows)
+            points += total
+        given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
+        buffers = [
+            given[p] if p in given else np.empty(
+                shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype
+            )
+            for p, (b, shape, dtype) in enumerate(self.shapes)
+        ]  # fmt: skip
+        if points >= PARALLEL and any(k not in self.kernel.sequential for k in range(len(self.plans))):
+            with _one_at_a_time:
+                scalars = self.parallel(*sizes, *args, *buffers, *blocks)
+        else:
+            scalars = self.serial(*sizes, *args, *buffers, *blocks)
+        return self.results(args, buffers, scalars)
+
+    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: tuple[Any, ...]) -> list[Any]:
+        """Results in order; one that stands twice, or is an input, is a copy."""
+        values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
+        found: list[Any] = []
+        seen: set[Array] = set()
+        for array in self.func.results:
+            value = values[array] if array in values else args[array.position] if isinstance(array, Input) else buffers[self.out[array]]
+            if isinstance(value, np.ndarray) and (array in seen or isinstance(array, Input)):
+                value = value.copy()
+            seen.add(array)
+            found.append(value)
+        return found
+
+
+def lengths(shape: Sequence[Element]) -> Lengths:
+    """A function from the values of the size symbols to lengths."""
+    if all(isinstance(n, Size) for n in shape):
+        numbers = [n.number for n in shape if isinstance(n, Size)]
+        return lambda sizes: tuple(sizes[k] for k in numbers)
+    if all(isinstance(n, Const) for n in shape):
+        fixed = tuple(int(n.value) for n in shape if isinstance(n, Const))
+        return lambda sizes: fixed
+    return lambda sizes: tuple(length(n, sizes) for n in shape)
+
+
+def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:
+    """How a nest is cut: the number of blocks, turns a block, and points in all; a function of lengths only."""
+    outer = lengths((loop.size,))
+    inner = [lengths(tuple(t.array.domain[k] for k in t.order[1:])) for t in loop.tasks]
+    wide = any(b.nest == number and b.shape for b in kernel.buffers)
+    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
+
+    def plan(sizes: Sequence[int]) -> tuple[int, int, int]:
+        turns = outer(sizes)[0]
+        points = max(prod(shape(sizes)) for shape in inner)
+        rows = max(1, BLOCK // max(points, 1), -(-turns // most))
+        return -(-turns // rows), rows, turns * points
+
+    return plan

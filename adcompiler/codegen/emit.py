@@ -1,0 +1,329 @@
+"""From a schedule to readable numba source.
+
+A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` does one block,
+and `run` calls the blocks in order, or in parallel with the same bits: a sum over the outermost loop
+leaves one partial sum a block, and these are added in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adcompiler.codegen.names import Names
+from adcompiler.codegen.schedule import Loop, Schedule, Task
+from adcompiler.codegen.writer import Writer, wrap
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ir.walk import elements_of
+
+HEADER = """import math
+import numpy as np
+from numba import njit, prange, uint64
+from adcompiler.codegen.intrinsics import reduce_add
+
+jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True)
+parallel = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True, parallel=True)
+"""
+
+
+@dataclass
+class Buffer:
+    """An array that a kernel needs besides its inputs: a result, a temporary, or partial sums."""
+
+    name: str
+    dtype: Dtype
+    shape: Shape
+    nest: int | None = None  # the nest whose number of blocks is the first length of partial sums
+
+
+@dataclass
+class Kernel:
+    """Generated source and how to call it.
+
+    `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
+    turns a block; it returns the results of rank 0 as a tuple.
+    """
+
+    source: str
+    func: Func
+    buffers: list[Buffer]
+    nests: list[Loop]
+    sequential: set[int]
+    scalars: tuple[Array, ...]
+    arrays: dict[Array, str]
+
+    @property
+    def parallel_source(self) -> str:
+        """The same source with the blocks of each nest in parallel, save where they add to one array."""
+        return re.sub(
+            r"for block in range\((blocks\d+)\):  # nest (\d+)$",
+            lambda m: m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}",
+            self.source.replace("\n@jit\ndef run(", "\n@parallel\ndef run("),
+            flags=re.MULTILINE,
+        )
+
+
+def emit(schedule: Schedule) -> Kernel:
+    """The source of a schedule."""
+    return _Emitter(schedule).kernel()
+
+
+class _Emitter:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.func = schedule, schedule.func
+        self.names = Names()
+        func = self.func
+        self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
+        self.labels: dict[Array, str] = {}
+        for array, name in zip(func.inputs, func.input_names, strict=True):
+            self.labels[array] = self.names.fresh(name)
+        for array, name in zip(func.results, func.result_names, strict=True):
+            if array not in self.labels:
+                self.labels[array] = self.names.fresh(name)
+        for task in schedule.tasks:
+            if task.array not in self.labels:
+                self.labels[task.array] = self.names.fresh(func.names.get(task.array, "t"))
+        self.buffers = [
+            Buffer(self.labels[t.array], t.array.dtype, t.array.shape)
+            for t in schedule.tasks
+            if t.array.rank and t.stored
+        ]
+        self.registers = {
+            t: self.labels[t.array] if not t.array.rank else self.names.fresh(self.labels[t.array] + "_sum")
+            for t in schedule.tasks
+            if isinstance(t.array, Reduce) and t.in_register
+        }
+        self.nests: list[Loop] = []
+        self.sequential: set[int] = set()
+        self.functions: list[str] = []
+        self.driver = Writer(self.labels, self.sizes, (e for t in schedule.tasks for e in t.elements if not t.order))
+
+    # -- the driver ----------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        for item in self.schedule.body:
+            if isinstance(item, Task):
+                self.statement(self.driver, item)
+            else:
+                self.nest(item)
+        computed = [t.array for t in self.schedule.tasks if not t.array.rank and t.array in self.func.results]
+        scalars = tuple(dict.fromkeys(computed))
+        names = [self.labels[a] for a in scalars]
+        self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
+        params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
+        for k in range(len(self.nests)):
+            params += [f"blocks{k}", f"rows{k}"]
+        lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
+        source = "\n".join([self.comment() + HEADER, *self.functions, "\n".join(lines), ""])
+        return Kernel(source, self.func, self.buffers, self.nests, self.sequential, scalars, self.labels)
+
+    def comment(self) -> str:
+        """The program's name and the source it came from."""
+        lines = [f"Kernel of {self.func.name}, generated by adcompiler."]
+        if self.func.source is not None:
+            lines += self.func.source.text.strip("\n").splitlines()[:60]
+        return "".join(f"# {''.join(c if c.isprintable() else ' ' for c in line)}".rstrip() + "\n" for line in lines)
+
+    # -- nests ---------------------------------------------------------------------------------
+
+    def nest(self, loop: Loop) -> None:
+        """One nest: a function for a block, and the driver's loop over blocks."""
+        k = len(self.nests)
+        self.nests.append(loop)
+        tasks = loop.tasks
+        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements))
+        partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
+        accumulators = {t: self.partial(writer, t, k) for t in partial}
+        for t in tasks:
+            if isinstance(t.array, Accumulate):
+                self.sequential.add(k)
+                self.fill(self.driver, self.labels[t.array], t.array.shape, "0")
+        for t in partial:
+            self.start(writer, t, accumulators[t])
+        writer.open(loop, f"for i{loop.number} in range(uint64(start), uint64(stop)):")
+        self.body(writer, loop.body, accumulators)
+        writer.close()
+        for t in partial:
+            if t.in_register:
+                writer.line(f"{accumulators[t]}[block] = {self.registers[t]}")
+        params = ["block", "start", "stop", *writer.used]
+        text = [f"@jit\ndef nest{k}({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), "\n"]
+        self.functions.append("\n".join(text))
+        size = self.driver.size(loop.size)
+        self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
+        first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
+        self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
+        for name in writer.used:
+            self.driver.use(name)
+        for t in partial:
+            self.combine(t, accumulators[t], k)
+
+    def partial(self, writer: Writer, task: Task, nest: int) -> str:
+        """The buffer of a task's partial sums, one a block."""
+        name = f"part{len(self.buffers)}"
+        shape = () if task.in_register else task.array.shape
+        self.buffers.append(Buffer(name, task.array.dtype, shape, nest))
+        return writer.use(name)
+
+    def start(self, writer: Writer, task: Task, partial: str) -> None:
+        """Set an accumulator to the neutral value of its reduction."""
+        if task.in_register:
+            writer.line(f"{self.registers[task]} = {neutral(task.array)}")
+        else:
+            self.fill(writer, partial, task.array.shape, neutral(task.array), "block, ")
+
+    def combine(self, task: Task, partial: str, nest: int) -> None:
+        """Combine the blocks' partial results in order."""
+        name, writer = self.labels[task.array], self.driver
+        if task.in_register:
+            register = self.registers[task]
+            writer.line(f"{register} = {neutral(task.array)}")
+            writer.line(f"for block in range(blocks{nest}):  # in order")
+            writer.line(f"    {register} = {update(task.array, register, f'{partial}[block]', fixed=True)}")
+            if task.array.rank:
+                writer.line(f"{self.place(writer, task)} = {register}")
+            return
+        self.fill(writer, name, task.array.shape, neutral(task.array))
+        k = len(self.functions)
+        axes = [f"i{d}" for d in range(task.array.rank)]
+        spot = f"{name}[{', '.join(axes)}]"
+        lines = [f"@jit\ndef nest{k}_sum({name}, {partial}, blocks):", "    for block in range(uint64(0), uint64(blocks)):"]
+        for d, axis in enumerate(axes):
+            lines.append("    " * (d + 2) + f"for {axis} in range(uint64(0), uint64({name}.shape[{d}])):")
+        value = update(task.array, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
+        lines.append("    " * (len(axes) + 2) + f"{spot} = {value}")
+        self.functions.append("\n".join([*lines, "\n"]))
+        writer.line(f"nest{k}_sum({name}, {partial}, blocks{nest})")
+
+    def fill(self, writer: Writer, name: str, shape: Shape, value: str, before: str = "", kept: str = "") -> None:
+        """Loops that set all elements of an array (of one block of it)."""
+        axes = [f"i{d}" for d in range(len(shape))]
+        writer.use(name)
+        for d, axis in enumerate(axes):
+            size = writer.size(shape[d])
+            writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({size})):")
+        writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
+
+    # -- inside a nest -------------------------------------------------------------------------
+
+    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
+        """Loops and statements in order."""
+        for item in items:
+            if isinstance(item, Task):
+                self.statement(writer, item, partial)
+                continue
+            depth = len(writer.loops)
+            starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
+            for task in starting:
+                self.begin(writer, task)
+            writer.open(item, f"for i{item.number} in range(uint64(0), uint64({writer.size(item.size)})):")
+            self.body(writer, item.body, partial)
+            writer.close()
+            for task in starting:
+                if task.in_register:
+                    self.finish(writer, task)
+
+    def begin(self, writer: Writer, task: Task) -> None:
+        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
+        name, value = self.labels[task.array], neutral(task.array)
+        if task.in_register:
+            writer.line(f"{self.registers[task]} = {value}")
+            return
+        inner = [k for k in task.order[task.first_reduced :] if k < task.array.rank]
+        spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
+        for d, k in enumerate(inner):
+            spot[k] = f"j{d}"
+            writer.line("    " * d + f"for j{d} in range(uint64(0), uint64({writer.size(task.array.shape[k])})):")
+        writer.line("    " * len(inner) + f"{writer.use(name)}[{', '.join(spot)}] = {value}")
+
+    def finish(self, writer: Writer, task: Task) -> None:
+        """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
+        if task.stored:
+            writer.line(f"{self.place(writer, task)} = {self.registers[task]}")
+        writer.define(Read(task.array, task.kept), self.registers[task])
+
+    def place(self, writer: Writer, task: Task) -> str:
+        """Where a task's element of this turn is stored."""
+        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
+        return f"{writer.label(task.array)}[{spot}]"
+
+    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
+        """What one turn of the innermost loop does for a task."""
+        match task.array:
+            case Map(rank=0):
+                writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
+            case Map():
+                self.note(writer, task.array)
+                read, text = Read(task.array, task.kept), writer.text(task.elements[0])
+                if writer.uses[read] and not text.isidentifier():
+                    text = writer.assign(text)
+                if writer.uses[read]:
+                    writer.define(read, text)
+                if task.stored:
+                    writer.line(f"{self.place(writer, task)} = {text}")
+            case Reduce():
+                value = writer.text(task.elements[0])
+                spot = self.accumulator(writer, task, (partial or {}).get(task))
+                writer.line(f"{spot} = {update(task.array, spot, value)}")
+            case Accumulate():
+                self.scatter(writer, task)
+
+    def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
+        """The variable or the array element that a reduction adds to."""
+        if task.in_register:
+            return self.registers[task]
+        if partial is None:
+            return self.place(writer, task)
+        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
+        return f"{writer.use(partial)}[block, {spot}]"
+
+    def scatter(self, writer: Writer, task: Task) -> None:
+        """One addition at computed indices; a point outside the array adds nothing."""
+        name = writer.label(task.array)
+        spot, checks = [], []
+        for index, size in zip(task.elements[:-1], task.array.shape, strict=True):
+            text = writer.text(index)
+            if isinstance(index, Index):
+                spot.append(f"i{index.axis}")
+                continue
+            checks.append(f"0 <= {wrap(text)} < {writer.size(size)}")
+            spot.append(f"uint64({text})")
+        value = writer.text(task.elements[-1])
+        if checks:
+            writer.line(f"if {' and '.join(checks)}:")
+        writer.line(("    " if checks else "") + f"{name}[{', '.join(spot)}] += {value}")
+
+    def note(self, writer: Writer, node: Node) -> None:
+        """The line of the user's source that a statement computes."""
+        span, source = self.func.spans.get(node), self.func.source
+        if span is not None and source is not None:
+            lines = source.text.splitlines()
+            if 0 < span.line <= len(lines):
+                text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
+                writer.line(f"# {text[:100]}")
+
+
+def neutral(array: Array) -> str:
+    """The value that a reduction starts from."""
+    assert isinstance(array, Reduce)
+    if array.op == "sum":
+        return "np.float32(0)" if array.dtype == "f32" else "0.0" if array.dtype == "f64" else "0"
+    sign = "-" if array.op == "max" else ""
+    if not is_float(array.dtype):
+        return "np.int64(-(2**63))" if sign else "np.int64(2**63 - 1)"
+    return f"np.float32({sign}math.inf)" if array.dtype == "f32" else f"{sign}math.inf"
+
+
+def update(array: Array, total: str, value: str, fixed: bool = False) -> str:
+    """One step of a reduction; sums of floats may be reassociated by the vectoriser unless `fixed`."""
+    assert isinstance(array, Reduce)
+    if array.op == "sum":
+        reassociated = is_float(array.dtype) and not fixed
+        return f"reduce_add({total}, {value})" if reassociated else f"{total} + {wrap(value)}"
+    name = wrap(value)
+    sign = ">" if array.op == "max" else "<"
+    return f"{name} if {name} {sign} {total} or {name} != {name} else {total}"
+
+
