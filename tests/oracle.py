@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from oracle_builtins import Value, mp
 from oracle_translate import Program, mangled, translate
 

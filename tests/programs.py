@@ -101,7 +101,7 @@ INPUT_RULES = (
     Rule("where({0} > 0, sqrt({0}), {1})", ANY, lambda a, b: a + b),
     Rule("(log({0}) if {0} > 0 else {1} / {0})", ANY, lambda a, b: 2 + 4 * b),
 )
-REDUCTIONS = {"sum": 1e3, "np.sum": 1e3, "mean": 1e4, "logsumexp": 100.0, "prod": 2.0, "max": ANY, "min": ANY}
+REDUCTIONS = {"sum": 1e3, "np.sum": 1e3, "mean": 1e4, "logsumexp": 100.0, "prod": 1.0, "max": ANY, "min": ANY}
 SQUEEZES = ("tanh({0})", "sin({0})", "erf({0})")
 
 
@@ -302,10 +302,8 @@ class Builder:
         """`t += u`; as in NumPy, `u` broadcasts to the shape of `t`."""
         target: Term = self.pick(self.terms.values())
         term = self.expression(1)
-        if (
-            not fits(term.shape, target.shape)
-            or np.broadcast_shapes(term.shape, target.shape) != target.shape
-        ):
+        fitting = fits(term.shape, target.shape)
+        if not fitting or np.broadcast_shapes(term.shape, target.shape) != target.shape:
             term = total(term)
         self.bind(target.text, replace(target, bound=target.bound + term.bound))
         return f"{target.text} {self.pick(['+=', '-='])} {term.text}"
@@ -352,28 +350,24 @@ def helper(draw: Draw, smooth: bool) -> tuple[list[str], tuple[Term, ...]]:
     return [*lines, f"    return {', '.join(term.text for term in results)}", ""], tuple(results)
 
 
-@st.composite
-def expressions(
-    draw: Draw,
-    *,
-    dtype: DTypeLike = np.float64,
-    scalar_only: bool = False,
-    smooth: bool = False,
-    empty: bool = True,
-) -> Program:
-    """A bare expression; its parameters stand in order of first appearance."""
-    shape_list = [()] * draw(st.integers(1, 3)) if scalar_only else shapes(draw, empty)
-    inputs = {n: Term(n, s, 2.0, raw=True) for n, s in zip(NAMES, shape_list, strict=False)}
-    text = Builder(draw, inputs, smooth).expression(3).text
-    found = re.findall(rf"\b(?:{'|'.join(NAMES)})\b(?!\()", text)
-    names = list(dict.fromkeys(found))
-    if not names:
-        text, names = f"{text} * {NAMES[0]}", [NAMES[0]]
-    return Program(text, tuple(values(draw, [inputs[name].shape for name in names], dtype)))
+def bare(builder: Builder, names: Sequence[str]) -> tuple[str, list[str]]:
+    """A bare expression, and its parameters in order of first appearance."""
+    text = builder.expression(3).text
+    found = re.findall(rf"\b(?:{'|'.join(names)})\b(?!\()", text)
+    return (text, list(dict.fromkeys(found))) if found else (f"{text} * {names[0]}", [names[0]])
+
+
+def function(builder: Builder, names: Sequence[str], statements: int) -> str:
+    """A def of up to `statements` assignments and one to three results."""
+    for _ in range(builder.draw(st.integers(0, statements))):
+        builder.statement()
+    results = [builder.expression(1).text for _ in range(builder.draw(st.integers(1, 3)))]
+    lines = [*builder.lines, f"return {', '.join(results)}"]
+    return "\n    ".join([f"def main({', '.join(names)}):", *lines])
 
 
 @st.composite
-def functions(
+def programs(
     draw: Draw,
     *,
     statements: int = 4,
@@ -382,22 +376,18 @@ def functions(
     smooth: bool = False,
     empty: bool = True,
 ) -> Program:
-    """A def of up to `statements` assignments and one to three results; perhaps with a helper before it."""
-    shape_list = [()] * draw(st.integers(1, 3)) if scalar_only else shapes(draw, empty)
-    inputs = {n: Term(n, s, 2.0, raw=True) for n, s in zip(NAMES, shape_list, strict=False)}
-    before, results = helper(draw, smooth) if draw(st.booleans()) else ([], ())
-    builder = Builder(draw, dict(inputs), smooth, helper=results)
-    for _ in range(draw(st.integers(0, statements))):
-        builder.statement()
-    returned = ", ".join(builder.expression(1).text for _ in range(draw(st.integers(1, 3))))
-    lines = [
-        f"def main({', '.join(inputs)}):",
-        *(f"    {line}" for line in builder.lines),
-        f"    return {returned}",
-    ]
-    return Program("\n".join([*before, *lines]), tuple(values(draw, shape_list, dtype)))
+    """A bare expression, or a def with perhaps a helper before it, and arguments.
 
-
-def programs(*, statements: int = 4, **options: Any) -> st.SearchStrategy[Program]:
-    """Either of `expressions` and `functions`, with their options: dtype, scalar_only, smooth, empty."""
-    return st.one_of(expressions(**options), functions(statements=statements, **options))
+    `statements`: at most so many in a def. `scalar_only`: every argument is a Python float. `smooth`: no
+    kinks but at inputs. `empty`: sizes may be 0.
+    """
+    sizes = [()] * draw(st.integers(1, 3)) if scalar_only else shapes(draw, empty)
+    inputs = {name: Term(name, shape, 2.0, raw=True) for name, shape in zip(NAMES, sizes, strict=False)}
+    builder = Builder(draw, dict(inputs), smooth)
+    names = list(inputs)
+    if draw(st.booleans()):
+        source, names = bare(builder, names)
+    else:
+        lines, builder.helper = helper(draw, smooth) if draw(st.booleans()) else ([], ())
+        source = "\n".join([*lines, function(builder, names, statements)])
+    return Program(source, tuple(values(draw, [inputs[name].shape for name in names], dtype)))

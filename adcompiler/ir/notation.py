@@ -53,7 +53,7 @@ WORDS: Final = frozenset(("and", "or", "not", "true", "false", "inf", "inff", "n
 IDENTIFIER: Final = r"[^\W\d]\w*"
 ARRAY_NAME: Final = r"[\w.]+"
 FUNC_NAME: Final = r"[\w.]+(?:\[[-\w|]*\])?"
-NUMBER: Final = r"(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)f?(?::0x[0-9a-f]+)?(?![\w.])"
+NUMBER: Final = r"(?:(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf)f?|nanf?(?::0x[0-9a-f]+)?)(?![\w.])"
 NAN_BITS: Final = {"f64": 0x7FF8 << 48, "f32": 0x7FC0 << 16}
 
 
@@ -92,7 +92,6 @@ def read_constant(text: str) -> Const:
     digits = digits[:-1] if single else digits
     dtype: Dtype = "f32" if single else "i64" if re.fullmatch(r"-?\d+", digits) else "f64"
     if digits == "nan":
-        return Const(
-            dtype, (int(bits, 16) if bits else NAN_BITS[dtype]).to_bytes(4 if single else 8, "little")
-        )
+        pattern = int(bits, 16) if bits else NAN_BITS[dtype]
+        return Const(dtype, pattern.to_bytes(4 if single else 8, "little"))
     return const(int(digits) if dtype == "i64" else float(digits), dtype)

@@ -76,7 +76,7 @@ class _Elements(Cursor):
         if token.text in SIGNS:
             return self.sign(token, level)
         if token.kind == "number":
-            return read_constant(token.text)
+            return self.number(token, token.text)
         if token.kind == "array":
             array = self.array(token)
             return Read(array, self.items(self.expression, "]") if self.accept("[") else ())
@@ -87,11 +87,17 @@ class _Elements(Cursor):
     def sign(self, token: Token, level: int) -> Element:
         """`not x`, `-x`, or the constant of a sign that touches its number."""
         if self.token.kind == "number" and self.token.start == token.start + 1:
-            return read_constant("-" + self.step().text)
+            return self.number(token, "-" + self.step().text)
         name, op = SIGNS[token.text]
         if op.level < level:
             self.fail(f"{token.text!r} needs parentheses here", token)
         return self.apply(token, name, (self.expression(op.right),))
+
+    def number(self, token: Token, text: str) -> Element:
+        try:
+            return read_constant(text)
+        except (ValueError, OverflowError):
+            self.fail("this is not a constant", token)
 
     def call(self, token: Token) -> Element:
         """`op(args)`, `op.dtype(args)` or `select(guard, then, otherwise)`"""

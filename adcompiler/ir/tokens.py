@@ -12,7 +12,7 @@ from adcompiler.ir.notation import ARRAY_NAME, FUNC_NAME, IDENTIFIER, NUMBER
 
 T = TypeVar("T")
 
-_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+_QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*"'  # JSON's strings
 _TOKEN = re.compile(
     rf"(?P<space>[ \t\r]+|\#[^\n]*)|(?P<line>\n)|(?P<func>@(?:{FUNC_NAME}|{_QUOTED}))"
     rf"|(?P<array>%(?:{ARRAY_NAME}|{_QUOTED}))|(?P<number>{NUMBER})|(?P<quoted>{_QUOTED})"

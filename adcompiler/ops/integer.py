@@ -16,7 +16,7 @@ INTEGER = (
     _bits("bitwise_or", "x y", "The bits set in either.", "{x} | {y}"),
     _bits("bitwise_xor", "x y", "The bits set in exactly one.", "{x} ^ {y}"),
     _bits("left_shift", "x y", "x shifted left by y bits; 0 unless 0 <= y < 64.",
-          "({x} << {y} if 0 <= {y} < 64 else 0)"),
+          "{x} << {y} if 0 <= {y} < 64 else 0"),
     _bits("right_shift", "x y", "x shifted right by y bits; 0 or -1 unless 0 <= y < 64.",
           "{x} >> ({y} if 0 <= {y} < 64 else 63)"),
     _bits("invert", "x", "Every bit flipped.", "~{x}"),

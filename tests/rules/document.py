@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from rules.edges import EDGES
+
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS
-from rules.edges import EDGES
 
 PATH = Path(__file__).parents[2] / "docs" / "rules.md"
 

@@ -130,7 +130,9 @@ class Kernels:
     def call(self, name: str, args: list[str]) -> str:
         entry = TABLE[name]
         scope = dict(zip(entry.params, args, strict=True))
-        return self._name(entry.kernel.format(**scope)) if entry.kernel else evaluate(entry.expand, scope, self)
+        if entry.expand:
+            return str(evaluate(entry.expand, scope, self))
+        return self._name(entry.kernel.format(**scope))
 
     def where(self, guard: str, then: Any, otherwise: Any) -> str:
         return self._name(f"{then()} if {guard} else {otherwise()}")

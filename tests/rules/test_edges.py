@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from adcompiler.ops.table import TABLE
 from rules.edges import EDGES
 from rules.evaluate import Numbers, derivative
+
+from adcompiler.ops.table import TABLE
 
 
 @pytest.mark.parametrize(("name", "point", "by", "expected", "why"), EDGES)

@@ -13,12 +13,12 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from rules.evaluate import Kernels
 
+from adcompiler.ir.types import NUMPY
 from adcompiler.ops.build import result_dtype
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import TABLE
-from adcompiler.ir.types import NUMPY
-from rules.evaluate import Kernels
 
 FLOATS = (0.0, -0.0, 0.3, -0.3, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.5, 3.0, 40.0, -40.0, 1e4, -1e4,
           math.inf, -math.inf, math.nan)  # fmt: skip

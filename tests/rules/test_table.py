@@ -11,10 +11,10 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from rules.evaluate import Numbers, Precise, evaluate, parse, precise
 
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS, TABLE
-from rules.evaluate import Numbers, Precise, evaluate, parse, precise
 
 POINTS = 24
 SMOOTH = [e for e in TABLE.values() if e.differentiable]

@@ -332,7 +332,8 @@ def test_the_mask_belongs_to_the_name_of_the_program():
 
 
 def test_comments_and_blank_lines_are_skipped():
-    func = parse_func("""
+    func = parse_func(
+        """
         # the only program here
         func @f(%x: f64[n],
                 %y: f64[n]) -> (%r: f64[n]) {
@@ -343,7 +344,8 @@ def test_comments_and_blank_lines_are_skipped():
             d * d
           }
         }
-    """.replace("-\n                ", "- "))
+    """.replace("-\n                ", "- ")
+    )
     assert show(func).count("\n") == 5
 
 
@@ -429,13 +431,18 @@ class Builder:
 
     def leaf(self, axes):
         bits = self.random.randbytes(8)
-        constants = [Const("f64", bits), Const("f32", bits[:4]), Const("i64", bits), const(bits[0] % 2, "bool")]
+        constants = [
+            Const("f64", bits),
+            Const("f32", bits[:4]),
+            Const("i64", bits),
+            const(bits[0] % 2, "bool"),
+        ]
         return self.pick([self.pick(constants), f64(bits[0] - 128), N, M, *map(Index, range(axes))])
 
     def of_dtype(self, pool, dtypes):
         """One of the pool, the later the likelier, or a constant."""
         found = [e for e in pool if e.dtype in dtypes]
-        return self.pick(found[-6:]) if found else const(1, dtypes[0])
+        return self.pick(found[-3:]) if found else const(1, dtypes[0])
 
     def grow(self, pool, axes):
         """One more element, made of those in the pool."""
@@ -457,7 +464,7 @@ class Builder:
 
     def elements(self, axes):
         pool = [self.leaf(axes) for _ in range(3)]
-        for _ in range(self.random.randint(0, 25)):
+        for _ in range(self.random.randint(0, 40)):
             pool.append(self.grow(pool, axes))
             if self.random.random() < 0.5:
                 self.names[pool[-1]] = self.pick(NAMES)

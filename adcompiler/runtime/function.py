@@ -1,0 +1,190 @@
+"""`Function`: a program to be called, specialised for the types of each call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error, ShapeError
+from adcompiler.ir.nodes import Array
+from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.signature import Parameter, bind, describe, parameters_of
+from adcompiler.runtime.specialise import BACKENDS, Specialisation, flatten, unflatten
+from adcompiler.syntax.program import Lowered, lower
+from adcompiler.syntax.values import ArgType, Closure, Static
+
+Types = tuple[ArgType | Static, ...]
+
+
+class Function:
+    """A compiled function: call it with numbers and NumPy arrays, by position or by name.
+
+    Python numbers give Python floats. The first call for each combination of dtypes, ranks and
+    axes of length 1 compiles a kernel; another length never does. Subclasses say what program a
+    combination of argument types has (`trace`).
+
+    Raises (at a call): ParseError and the other errors of the language, ShapeError where lengths do
+    not fit, DtypeError for arguments that are no real numbers.
+    """
+
+    def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
+        if backend not in BACKENDS:
+            raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
+        self.__name__ = self.__qualname__ = name
+        self.parameters, self.backend = parameters, backend
+        self._specialisations: dict[Types, Specialisation] = {}
+        self._last: Types | None = None
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([inspect.Parameter(p.name, kind) for p in self.parameters if p.name.isidentifier()])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self.parameters)})>"
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def trace(self, types: Types) -> Lowered:
+        """The program for arguments of these types."""
+        raise NotImplementedError
+
+    def specialise(self, types: Types) -> Specialisation:
+        """The program for these types, with its kernel; made once."""
+        found = self._specialisations.get(types)
+        if found is None:
+            found = Specialisation(self.trace(types), self.backend)
+            found = self._specialisations.setdefault(types, found)
+        self._last = types
+        return found
+
+    def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
+        """The types of a call, its values, and whether all of them are Python numbers."""
+        bound = bind(self.__name__, self.parameters, args, keywords)
+        pairs = [describe(p, a) for p, a in zip(self.parameters, bound, strict=True)]
+        types = tuple(t for t, _ in pairs)
+        values = [v for t, v in pairs if isinstance(t, ArgType)]
+        return types, values, all(t.weak for t in types if isinstance(t, ArgType))
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        hooks = [a for a in (*args, *keywords.values()) if hasattr(a, "__adc_call__")]
+        if hooks:
+            return hooks[0].__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+        types, values, plain = self.describe(args, keywords)
+        found = self.specialise(types)
+        return unflatten(found.lowered.structure, found(values, plain))
+
+    def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
+        """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
+
+        Buffers have the result's shape and dtype (ShapeError, DtypeError otherwise) and may overlap
+        the arguments. Returns `buffers`.
+        """
+        types, values, plain = self.describe(args, keywords)
+        found = self.specialise(types)
+        targets = flatten(found.lowered.structure, buffers)
+        sizes = found.sizes(values)
+        for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
+            self._check_buffer(k, target, array, found, sizes)
+        inputs = [v for v in values if isinstance(v, np.ndarray)]
+        overlap = [any(np.may_share_memory(t, v) for v in (*inputs, *targets[:k])) for k, t in enumerate(targets)]
+        direct = {a: t for a, t, o in zip(found.func.results, targets, overlap, strict=True) if a.rank and not o}
+        for target, value in zip(targets, found(values, plain, None, direct), strict=True):
+            if target is not value:
+                np.copyto(target, value)
+        return buffers
+
+    def _check_buffer(self, k: int, target: Any, array: Array, found: Specialisation, sizes: list[int]) -> None:
+        from adcompiler.codegen.reference import length
+
+        name = found.func.result_names[k]
+        shape = tuple(length(n, sizes) for n in array.shape)
+        if not isinstance(target, np.ndarray) or not target.flags.writeable:
+            raise DtypeError(f"the buffer for {name} is no writable array", remedy=f"pass np.empty({shape})")
+        if target.shape != shape:
+            raise ShapeError(f"the buffer for {name} has shape {target.shape}", remedy=f"it must have {shape}")
+        if target.dtype != NUMPY[array.dtype]:
+            raise DtypeError(
+                f"the buffer for {name} has dtype {target.dtype}", remedy=f"it must have {NUMPY[array.dtype]}"
+            )
+
+    # -- what is differentiated ----------------------------------------------------------------
+
+    def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
+        """The parameters that `wrt` names: names or positions, or None for all that can be differentiated.
+
+        Raises DtypeError for one that cannot: static, bool or integer.
+        """
+        names = [p.name for p in self.parameters]
+        if wrt is None:
+            return tuple(k for k, t in enumerate(types) if isinstance(t, ArgType) and is_float(t.dtype))
+        found = []
+        for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
+            k = names.index(one) if one in names else one
+            if not isinstance(k, int) or isinstance(k, bool) or not -len(names) <= k < len(names):
+                raise ArgumentNameError(f"{self.__name__} has no parameter {one!r}", remedy=f"it takes ({', '.join(names)})")
+            k %= len(names)
+            kind = types[k]
+            if not isinstance(kind, ArgType) or not is_float(kind.dtype):
+                what = kind.dtype if isinstance(kind, ArgType) else "static"
+                raise DtypeError(
+                    f"{names[k]} is {what}: there is no derivative with respect to it",
+                    remedy="pass floats, or leave it out of wrt",
+                )
+            found.append(k)
+        if len(set(found)) < len(found):
+            raise ArgumentNameError("wrt names a parameter twice", remedy="name each once")
+        return tuple(found)
+
+    def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
+        """The program's inputs for parameters: static parameters are no inputs."""
+        dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
+        return tuple(dynamic.index(k) for k in positions)
+
+    # -- looking inside ------------------------------------------------------------------------
+
+    def split(self, wrt: Any = None) -> Any:
+        """The explicit programs: forward with its saved temporaries, and propagate for each pattern."""
+        from adcompiler.runtime.splitting import SplitFunction
+
+        return SplitFunction(self, wrt)
+
+    def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
+        """The program at a stage: "source", "ast", "ir", "forward", "propagate" or "kernel".
+
+        It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
+        """
+        from adcompiler.runtime.show import show
+
+        return show(self, stage, args, wrt)
+
+    def explain(self, wrt: Any = None, *args: Any) -> str:
+        """Which gradients there are, why the others are None, and what forward saves for them."""
+        from adcompiler.runtime.show import explain
+
+        return explain(self, wrt, args)
+
+
+class ArgumentNameError(Error, ValueError):
+    """A parameter is named that the function does not have."""
+
+
+class SourceFunction(Function):
+    """A function from a text, a file or a decorated Python function."""
+
+    def __init__(self, closure: Closure, static: Sequence[str], strict: bool, backend: str) -> None:
+        super().__init__(closure.name, parameters_of(closure.definition, static), backend)
+        self.closure, self.strict = closure, strict
+        self.__doc__ = closure.definition.docstring
+
+    def trace(self, types: Types) -> Lowered:
+        lowered = lower(self.closure, types, strict=self.strict)
+        return Lowered(run(SIMPLIFY, lowered.func), lowered.constraints, lowered.structure)
+
+

@@ -1,0 +1,141 @@
+"""What a call passes: each argument as a type to specialise on and a value that a kernel takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.syntax import tree
+from adcompiler.syntax.annotations import is_static
+from adcompiler.syntax.values import ArgType, Static
+
+FLOAT = ArgType("f64", (), weak=True)
+INTEGER = ArgType("i64", (), weak=True)
+BOOL = ArgType("bool", (), weak=True)
+DTYPE_OF: Mapping[str, Dtype] = {
+    "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
+}  # fmt: skip
+
+
+class ArgumentError(Error, TypeError):
+    """A call does not match the function's parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: `integer` if its annotation makes a Python int an integer."""
+
+    name: str
+    static: bool
+    integer: bool
+
+
+def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of a definition."""
+    return tuple(
+        Parameter(p.name, p.name in static or is_static(p), _names_integer(p.annotation))
+        for p in definition.parameters
+    )
+
+
+def _names_integer(annotation: tree.Expression | None) -> bool:
+    return isinstance(annotation, tree.Name) and annotation.id in ("i64", "bool")
+
+
+def bind(name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Positional and named arguments in the order of the parameters."""
+    if not keywords and len(args) == len(parameters):
+        return tuple(args)
+    names = [p.name for p in parameters]
+    bound = dict(zip(names, args, strict=False))
+    for key in keywords:
+        if key not in names or key in bound:
+            why = "twice" if key in bound else "which it does not take"
+            raise ArgumentError(f"{name}() is given {key!r} {why}", remedy=f"it takes ({', '.join(names)})")
+    bound.update(keywords)
+    missing = [n for n in names if n not in bound]
+    if missing or len(args) > len(names):
+        what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
+        raise ArgumentError(f"{name}() {what}", remedy=f"it takes ({', '.join(names)})")
+    return tuple(bound[n] for n in names)
+
+
+def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
+    """The type of an argument, and its value as kernels take it: a number, or an array."""
+    if parameter.static:
+        return Static(_hashable(parameter, value)), None
+    kind = type(value)
+    if kind is float:
+        return FLOAT, value
+    if kind is bool:
+        return BOOL, value
+    if kind is int:
+        return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+    array = value if kind is np.ndarray else _array(parameter, value)
+    dtype = DTYPE_OF.get(array.dtype.char)
+    if dtype is None:
+        raise DtypeError(
+            f"the argument {parameter.name!r} has dtype {array.dtype}, which is not supported",
+            remedy="pass bool, integer, float32 or float64 values"
+            + (": a complex function is two real ones" if array.dtype.kind == "c" else ""),
+        )
+    if array.dtype != NUMPY[dtype] or not array.flags.aligned:
+        array = _converted(parameter, array, dtype)
+    if array.ndim == 0:
+        return ArgType(dtype), array[()] if dtype != "f64" else float(array[()])
+    return ArgType(dtype, tuple(n == 1 for n in array.shape)), array
+
+
+def _array(parameter: Parameter, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise DtypeError(
+            f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
+        ) from error
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(
+            f"the argument {parameter.name!r} is a {type(value).__name__}, not a number or an array of numbers",
+            remedy="pass numbers or arrays",
+        )
+    return array
+
+
+def _converted(parameter: Parameter, array: np.ndarray, dtype: Dtype) -> np.ndarray:
+    """A copy in the kernel's type and byte order; integers must fit."""
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DtypeError(
+            f"the argument {parameter.name!r} holds integers beyond int64", remedy="pass floats or smaller integers"
+        )
+    return np.ascontiguousarray(array, NUMPY[dtype]).reshape(array.shape)
+
+
+def _int64(parameter: Parameter, value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise DtypeError(f"the argument {parameter.name!r} does not fit int64", remedy="pass a float")
+    return value
+
+
+def _float(parameter: Parameter, value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise DtypeError(
+            f"the argument {parameter.name!r} does not fit float64", remedy="pass a smaller number"
+        ) from error
+
+
+def _hashable(parameter: Parameter, value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise DtypeError(
+            f"the static argument {parameter.name!r} is a {type(value).__name__}, which cannot be hashed",
+            remedy="pass a number or a tuple of numbers",
+        ) from error
+    return value

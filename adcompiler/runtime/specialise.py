@@ -1,0 +1,168 @@
+"""One program for arguments of given types, ready to be called on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from adcompiler.codegen.reference import Reference, length
+from adcompiler.errors import ShapeError
+from adcompiler.ir.nodes import Array, Func, Size
+from adcompiler.ir.types import NUMPY
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import Constraint
+
+
+class Executable(Protocol):
+    """What a backend makes of a program."""
+
+    def __call__(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> list[Any]: ...
+
+
+class _Interpreted:
+    """The NumPy backend; results are copied into given buffers."""
+
+    def __init__(self, func: Func) -> None:
+        self.func, self.reference = func, Reference(func)
+
+    def __call__(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> list[Any]:
+        results: list[Any] = self.reference(sizes, args)
+        seen: set[Array] = set()
+        for k, array in enumerate(self.func.results):
+            if into is not None and array in into and array not in seen:
+                np.copyto(into[array], results[k])
+                results[k] = into[array]
+            elif array in seen or array in self.func.inputs:
+                results[k] = results[k].copy()
+            seen.add(array)
+        return results
+
+
+def _cpu(func: Func) -> Executable:
+    from adcompiler.codegen.cpu import Compiled
+
+    return Compiled(run(KERNEL, func))
+
+
+BACKENDS: dict[str, Callable[[Func], Executable]] = {"cpu": _cpu, "numpy": _Interpreted}
+
+
+class Specialisation:
+    """A program, its executable (compiled when first called), and how its sizes follow from a call."""
+
+    def __init__(self, lowered: Lowered, backend: str) -> None:
+        self.lowered, self.backend = lowered, backend
+        self.func = lowered.func
+        self.lock = threading.Lock()
+        self._executable: Executable | None = None
+        self.sources = [
+            (size.number, k, axis)
+            for k, i in enumerate(self.func.inputs)
+            for axis, size in enumerate(i.shape)
+            if isinstance(size, Size)
+        ]
+        self.fixed = [
+            (int(length(size, ())), k, axis)
+            for k, i in enumerate(self.func.inputs)
+            for axis, size in enumerate(i.shape)
+            if not isinstance(size, Size)
+        ]
+
+    @property
+    def executable(self) -> Executable:
+        """The program compiled for its backend."""
+        if self._executable is None:
+            with self.lock:
+                if self._executable is None:
+                    self._executable = BACKENDS[self.backend](run(OPTIMISE, self.func))
+        return self._executable
+
+    def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
+        """The lengths of the size symbols; `given` where the inputs do not tell them all.
+
+        Raises ShapeError that names the operands whose lengths do not fit.
+        """
+        sizes = [-1] * len(self.func.size_names) if given is None else list(given)
+        for number, k, axis in self.sources:
+            found = args[k].shape[axis]
+            if sizes[number] == -1:
+                sizes[number] = found
+            elif sizes[number] != found:
+                self.mismatch(args)
+        for wanted, k, axis in self.fixed:
+            if args[k].shape[axis] != wanted:
+                self.mismatch(args)
+        return sizes
+
+    def mismatch(self, args: Sequence[Any]) -> None:
+        """Raise the error for the first equality of sizes that these arguments violate."""
+        owners = [
+            (self.func.input_names[k], axis, n)
+            for k, arg in enumerate(args)
+            for axis, n in enumerate(np.shape(arg))
+            if n != 1
+        ]
+        for constraint in self.lowered.constraints:
+            left, right = (self._side(size, owners) for size in (constraint.left, constraint.right))
+            if left[1] != right[1]:
+                self._raise(constraint, left, right, args)
+        raise ShapeError("the shapes of the arguments do not fit", remedy=self._shapes(args))
+
+    def _side(self, size: Any, owners: Sequence[tuple[str, int, int]]) -> tuple[str, int]:
+        """A size in words, and its length."""
+        if isinstance(size, Size):
+            name, axis, n = owners[size.number]
+            return f"{n} (axis {axis} of {name})", n
+        n = length(size, ())
+        return str(n), n
+
+    def _raise(self, constraint: Constraint, left: tuple[str, int], right: tuple[str, int], args: Sequence[Any]) -> None:
+        raise ShapeError(
+            f"{constraint.what}: the lengths {left[0]} and {right[0]} differ",
+            remedy=self._shapes(args), source=self.func.source, span=constraint.span,
+        )  # fmt: skip
+
+    def _shapes(self, args: Sequence[Any]) -> str:
+        shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
+        return f"the arguments have shapes {shown}; lengths must be equal or 1"
+
+    def __call__(
+        self, args: Sequence[Any], plain: bool, sizes: Sequence[int] | None = None,
+        into: dict[Array, np.ndarray] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """The results as a flat list; `plain` makes those of rank 0 Python numbers."""
+        found = self.executable(self.sizes(args, sizes), args, into)
+        for k, array in enumerate(self.func.results):
+            if not array.rank:
+                kind = NUMPY[array.dtype].type
+                found[k] = found[k].item() if plain and hasattr(found[k], "item") else found[k]
+                if not plain or array.dtype == "f32":
+                    found[k] = kind(found[k])
+        return found
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Leaves nested as `structure` says: None is one leaf."""
+    remaining = iter(leaves)
+
+    def build(node: Any) -> Any:
+        return tuple(build(part) for part in node) if isinstance(node, tuple) else next(remaining)
+
+    return build(structure)
+
+
+def flatten(structure: Any, value: Any) -> list[Any]:
+    """The leaves of a value nested as `structure` says."""
+    if not isinstance(structure, tuple):
+        return [value]
+    if not isinstance(value, tuple | list) or len(value) != len(structure):
+        raise ShapeError(f"expected {len(structure)} values", remedy="pass a tuple shaped like the result")
+    return [leaf for part, v in zip(structure, value, strict=True) for leaf in flatten(part, v)]

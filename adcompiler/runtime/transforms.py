@@ -1,0 +1,76 @@
+"""Derivatives of functions are functions: transforms take and return them, so they nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adcompiler.ad.split import value_and_grad as joint
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.ir.types import is_float
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.function import Function, Types
+from adcompiler.syntax.program import Lowered
+
+
+class Gradient(Function):
+    """The gradient of a scalar function, with or without its value: one fused program."""
+
+    def __init__(self, of: Function, wrt: Any, with_value: bool) -> None:
+        kind = "value_and_grad" if with_value else "grad"
+        super().__init__(f"{kind}({of.__name__})", of.parameters, of.backend)
+        self.of, self.wrt, self.with_value = of, wrt, with_value
+
+    def trace(self, types: Types) -> Lowered:
+        lowered = self.of.trace(types)
+        self._check(lowered)
+        positions = self.of.positions(self.wrt, types)
+        func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
+        bare = not isinstance(self.wrt, tuple | list) and len(positions) == 1
+        grads = None if bare else (None,) * len(positions)
+        structure = (lowered.structure, grads) if self.with_value else grads
+        return Lowered(run(SIMPLIFY, func), lowered.constraints, structure)
+
+    def _check(self, lowered: Lowered) -> None:
+        """A gradient is that of one scalar."""
+        func, what = lowered.func, self.of.__name__
+        remedy = f"reduce it: sum({what}(...)); for a cotangent of the result's shape use vjp"
+        if len(func.results) != 1:
+            raise ShapeError(f"{what} has {len(func.results)} results: a gradient needs one scalar", remedy=remedy)
+        result = func.results[0]
+        if result.rank:
+            shape = ", ".join("1" if not hasattr(n, "number") else func.size_names[n.number] for n in result.shape)
+            raise ShapeError(f"{what} returns an array of shape ({shape}), not a scalar", remedy=remedy)
+        if not is_float(result.dtype):
+            raise DtypeError(f"{what} returns {result.dtype}, which has no derivative", remedy="return a float")
+
+
+def grad(f: Function, wrt: Any = None) -> Gradient:
+    """The gradient of the scalar function `f`: a function of the same arguments.
+
+    `wrt` is a parameter's name or position (the result is bare), a tuple of them (a tuple), or None
+    for every float parameter (bare for one, else a tuple). A gradient has its input's shape and
+    dtype; an input that the result does not depend on has zeros. Raises ShapeError if `f` does not
+    return one scalar.
+    """
+    return Gradient(f, wrt, with_value=False)
+
+
+def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
+    """The value of the scalar function `f` and its gradient, computed together: (value, grads)."""
+    return Gradient(f, wrt, with_value=True)
+
+
+def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of `f` at `args`, and the pullback of cotangents.
+
+    `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
+    with the cotangent of each input that `wrt` names, None where it is known to be zero.
+    """
+    split = f.split(wrt)
+    value, saved = split.forward(*args)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        return split.propagate(saved, cotangent)
+
+    return value, pullback

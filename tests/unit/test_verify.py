@@ -1,0 +1,169 @@
+"""The invariants of the representation: each is broken once here, and the verifier names it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from adcompiler.ir import verify as module
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Size,
+    const,
+    select,
+)
+from adcompiler.ir.verify import VerifyError, verify
+from adcompiler.ops.table import TABLE
+
+N, I, J = Size(0), Index(0), Index(1)
+X, Y = Input(0, "f64", (N,)), Input(1, "i64", (N,))
+XI, YI = Read(X, (I,)), Read(Y, (I,))
+ONE, TRUE = const(1.0, "f64"), const(True, "bool")
+
+
+def program(result, **changes):
+    """A sound program of x: f64[n] and y: i64[n], save for what is changed."""
+    return Func("f", (X, Y), ("x", "y"), (result,), ("r",), ("n",)).with_(**changes)
+
+
+def over_n(body):
+    return program(Map((N,), body))
+
+
+GOOD = Map((N,), XI)
+BROKEN = {
+    "each input has a name of its own": [
+        program(GOOD, input_names=("x", "x")),
+        program(GOOD, input_names=("x",)),
+    ],
+    "each result has a name of its own": [
+        program(GOOD, results=(GOOD, GOOD), result_names=("r", "r")),
+        program(GOOD, result_names=()),
+    ],
+    "no two sizes share a name": [program(GOOD, size_names=("n", "n"))],
+    "every size has a name, if any has": [over_n(Size(1))],
+    "the inputs stand in the order of their positions, from 0": [
+        program(GOOD, inputs=(Y, X)),
+        program(GOOD, inputs=(X, X)),
+        program(GOOD, inputs=(X, GOOD)),
+    ],
+    "every input that is read is listed": [over_n(Read(Input(2, "f64", (N,)), (I,)))],
+    "the lengths of an input read only inputs before it": [
+        program(
+            GOOD,
+            inputs=(X, y := Input(1, "f64", (Read(Input(2, "i64", ()), ()),)), Input(2, "i64", ())),
+            input_names=("x", "y", "z"),
+            results=(y,),
+        )
+    ],
+    "lengths are int64, without axes, and read only arrays of rank 0": [
+        program(Map((ONE,), ONE)),
+        program(Map((I,), ONE)),
+        program(Map((Read(Y, (const(0, "i64"),)),), ONE)),
+        program(Accumulate((), (ONE,), (), ONE)),
+    ],
+    "constant lengths are not negative": [program(Map((const(-1, "i64"),), ONE))],
+    "the axes of its elements lie inside the domain": [
+        over_n(Read(X, (J,))),
+        program(Accumulate((N,), (N,), (J,), ONE)),
+    ],
+    "a reduce has a known operation": [program(Reduce("median", (), (N,), XI))],
+    "a reduce has a reduced axis": [program(Reduce("sum", (N,), (), XI))],
+    "sums and products are of numbers": [program(Reduce("sum", (), (N,), TRUE))],
+    "an accumulate adds numbers": [program(Accumulate((N,), (N,), (I,), TRUE))],
+    "an accumulate has one int64 index for each axis of its shape": [
+        program(Accumulate((N,), (N,), (), XI)),
+        program(Accumulate((N,), (N,), (XI,), XI)),
+    ],
+    "a read has one int64 index for each axis of its array": [
+        over_n(Read(X, ())),
+        over_n(Read(X, (XI,))),
+    ],
+    "a select has a guard and two branches": [over_n(Select((TRUE, XI, XI, XI)))],
+    "the guard of a select is bool": [over_n(select(YI, XI, XI))],
+    "the branches of a select have one type": [over_n(select(TRUE, XI, YI))],
+    "the operands of an application have one type": [
+        over_n(Apply("add", (XI, YI), "f64")),
+        over_n(Apply("pi", (), "f64")),
+    ],
+    "a conversion has one operand and the type it bears the name of": [
+        over_n(Apply("f32", (XI, XI), "f32")),
+        over_n(Apply("f32", (XI,), "f64")),
+    ],
+    "comparisons and logic give bool": [over_n(Apply("less", (XI, XI), "f64"))],
+    "every operation is in the rule table": [over_n(Apply("frobnicate", (XI,), "f64"))],
+    "an operation has one operand for each parameter": [over_n(Apply("exp", (XI, XI), "f64"))],
+    "an operation takes and gives the types of its kind": [
+        over_n(Apply("exp", (YI,), "i64")),
+        over_n(Apply("exp", (XI,), "f32")),
+        over_n(Apply("add", (TRUE, TRUE), "bool")),
+        over_n(Apply("add", (XI, XI), "i64")),
+        over_n(Apply("logical_and", (XI, XI), "bool")),
+        over_n(Apply("bitwise_and", (XI, XI), "f64")),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "func"), [(sentence, func) for sentence, funcs in BROKEN.items() for func in funcs]
+)
+def test_a_broken_invariant_is_named(sentence, func):
+    with pytest.raises(VerifyError) as caught:
+        verify(func, TABLE)
+    assert caught.value.invariant == sentence
+
+
+def test_every_invariant_is_broken_once_above():
+    tables = (
+        module.FUNC_INVARIANTS,
+        module.ARRAY_INVARIANTS,
+        module.ELEMENT_INVARIANTS,
+        module.TABLE_INVARIANTS,
+    )
+    assert [sentence for table in tables for sentence, _ in table] == list(BROKEN)
+
+
+def test_a_sound_program_passes():
+    guarded = select(Apply("less", (I, YI), "bool"), Apply("exp", (XI,), "f64"), Apply("f64", (YI,), "f64"))
+    scatter = Accumulate((N,), (N,), (YI,), guarded)
+    count = Reduce("sum", (), (N,), YI)
+    length = Apply("add", (Read(count, ()), const(1, "i64")), "i64")
+    arrays = (GOOD, scatter, count, Map((length,), ONE), X)
+    func = program(GOOD).with_(results=arrays, result_names=tuple("abcde"))
+    verify(func)
+    verify(func, TABLE)
+    verify(func.with_(size_names=()), TABLE)
+
+
+def test_the_rule_table_is_optional():
+    verify(over_n(Apply("frobnicate", (XI,), "f64")))
+    verify(
+        over_n(Apply("frobnicate", (XI,), "f64")),
+        {"frobnicate": SimpleNamespace(params=("x",), kind="float")},
+    )
+
+
+def test_the_error_says_what_where_and_shows_the_program():
+    with pytest.raises(AssertionError) as caught:
+        verify(over_n(select(YI, XI, XI)))
+    assert str(caught.value).splitlines() == [
+        "%r breaks the invariant: the guard of a select is bool",
+        "func @f(%x: f64[n], %y: i64[n]) -> (%r: f64[n]) {",
+        "  %r = array (i < n) { select(%y[i], %x[i], %x[i]) }",
+        "}",
+    ]
+
+
+def test_an_input_that_is_not_listed_is_shown_all_the_same():
+    func = program(Map((N,), Read(Input(2, "f64", (N,)), (I,))))
+    with pytest.raises(VerifyError, match="%0 = input 2: f64"):
+        verify(func)
