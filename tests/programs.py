@@ -233,18 +233,20 @@ class Builder:
         bound = max(1.0, term.bound) * max(1, math.prod(term.shape))
         return Term(f"{name}({term.text}{options})", shape, bound)
 
-    def condition(self, left: Term, right: Term) -> str:
-        """A comparison of an input with another or a constant, and combinations of those."""
+    def condition(self, left: Term, *right: Term) -> str:
+        """A comparison of an input with another or with constants, and combinations of those."""
         low, high = sorted(self.draw(st.permutations(THRESHOLDS))[:2], key=float)
-        plain = [f"{left.text} {op} {right.text}" for op in ("<", "<=", ">", ">=", "!=")]
-        against = f"{left.text} > {low}"
-        text = self.pick([*plain, against, f"{low} < {left.text} <= {high}", f"not {plain[0]}"])
+        plain = [f"{left.text} > {low}", f"{low} < {left.text} <= {high}"]
+        if right:
+            plain = [f"{left.text} {op} {right[0].text}" for op in ("<", "<=", ">", ">=", "!=")]
+        text = self.pick([*plain, f"not {plain[0]}"])
+        against = f"{left.text} > {high}"
         combined: str = self.pick([text, f"({text}) and {against}", f"{against} or {text}"])
         return combined
 
     def chosen(self, depth: int) -> Term:
         """`where(c, u, v)` or `u if c else v`; of an array test, one branch at least is an array."""
-        operands = self.input_operands(2)
+        operands = self.input_operands(self.draw(st.integers(1, 2)))
         test = self.condition(*operands)
         first, second = self.expression(depth - 1), self.expression(depth - 1)
         arrays = [term for term in operands if term.shape]

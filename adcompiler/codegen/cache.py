@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
+import threading
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from adcompiler.errors import Error
+
+_lock = threading.RLock()
 
 
 def folder() -> Path:
@@ -24,12 +29,21 @@ def folder() -> Path:
     return Path(user_cache_dir("adcompiler", "adcompiler"))
 
 
-def load(source: str) -> dict[str, Any]:
-    """The names that generated `source` defines, executed from its file in the cache."""
+def load(source: str) -> ModuleType:
+    """Generated `source` as a module, executed from its file in the cache.
+
+    The module is registered: numba's cached machine code looks its module up by name.
+    """
     path = _written(source)
-    namespace: dict[str, Any] = {"__name__": f"adc_{path.stem}", "__file__": str(path)}
-    exec(compile(source, str(path), "exec"), namespace)  # our own text: users' names are mangled in it
-    return namespace
+    name = f"_adcompiler_kernel_{path.stem}"
+    with _lock:
+        if name not in sys.modules:
+            spec = spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None
+            module = module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        return sys.modules[name]
 
 
 def _written(source: str) -> Path:

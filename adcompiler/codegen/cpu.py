@@ -41,12 +41,12 @@ class Compiled:
     @cached_property
     def serial(self) -> Any:
         """The kernel that runs its blocks one after the other."""
-        return cache.load(self.kernel.source)["run"]
+        return cache.load(self.kernel.source).run
 
     @cached_property
     def parallel(self) -> Any:
         """The kernel that runs its blocks on all threads."""
-        return cache.load(self.kernel.parallel_source)["run"]
+        return cache.load(self.kernel.parallel_source).run
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None

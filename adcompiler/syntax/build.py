@@ -136,10 +136,11 @@ class Builder:
         inner: tree.Expression = replace(parts[1], span=between(parts))
         return inner
 
-    def listed(self, parts: Parts) -> tree.Expression:
-        if isinstance(parts[1], tree.Comprehension):
-            return tree.Comprehension(between(parts), "list", parts[1].element, parts[1].clauses)
+    def listed(self, parts: Parts) -> tree.Sequence:
         return tree.Sequence(between(parts), "list", _expressions(parts))
+
+    def list_comprehension(self, parts: Parts) -> tree.Comprehension:
+        return tree.Comprehension(between(parts), "list", parts[1].element, parts[1].clauses)
 
     def comprehension(self, parts: Parts) -> tree.Comprehension:
         return tree.Comprehension(between(parts), "generator", parts[0], tuple(parts[1:]))

@@ -328,7 +328,7 @@ def test_random_programs_are_finite(program: Program) -> None:
 def test_random_programs_of_float32_stay_float32(program: Program) -> None:
     for value in results(program):
         assert np.isfinite(value).all()
-        assert type(value) is float or value.dtype == np.float32
+        assert type(value) in (int, float) or value.dtype == np.float32
 
 
 @hundred

@@ -253,6 +253,8 @@ max((x for x in y), initial)
 sum(x[i] * y[j] for i in range(n) for j in range(m) if i < j if j > 0)
 [x[i] for i in range(n)]
 [[x[i, j] for j in range(m)] for i in range(n)]
+[[a for i in x], [b for j in y]]
+[(a for i in x)]
 [a for (i, j) in pairs]
 [a for i, j in pairs]
 [a if b else c for i in range(n) if i or j]

@@ -24,9 +24,9 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.verify import VerifyError, verify
 from adcompiler.ops.table import TABLE
 
-N, I, J = Size(0), Index(0), Index(1)
+N, i, j = Size(0), Index(0), Index(1)
 X, Y = Input(0, "f64", (N,)), Input(1, "i64", (N,))
-XI, YI = Read(X, (I,)), Read(Y, (I,))
+XI, YI = Read(X, (i,)), Read(Y, (i,))
 ONE, TRUE = const(1.0, "f64"), const(True, "bool")
 
 
@@ -56,7 +56,7 @@ BROKEN = {
         program(GOOD, inputs=(X, X)),
         program(GOOD, inputs=(X, GOOD)),
     ],
-    "every input that is read is listed": [over_n(Read(Input(2, "f64", (N,)), (I,)))],
+    "every input that is read is listed": [over_n(Read(Input(2, "f64", (N,)), (i,)))],
     "the lengths of an input read only inputs before it": [
         program(
             GOOD,
@@ -67,19 +67,19 @@ BROKEN = {
     ],
     "lengths are int64, without axes, and read only arrays of rank 0": [
         program(Map((ONE,), ONE)),
-        program(Map((I,), ONE)),
+        program(Map((i,), ONE)),
         program(Map((Read(Y, (const(0, "i64"),)),), ONE)),
         program(Accumulate((), (ONE,), (), ONE)),
     ],
     "constant lengths are not negative": [program(Map((const(-1, "i64"),), ONE))],
     "the axes of its elements lie inside the domain": [
-        over_n(Read(X, (J,))),
-        program(Accumulate((N,), (N,), (J,), ONE)),
+        over_n(Read(X, (j,))),
+        program(Accumulate((N,), (N,), (j,), ONE)),
     ],
     "a reduce has a known operation": [program(Reduce("median", (), (N,), XI))],
     "a reduce has a reduced axis": [program(Reduce("sum", (N,), (), XI))],
     "sums and products are of numbers": [program(Reduce("sum", (), (N,), TRUE))],
-    "an accumulate adds numbers": [program(Accumulate((N,), (N,), (I,), TRUE))],
+    "an accumulate adds numbers": [program(Accumulate((N,), (N,), (i,), TRUE))],
     "an accumulate has one int64 index for each axis of its shape": [
         program(Accumulate((N,), (N,), (), XI)),
         program(Accumulate((N,), (N,), (XI,), XI)),
@@ -133,7 +133,7 @@ def test_every_invariant_is_broken_once_above():
 
 
 def test_a_sound_program_passes():
-    guarded = select(Apply("less", (I, YI), "bool"), Apply("exp", (XI,), "f64"), Apply("f64", (YI,), "f64"))
+    guarded = select(Apply("less", (i, YI), "bool"), Apply("exp", (XI,), "f64"), Apply("f64", (YI,), "f64"))
     scatter = Accumulate((N,), (N,), (YI,), guarded)
     count = Reduce("sum", (), (N,), YI)
     length = Apply("add", (Read(count, ()), const(1, "i64")), "i64")
@@ -164,6 +164,6 @@ def test_the_error_says_what_where_and_shows_the_program():
 
 
 def test_an_input_that_is_not_listed_is_shown_all_the_same():
-    func = program(Map((N,), Read(Input(2, "f64", (N,)), (I,))))
+    func = program(Map((N,), Read(Input(2, "f64", (N,)), (i,))))
     with pytest.raises(VerifyError, match="%0 = input 2: f64"):
         verify(func)

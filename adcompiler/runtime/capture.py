@@ -1,0 +1,151 @@
+"""The doors: a text or file, a decorated Python function."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any, overload
+
+from adcompiler.errors import DtypeError, Error, ParseError
+from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.syntax.parse import parse
+from adcompiler.syntax.program import closure_of, scope_of
+from adcompiler.syntax.values import Closure
+
+
+def compile(
+    source: str | bytes | Callable[..., Any],
+    name: str | None = None,
+    args: Sequence[str] | str | None = None,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+) -> Function:
+    """A function from a text: one expression, or constants and `def`s.
+
+    source        the text (str, or bytes in UTF-8), or a Python function, read from its own source
+    name          which definition, where there are several (the last one otherwise); an expression's name
+    args          parameters of an expression, in order: a sequence, or one text "x, y". Without it they are
+                  its variables in order of first appearance
+    static        parameters known while compiling: each value has a program of its own
+    broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
+    backend       "cpu" (numba) or "numpy" (an interpreter, which compiles nothing)
+
+    Raises ParseError and LimitError at once; errors of shapes and types come with the call.
+    """
+    if isinstance(source, FunctionType):
+        return _from_python(source, _names(static), broadcasting, backend)
+    module = parse(source)  # type: ignore[arg-type]
+    closure = closure_of(module, name, _names(args) if args is not None else None, {})
+    return _made(closure, _names(static), broadcasting, backend)
+
+
+def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") -> SimpleNamespace:
+    """The definitions of an .adc file as attributes.
+
+    Raises OSError if the file cannot be read, and the errors of `compile`.
+    """
+    path = Path(path)
+    module = parse(path.read_bytes(), name=str(path))
+    if module.expression is not None:
+        return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), broadcasting, backend)})
+    return SimpleNamespace(
+        **{
+            name: _made(value, (), broadcasting, backend) if isinstance(value, Closure) else value
+            for name, value in scope_of(module, {}).items()
+        }
+    )
+
+
+@overload
+def function(f: Callable[..., Any], /) -> Function: ...
+@overload
+def function(
+    *, static: Sequence[str] | str = (), broadcasting: str = "numpy", backend: str = "cpu"
+) -> Callable[[Callable[..., Any]], Function]: ...
+def function(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """Decorate a Python function: its own source is compiled, it is never run by Python.
+
+    Numbers and compiled functions that it names (closures, module constants) are captured now.
+    """
+    if f is None:
+        return lambda g: _from_python(g, _names(static), broadcasting, backend)
+    return _from_python(f, _names(static), broadcasting, backend)
+
+
+def _from_python(f: Any, static: Sequence[str], broadcasting: str, backend: str) -> Function:
+    if not isinstance(f, FunctionType):
+        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a text or a Python function")
+    try:
+        lines, first = inspect.getsourcelines(f)
+    except (OSError, TypeError) as error:
+        raise Error(
+            f"the source of {f.__name__} cannot be read: {error}", remedy="pass its text to adc.compile instead"
+        ) from error
+    text = textwrap.dedent("".join(lines))
+    if f.__name__ == "<lambda>":
+        raise ParseError("a lambda's source cannot be told from its line", remedy="write a def, or pass a text")
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
+    closure = closure_of(module, f.__name__, None, _captured(f))
+    made = _made(closure, static, broadcasting, backend)
+    made.__module__, made.__qualname__ = f.__module__, f.__qualname__
+    return made
+
+
+def _captured(f: FunctionType) -> dict[str, Any]:
+    """The numbers and compiled functions among the names that `f` uses."""
+    cells = {
+        name: cell.cell_contents
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        if _filled(cell)
+    }
+    seen: Mapping[str, Any] = {**{n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__}, **cells}
+    found: dict[str, Any] = {}
+    for name, value in seen.items():
+        if isinstance(value, SourceFunction):
+            found[name] = value.closure
+        elif isinstance(value, bool | int | float):
+            found[name] = value.item() if hasattr(value, "item") else value
+    return found
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: str) -> SourceFunction:
+    if broadcasting not in ("numpy", "strict"):
+        raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
+    names = [p.name for p in closure.definition.parameters]
+    for name in static:
+        if name not in names:
+            raise Error(f"static names {name!r}, which {closure.name} does not take", remedy=f"it takes {', '.join(names)}")
+    return SourceFunction(closure, static, broadcasting == "strict", backend)
+
+
+def _names(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Names from a sequence, or from one text with commas or blanks."""
+    names = given.replace(",", " ").split() if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ParseError(f"{name!r} is no name of a parameter", remedy="write letters, digits and _")
+    if len(set(names)) < len(names):
+        raise ParseError("a parameter is named twice", remedy="name each once")
+    return tuple(names)
+
+
