@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def wanted(func: Func) -> list[int]:
     return [k for k, array in enumerate(func.inputs) if is_float(array.dtype)]
 
 
-def sizes_of(func: Func, args: Sequence[object]) -> list[int]:
+def sizes_of(func: Func, args: Sequence[Any]) -> list[int]:
     """The lengths that the shapes of `args` give to the size symbols."""
     sizes = [0] * len(func.size_names)
     for array, arg in zip(func.inputs, args, strict=True):
@@ -42,6 +43,11 @@ def sizes_of(func: Func, args: Sequence[object]) -> list[int]:
             if isinstance(size, Size):
                 sizes[size.number] = n
     return sizes
+
+
+def arguments(func: Func, args: Sequence[Any]) -> list[Any]:
+    """`args` as kernels take them: arrays, and scalars of the right type."""
+    return [NUMPY[i.dtype].type(a) if i.rank == 0 else a for i, a in zip(func.inputs, args, strict=True)]
 
 
 def optimised(func: Func) -> Func:
@@ -59,7 +65,7 @@ def compiled(func: Func) -> Compiled:
     return Compiled(kernel(func))
 
 
-def reference(func: Func, args: Sequence[object]) -> list[np.ndarray]:
+def reference(func: Func, args: Sequence[Any]) -> list[np.ndarray]:
     """The results by the NumPy interpreter, without any pass."""
     return Reference(func)(sizes_of(func, args), args)
 
@@ -92,7 +98,7 @@ def orders(func: Func, highest: int = 2) -> Iterator[tuple[Func, Func]]:
         func = joint.with_(results=joint.results[1:], result_names=joint.result_names[1:])
 
 
-def slopes(func: Func, args: Sequence[object], step: float = 1e-3) -> list[np.ndarray]:
+def slopes(func: Func, args: Sequence[Any], step: float = 1e-3) -> list[np.ndarray]:
     """The gradient of a scalar float64 program by central differences with two Richardson steps."""
     inputs = [np.array(a, NUMPY[i.dtype]) for a, i in zip(args, func.inputs, strict=True)]
     compute, sizes = Reference(func), sizes_of(func, args)
@@ -114,7 +120,7 @@ def slopes(func: Func, args: Sequence[object], step: float = 1e-3) -> list[np.nd
     return found
 
 
-def near(got: Sequence[object], true: Sequence[object], rtol: float, what: object = "") -> None:
+def near(got: Sequence[Any], true: Sequence[Any], rtol: float, what: object = "") -> None:
     """Equal up to rounding at the scale of each result; NaN and infinities stand at the same places."""
     for k, (a, b) in enumerate(zip(got, true, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
@@ -124,7 +130,7 @@ def near(got: Sequence[object], true: Sequence[object], rtol: float, what: objec
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * (scale + 1e-300), err_msg=f"{what} result {k}")
 
 
-def prove(func: Func, args: Sequence[object], highest: int = 2, rtol: float = 1e-7) -> None:
+def prove(func: Func, args: Sequence[Any], highest: int = 2, rtol: float = 1e-7) -> None:
     """Both backends, before and after the passes, agree; derivatives agree with finite differences."""
     backends(func, args)
     for order, (value, joint) in enumerate(orders(func, highest), 1):
@@ -133,9 +139,9 @@ def prove(func: Func, args: Sequence[object], highest: int = 2, rtol: float = 1e
         backends(joint, args)
 
 
-def backends(func: Func, args: Sequence[object], rtol: float = 1e-11) -> None:
+def backends(func: Func, args: Sequence[Any], rtol: float = 1e-11) -> None:
     """The interpreter after the passes and the kernels give what the interpreter gives without them."""
     true, sizes = reference(func, args), sizes_of(func, args)
     near(Reference(optimised(func))(sizes, args), true, rtol, f"{func.name} optimised")
     made = compiled(func)
-    near(made(sizes, args), true, rtol, f"{func.name}\n{made.kernel.source}")
+    near(made(sizes, arguments(func, args)), true, rtol, f"{func.name}\n{made.kernel.source}")

@@ -11,8 +11,11 @@ from adcompiler.syntax.scalar import element_of, names_in
 RESULT = "r"
 
 
-def partial(element: Apply, k: int) -> Element:
-    """The derivative of a primitive's result with respect to its argument number `k`."""
+def partial(element: Apply, k: int, result: Element | None = None) -> Element:
+    """The derivative of a primitive's result with respect to its argument number `k`.
+
+    `result` is what to call the primitive's own value, where that has a name.
+    """
     one = const(1, element.dtype)
     if element.op in DTYPES:
         return one
@@ -20,7 +23,7 @@ def partial(element: Apply, k: int) -> Element:
     text = entry.partials[k]
     if text in ("0", "1"):
         return const(int(text), element.dtype)
-    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: element}
+    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: result or element}
     return scope[text] if text in scope else element_of(text, scope, element.dtype)
 
 

@@ -48,7 +48,7 @@ class Split:
         found = vjp(forward.results, cotangents, targets)
         grads = [g for g in found if g is not None]
         known = dict(zip(targets, (g is not None for g in found), strict=True))
-        mask = _bits(present) + "|" + _bits(asked)
+        mask = pattern_text(present) + "|" + pattern_text(asked)
         names = {
             **{c: f"d{forward.result_names[k]}" for k, c in enumerate(cotangents) if c is not None},
             **forward.names,
@@ -92,7 +92,7 @@ def split(func: Func, wanted: Sequence[int]) -> Split:
     )
 
 
-def _bits(pattern: Pattern) -> str:
+def pattern_text(pattern: Pattern) -> str:
     """A pattern of None as its text: 1 where a value is there, - where it is None or not wanted."""
     return "".join("1" if here else "-" for here in pattern)
 

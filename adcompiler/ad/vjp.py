@@ -26,6 +26,13 @@ from adcompiler.ops.build import apply, cast
 Scope = frozenset[int]
 
 
+class Guarded(NamedTuple):
+    """A cotangent for each point of an array, meaningful where `guard` holds."""
+
+    guard: Element
+    value: Element
+
+
 class Contribution(NamedTuple):
     """A cotangent `value` for each point of `scope`, meaningful where `guard` holds."""
 
@@ -43,19 +50,20 @@ def vjp(
     """
     order = arrays_of(results)
     active = _active(order, wanted)
-    sums: dict[Array, list[Element]] = defaultdict(list)
+    pending: dict[Array, list[Guarded]] = defaultdict(list)
     for result, cotangent in zip(results, cotangents, strict=True):
         if cotangent is not None and result in active:
-            sums[result].append(Read(cotangent, _plain(result.shape)))
+            pending[result].append(Guarded(TRUE, Read(cotangent, _plain(result.shape))))
     found: dict[Array, Array] = {}
     for array in reversed(order):
-        if sums[array]:
-            cotangent = _closed(array.shape, _total(sums[array]))
+        if pending[array]:
+            total = _total(pending[array])
             if array in wanted:
-                found[array] = cotangent
+                found[array] = _closed(array.shape, mask(total.value, total.guard))
             if not isinstance(array, Input):
-                for target, value in _Body(array, cotangent, active).pull():
-                    sums[target].append(value)
+                cotangent = _closed(array.shape, total.value)
+                for target, value in _Body(array, cotangent, total.guard, active).pull():
+                    pending[target].append(value)
     return [found.get(array) for array in wanted]
 
 
@@ -68,7 +76,13 @@ def _active(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
     return active
 
 
-def _total(values: Sequence[Element]) -> Element:
+def _total(parts: Sequence[Guarded]) -> Guarded:
+    """The sum of cotangents, where any of them means anything."""
+    guard = either(part.guard for part in parts)
+    return Guarded(guard, _sum([p.value if p.guard is guard else mask(p.value, p.guard) for p in parts]))
+
+
+def _sum(values: Sequence[Element]) -> Element:
     return fold_left(lambda a, b: apply("add", a, b), values)
 
 
@@ -86,8 +100,8 @@ def _plain(shape: Shape) -> tuple[Element, ...]:
 class _Body:
     """The chain rule inside one array, in the coordinates of its domain."""
 
-    def __init__(self, array: Array, cotangent: Array, active: set[Array]) -> None:
-        self.array, self.cotangent = array, cotangent
+    def __init__(self, array: Array, cotangent: Array, guard: Element, active: set[Array]) -> None:
+        self.array, self.cotangent, self.guard = array, cotangent, guard
         self.domain = array.domain
         self.body = array.elements[-1]
         self.order = elements_of((self.body,))
@@ -97,11 +111,12 @@ class _Body:
             if reads or (differentiable(e) and any(a in self.active for a in e.args)):
                 self.active.add(e)
 
-    def pull(self) -> Iterable[tuple[Array, Element]]:
+    def pull(self) -> Iterable[tuple[Array, Guarded]]:
         """For each read of an active array its contribution, over that array's own axes."""
         scope = frozenset(k for k, n in enumerate(self.domain) if not is_const(n, 1))
         pending: dict[Element, list[Contribution]] = defaultdict(list)
-        pending[self.body].append(Contribution(TRUE, scope, self.seed()))
+        guard, seed = self.seed()
+        pending[self.body].append(Contribution(guard, scope, seed))
         for element in reversed(self.order):
             if element not in self.active:
                 continue
@@ -112,19 +127,25 @@ class _Body:
                     for arg, passed in self.through(element, contribution):
                         pending[arg].append(passed)
 
-    def seed(self) -> Element:
+    def seed(self) -> Guarded:
         """The cotangent of the body at each point of the domain."""
         match self.array:
             case Accumulate(indices=indices):
-                return Read(self.cotangent, indices)
-            case Reduce(op="min" | "max" as op, shape=shape):
+                return Guarded(substitute(self.guard, dict(enumerate(indices))), Read(self.cotangent, indices))
+            case Reduce(op="min" | "max", shape=shape):
                 # The points that attain the extremum share its cotangent evenly.
                 attains = apply("equal", self.body, Read(self.array, _plain(shape)))
                 one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
                 count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
                 share = apply("divide", Read(self.cotangent, _plain(shape)), Read(count, _plain(shape)))
-                return mask(share, attains)
-        return Read(self.cotangent, _plain(self.array.shape))
+                return Guarded(both(self.guard, attains), share)
+        return Guarded(self.guard, Read(self.cotangent, _plain(self.array.shape)))
+
+    def value(self, element: Element) -> Element:
+        """How a partial derivative refers to the value of `element`: the body of a map is the map itself."""
+        if element is self.body and isinstance(self.array, Map):
+            return Read(self.array, _plain(self.array.shape))
+        return element
 
     def through(self, element: Element, passed: Contribution) -> Iterable[tuple[Element, Contribution]]:
         """What an operation hands on to each of its active arguments."""
@@ -136,7 +157,7 @@ class _Body:
         assert isinstance(element, Apply)
         for k, arg in enumerate(element.args):
             if arg in self.active:
-                product = times(value, partial(element, k))
+                product = times(value, partial(element, k, self.value(element)))
                 if product is not None:
                     yield arg, Contribution(guard, scope, cast(product, arg.dtype))
 
@@ -165,8 +186,8 @@ class _Body:
         by_scope: dict[Scope, list[Element]] = defaultdict(list)
         for c in group:
             by_scope[c.scope].append(c.value if c.guard is guard else mask(c.value, c.guard))
-        terms = [self.summed(_total(values), made, scope) for made, values in by_scope.items()]
-        return Contribution(guard, scope, _total(terms))
+        terms = [self.summed(_sum(values), made, scope) for made, values in by_scope.items()]
+        return Contribution(guard, scope, _sum(terms))
 
     def summed(self, value: Element, made: Scope, scope: Scope) -> Element:
         """`value`, made in scope `made`, summed over the axes outside `scope`."""
@@ -188,20 +209,25 @@ class _Body:
         """`value` with the axis `axes[p]` of the domain called p."""
         return substitute(value, {k: Index(p) for p, k in enumerate(axes) if k >= 0})
 
-    def write(self, read: Read, contribution: Contribution) -> Element:
-        """What a read contributes to its array's cotangent, over that array's axes."""
+    def write(self, read: Read, contribution: Contribution) -> Guarded:
+        """What a read contributes to its array's cotangent, over that array's axes.
+
+        The guard goes along if it is known at each of the array's points; else it is applied here.
+        """
         guard, scope, value = contribution
-        value, shape = mask(value, guard), read.array.shape
-        axes = self.plain_axes(read)
+        shape, axes = read.array.shape, self.plain_axes(read)
         if axes is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)
-            array: Array = Accumulate(shape, self.sizes(points), indices, self.renamed(value, points))
-            return Read(array, _plain(shape))
+            body = self.renamed(mask(value, guard), points)
+            array: Array = Accumulate(shape, self.sizes(points), indices, body)
+            return Guarded(TRUE, Read(array, _plain(shape)))
+        if not guard.axes <= set(axes):
+            guard, value = TRUE, mask(value, guard)
         gone = sorted(scope - set(axes))
         if gone:
-            return Read(self.reduction(value, axes, gone, shape), _plain(shape))
-        return self.renamed(value, axes)
+            return Guarded(self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), _plain(shape)))
+        return Guarded(self.renamed(guard, axes), self.renamed(value, axes))
 
     def plain_axes(self, read: Read) -> list[int] | None:
         """The domain's axis that indexes each axis of the array (-1 for a length of 1); None if not so."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.schedule import Loop, Schedule, Task
-from adcompiler.codegen.writer import Writer, wrap
+from adcompiler.codegen.precedence import COMPARE, PRODUCT, TERNARY
+from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import elements_of
@@ -21,7 +22,7 @@ from adcompiler.ir.walk import elements_of
 HEADER = """import math
 import numpy as np
 from numba import njit, prange, uint64
-from adcompiler.codegen.intrinsics import reduce_add
+from adcompiler.codegen.intrinsics import reduce_add, reduce_max, reduce_min
 
 jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True)
 parallel = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True, parallel=True)
@@ -151,7 +152,7 @@ class _Emitter:
         params = ["block", "start", "stop", *writer.used]
         text = [f"@jit\ndef nest{k}({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), "\n"]
         self.functions.append("\n".join(text))
-        size = self.driver.size(loop.size)
+        size = self.driver.text(loop.size)
         self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
         first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
         self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
@@ -202,7 +203,7 @@ class _Emitter:
         axes = [f"i{d}" for d in range(len(shape))]
         writer.use(name)
         for d, axis in enumerate(axes):
-            size = writer.size(shape[d])
+            size = writer.text(shape[d])
             writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({size})):")
         writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
 
@@ -218,7 +219,7 @@ class _Emitter:
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
-            writer.open(item, f"for i{item.number} in range(uint64(0), uint64({writer.size(item.size)})):")
+            writer.open(item, f"for i{item.number} in range(uint64(0), uint64({writer.text(item.size)})):")
             self.body(writer, item.body, partial)
             writer.close()
             for task in starting:
@@ -235,7 +236,7 @@ class _Emitter:
         spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
-            writer.line("    " * d + f"for j{d} in range(uint64(0), uint64({writer.size(task.array.shape[k])})):")
+            writer.line("    " * d + f"for j{d} in range(uint64(0), uint64({writer.text(task.array.shape[k])})):")
         writer.line("    " * len(inner) + f"{writer.use(name)}[{', '.join(spot)}] = {value}")
 
     def finish(self, writer: Writer, task: Task) -> None:
@@ -264,7 +265,7 @@ class _Emitter:
                 if task.stored:
                     writer.line(f"{self.place(writer, task)} = {text}")
             case Reduce():
-                value = writer.text(task.elements[0])
+                value = writer.text(task.elements[0], TERNARY if is_float(task.array.dtype) else PRODUCT)
                 spot = self.accumulator(writer, task, (partial or {}).get(task))
                 writer.line(f"{spot} = {update(task.array, spot, value)}")
             case Accumulate():
@@ -284,11 +285,11 @@ class _Emitter:
         name = writer.label(task.array)
         spot, checks = [], []
         for index, size in zip(task.elements[:-1], task.array.shape, strict=True):
-            text = writer.text(index)
             if isinstance(index, Index):
                 spot.append(f"i{index.axis}")
                 continue
-            checks.append(f"0 <= {wrap(text)} < {writer.size(size)}")
+            text = writer.text(index, COMPARE + 1)
+            checks.append(f"0 <= {text} < {writer.text(size, COMPARE + 1)}")
             spot.append(f"uint64({text})")
         value = writer.text(task.elements[-1])
         if checks:
@@ -321,9 +322,5 @@ def update(array: Array, total: str, value: str, fixed: bool = False) -> str:
     assert isinstance(array, Reduce)
     if array.op == "sum":
         reassociated = is_float(array.dtype) and not fixed
-        return f"reduce_add({total}, {value})" if reassociated else f"{total} + {wrap(value)}"
-    name = wrap(value)
-    sign = ">" if array.op == "max" else "<"
-    return f"{name} if {name} {sign} {total} or {name} != {name} else {total}"
-
-
+        return f"reduce_add({total}, {value})" if reassociated else f"{total} + {value}"
+    return f"{'reduce_' if is_float(array.dtype) else ''}{array.op}({total}, {value})"

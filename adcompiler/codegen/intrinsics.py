@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -25,3 +26,27 @@ def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
         return builder.fadd(left, right, flags=("reassoc",))
 
     return total(total, value), codegen
+
+
+def _extremum(name: str) -> Any:
+    """The lesser or the greater of two floats, NaN if either is: LLVM knows how to vectorise its reduction."""
+
+    @intrinsic
+    def reduce(typingctx: Any, total: Any, value: Any) -> Any:
+        if not (isinstance(total, types.Float) and isinstance(value, types.Float)):
+            return None
+
+        def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+            kind = context.get_value_type(signature.return_type)
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(kind, (kind, kind)), f"llvm.{name}.f{total.bitwidth}"
+            )
+            value = context.cast(builder, args[1], signature.args[1], signature.return_type)
+            return builder.call(function, (args[0], value))
+
+        return total(total, value), codegen
+
+    return reduce
+
+
+reduce_min, reduce_max = _extremum("minimum"), _extremum("maximum")

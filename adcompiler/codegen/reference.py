@@ -59,8 +59,11 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
             return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
         case Accumulate(shape=shape):
             total = np.zeros(tuple(length(n, sizes) for n in shape), dtype)
-            where = tuple(np.broadcast_to(i, domain) for i in found[:-1])
-            np.add.at(total, where, body)
+            places = [np.broadcast_to(i, domain) for i in found[:-1]]
+            inside = np.ones(domain, bool)
+            for place, n in zip(places, total.shape, strict=True):
+                inside &= (place >= 0) & (place < n)
+            np.add.at(total, tuple(place[inside] for place in places), body[inside])
             return total
     raise AssertionError(f"unknown array {type(array).__name__}")
 

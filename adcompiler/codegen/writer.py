@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
+from adcompiler.codegen.precedence import ATOM, COMPARE, OR, SIGN, SUM, TERNARY, Text, form
 from adcompiler.codegen.schedule import Loop
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, is_const
 from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
@@ -81,36 +81,39 @@ class Writer:
 
     # -- elements ------------------------------------------------------------------------------
 
-    def known(self, element: Element) -> str | None:
+    def known(self, element: Element) -> Text | None:
         """The variable that holds `element`, if one does."""
-        return next((scope[element] for scope in reversed(self.values) if element in scope), None)
+        return next((Text(scope[element]) for scope in reversed(self.values) if element in scope), None)
 
-    def text(self, root: Element) -> str:
-        """An expression for `root`; what it needs is written above it."""
-        found: dict[Element, str] = {}
-        for element in self.unknown(root):
-            text = self.leaf(element) or self.operation(element, found)
-            root_alone = element is root and self.uses[element] <= 1
-            if not (root_alone or (element is not root and self.stands_alone(element, text)) or self.leaf(element)):
-                level = self.level(element)
-                text = self.values[level][element] = self.assign(text, level)
-            found[element] = text
-        return found.get(root) or self.known(root) or self.leaf(root)
+    def text(self, root: Element, level: int = TERNARY) -> str:
+        """An expression for `root` that binds at least as tightly as `level`; what it needs is written above it."""
+        return self.written(root).within(level)
 
-    def unknown(self, root: Element) -> list[Element]:
-        """What must be written for `root`, arguments first; arguments of known values are not entered."""
+    def written(self, root: Element) -> Text:
+        """The expression of `root`: operations that are used again, or make a line too long, get a name."""
         order = postorder((root,), lambda e: () if self.known(e) else e.args)
-        self.users: dict[Element, Element] = {a: e for e in order for a in e.args}
-        return [e for e in order if not self.known(e)]
+        users = {a: e for e in order for a in e.args}
+        found: dict[Element, Text] = {}
+        for element in order:
+            text = self.known(element) or self.leaf(element)
+            if text is None:
+                text = self.operation(element, [found[a] for a in element.args])
+                once = self.uses[element] <= 1
+                if not (once and (element is root or self.stands_alone(element, text, users[element]))):
+                    text = self.name(element, text)
+            found[element] = text
+        return found[root]
 
-    def stands_alone(self, element: Element, text: str) -> bool:
-        """Whether an element's text may stand inside its one user's expression."""
-        if self.leaf(element):
-            return True
-        user = self.users[element]
+    def name(self, element: Element, text: Text) -> Text:
+        """A variable for `element`, in the outermost loop that can compute it."""
+        level = self.level(element)
+        self.values[level][element] = self.assign(text.text, level)
+        return Text(self.values[level][element])
+
+    def stands_alone(self, element: Element, text: Text, user: Element) -> bool:
+        """Whether an element's text may stand inside the expression of `user`, its only one."""
         return (
-            self.uses[element] == 1
-            and len(text) <= INLINE_WIDTH
+            len(text.text) <= INLINE_WIDTH
             and not isinstance(user, Select)
             and not (isinstance(user, Apply) and user.op not in DTYPES and self.repeats(user))
             and self.level(user) == self.level(element)
@@ -121,65 +124,59 @@ class Writer:
         entry = TABLE[user.op]
         return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)
 
-    def leaf(self, element: Element) -> str:
-        """The text of an element that needs no computation, or an empty text."""
+    def leaf(self, element: Element) -> Text | None:
+        """The text of an element that needs no computation."""
         match element:
             case Const():
                 return constant(element)
             case Index(axis=number):
-                return f"np.int64(i{number})"
+                return Text(f"np.int64(i{number})")
             case Size(number=number):
-                return self.use(self.sizes[number])
+                return Text(self.use(self.sizes[number]))
             case Read(array=array, args=()):
-                return self.label(array)
-        return ""
+                return Text(self.label(array))
+        return None
 
-    def operation(self, element: Element, found: Mapping[Element, str]) -> str:
+    def operation(self, element: Element, args: Sequence[Text]) -> Text:
         """The text of an operation on arguments that have a text."""
-        args = [found.get(a) or self.known(a) or self.leaf(a) for a in element.args]
         match element:
             case Read():
-                return f"{self.label(element.array)}[{', '.join(self.indices(element, args))}]"
+                return Text(f"{self.label(element.array)}[{', '.join(self.indices(element, args))}]")
             case Select():
-                return f"{wrap(args[1])} if {wrap(args[0])} else {wrap(args[2])}"
+                guard, then, otherwise = (a.within(OR) for a in args)
+                return Text(f"{then} if {guard} else {otherwise}", TERNARY)
+            case Apply(op="bool"):
+                return Text(f"{args[0].within(COMPARE + 1)} != 0", COMPARE)
             case Apply(op=op) if op in DTYPES:
-                return f"{wrap(args[0])} != 0" if op == "bool" else f"{TYPES[element.dtype]}({args[0]})"
+                return Text(f"{TYPES[element.dtype]}({args[0].text})")
             case Apply(op=op):
                 entry = TABLE[op]
-                return entry.kernel.format(**dict(zip(entry.params, map(wrap, args), strict=True)))
+                level, levels = form(entry.kernel, len(args))
+                operands = (a.within(needed) for a, needed in zip(args, levels, strict=True))
+                return Text(entry.kernel.format(**dict(zip(entry.params, operands, strict=True))), level)
         raise AssertionError(f"no text for {type(element).__name__}")
 
-    def indices(self, read: Read, args: list[str]) -> list[str]:
+    def indices(self, read: Read, args: Sequence[Text]) -> list[str]:
         """Unsigned indices (signed ones cost a wraparound and the vectoriser); computed ones are clamped."""
         texts = []
         for index, text, size in zip(read.args, args, read.array.shape, strict=True):
             match index:
                 case Index(axis=number):
                     texts.append(f"i{number}")
-                case Const(value=value):
+                case Const(value=value) if value == 0 or is_const(size) and 0 < value < size.value:
                     texts.append(str(value))
                 case _:
-                    texts.append(f"uint64(max(min({text}, {self.size(size)} - 1), 0))")
+                    texts.append(f"uint64(max(min({text.text}, {self.text(size, SUM)} - 1), 0))")
         return texts
 
-    def size(self, size: Element) -> str:
-        """The text of a size."""
-        return wrap(self.text(size))
 
-
-def constant(element: Const) -> str:
+def constant(element: Const) -> Text:
     """A constant of its own type; float literals are float64 in numba."""
     value = element.value
-    if isinstance(value, bool):
-        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
-        text = "math.nan" if value != value else "math.inf" if value > 0 else "(-math.inf)"
+        text = "math.nan" if value != value else "math.inf" if value > 0 else "-math.inf"
     else:
-        text = repr(value) if value >= 0 and not str(value).startswith("-") else f"({value!r})"
-    return f"np.float32({text})" if element.dtype == "f32" else text
-
-
-def wrap(text: str) -> str:
-    """`text` in parentheses unless it is one name, number or call."""
-    simple = text.isidentifier() or text.replace(".", "").isalnum()
-    return text if simple or (text.startswith("(") and text.endswith(")") and text.count("(") == 1) else f"({text})"
+        text = repr(value)
+    if element.dtype == "f32":
+        return Text(f"np.float32({text})")
+    return Text(text, SIGN if text.startswith("-") else ATOM)

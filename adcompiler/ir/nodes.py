@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeGuard
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from adcompiler.errors import Source, Span
 from adcompiler.ir.types import NUMPY, Dtype
 
@@ -93,9 +95,11 @@ _FORMATS: dict[Dtype, str] = {"bool": "<?", "i64": "<q", "f32": "<f", "f64": "<d
 
 def const(value: int | float | bool, dtype: Dtype) -> Const:
     """A constant of `dtype`, rounded or wrapped as NumPy converts it."""
-    if dtype == "i64":
-        value = (int(value) + 2**63) % 2**64 - 2**63
-    return Const(dtype, NUMPY[dtype].type(value).astype(NUMPY[dtype].newbyteorder("<")).tobytes())
+    if dtype == "i64" and isinstance(value, int):
+        value = (value + 2**63) % 2**64 - 2**63
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(NUMPY[dtype].newbyteorder("<"))
+    return Const(dtype, number.tobytes())
 
 
 class Index(Element):

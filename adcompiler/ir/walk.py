@@ -30,8 +30,9 @@ def elements_of(roots: Iterable[Element]) -> list[Element]:
 
 
 def arrays_read(array: Array) -> list[Array]:
-    """The arrays that the elements of `array` read, each once, in order."""
-    return list(dict.fromkeys(e.array for e in elements_of(array.elements) if isinstance(e, Read)))
+    """The arrays that the lengths and elements of `array` read, each once, in order."""
+    parts = (*array.shape, *array.domain, *array.elements)
+    return list(dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read)))
 
 
 def arrays_of(results: Iterable[Array]) -> list[Array]:

@@ -25,8 +25,8 @@ COMPARISON = (
     entry("isnan", "x", (), "Whether x is NaN.", kind="bool", kernel="{x} != {x}", sympy=None),
     entry("isinf", "x", (), "Whether x is an infinity.", kind="bool", sympy=None),
     entry("isfinite", "x", (), "Whether x is neither NaN nor infinite.", kind="bool", sympy=None),
-    _logic("logical_and", "x y", "Whether both hold.", "{x} and {y}"),
-    _logic("logical_or", "x y", "Whether either holds.", "{x} or {y}"),
+    _logic("logical_and", "x y", "Whether both hold.", "{x} & {y}"),
+    _logic("logical_or", "x y", "Whether either holds.", "{x} | {y}"),
     _logic("logical_xor", "x y", "Whether exactly one holds.", "{x} != {y}"),
     _logic("logical_not", "x", "Whether it does not hold.", "not {x}"),
 )

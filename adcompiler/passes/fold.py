@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from adcompiler.ir.nodes import Apply, Const, Element, Func, Select, const, is_const, select
+from adcompiler.ir.nodes import Apply, Const, Element, Func, Map, Read, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, NUMPY
-from adcompiler.ir.walk import Rewriter
+from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 
@@ -23,6 +23,8 @@ def fold(func: Func) -> Func:
 class _Fold(Rewriter):
     def element(self, element: Element) -> Element:
         match element:
+            case Read(array=Map(body=(Const() | Read()) as body), args=indices):
+                return substitute(body, dict(enumerate(indices)))  # a map that only renames or repeats
             case Select():
                 return _select(element)
             case Apply(op=op, args=(x,)) if op in DTYPES:

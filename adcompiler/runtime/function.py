@@ -13,11 +13,11 @@ from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.signature import Parameter, bind, describe, parameters_of
-from adcompiler.runtime.specialise import BACKENDS, Specialisation, flatten, unflatten
+from adcompiler.runtime.show import default_types, explain, show
+from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
+from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.values import ArgType, Closure, Static
-
-Types = tuple[ArgType | Static, ...]
+from adcompiler.syntax.values import ArgType, Closure
 
 
 class Function:
@@ -38,6 +38,12 @@ class Function:
         self.parameters, self.backend = parameters, backend
         self._specialisations: dict[Types, Specialisation] = {}
         self._last: Types | None = None
+        self._splits: dict[Any, SplitFunction] = {}
+
+    @property
+    def closure(self) -> Closure | None:
+        """The definition in the language, where the function has one."""
+        return None
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -149,26 +155,27 @@ class Function:
 
     # -- looking inside ------------------------------------------------------------------------
 
-    def split(self, wrt: Any = None) -> Any:
+    def split(self, wrt: Any = None) -> SplitFunction:
         """The explicit programs: forward with its saved temporaries, and propagate for each pattern."""
-        from adcompiler.runtime.splitting import SplitFunction
-
-        return SplitFunction(self, wrt)
+        key = tuple(wrt) if isinstance(wrt, list) else wrt
+        return self._splits.setdefault(key, SplitFunction(self, key))
 
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
         """The program at a stage: "source", "ast", "ir", "forward", "propagate" or "kernel".
 
         It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
         """
-        from adcompiler.runtime.show import show
-
-        return show(self, stage, args, wrt)
+        return show(self, stage, self._shown(args), wrt)
 
     def explain(self, wrt: Any = None, *args: Any) -> str:
         """Which gradients there are, why the others are None, and what forward saves for them."""
-        from adcompiler.runtime.show import explain
+        return explain(self, wrt, self._shown(args))
 
-        return explain(self, wrt, args)
+    def _shown(self, args: Sequence[Any]) -> Types:
+        """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""
+        if args:
+            return self.describe(args, {})[0]
+        return self._last or default_types(self)
 
 
 class ArgumentNameError(Error, ValueError):
@@ -180,8 +187,12 @@ class SourceFunction(Function):
 
     def __init__(self, closure: Closure, static: Sequence[str], strict: bool, backend: str) -> None:
         super().__init__(closure.name, parameters_of(closure.definition, static), backend)
-        self.closure, self.strict = closure, strict
+        self._closure, self.strict = closure, strict
         self.__doc__ = closure.definition.docstring
+
+    @property
+    def closure(self) -> Closure:
+        return self._closure
 
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, strict=self.strict)

@@ -15,6 +15,21 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.values import ArgType, Static
+
+
+Types = tuple[ArgType | Static, ...]
+
+
+class Traceable(Protocol):
+    """What splitting and showing ask of a function."""
+
+    backend: str
+
+    def trace(self, types: Types) -> Lowered: ...
+    def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]: ...
+    def positions(self, wrt: Any, types: Types) -> tuple[int, ...]: ...
+    def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]: ...
 
 
 class Executable(Protocol):

@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.split import Pattern, Propagate, Split, split
+from adcompiler.ad.split import Pattern, Propagate, Split, pattern_text, split
 from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, GraphError, ShapeError
-from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.function import Function, Types
-from adcompiler.runtime.signature import Parameter
-from adcompiler.runtime.specialise import Specialisation, flatten, unflatten
+from adcompiler.runtime.dispatch import dispatch_source, dispatcher
+from adcompiler.runtime.specialise import Specialisation, Traceable, Types, flatten, unflatten
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.values import ArgType
-
-
-class ProgramFunction(Function):
-    """A function from a program itself: a forward or a propagate.
-
-    `sizes` are the lengths of its size symbols, which its arguments alone may not tell.
-    """
-
-    def __init__(self, func: Func, sizes: Sequence[int], backend: str, compiled: Specialisation | None = None) -> None:
-        super().__init__(func.name, tuple(Parameter(n, False, False) for n in func.input_names), backend)
-        structure = (None,) * len(func.results)
-        self.func, self.sizes = func, sizes
-        self.compiled = compiled or Specialisation(Lowered(func, (), structure), backend)
-        self.splits: dict[Any, SplitProgram] = {}
-
-    def trace(self, types: Types) -> Lowered:
-        return self.compiled.lowered
-
-    def specialise(self, types: Types) -> Specialisation:
-        self._last = types
-        return self.compiled
-
-    def run(self, values: Sequence[Any], plain: bool) -> list[Any]:
-        """The results for values that are converted already."""
-        return self.compiled(values, plain, self.sizes)
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if any(hasattr(a, "__adc_call__") for a in args):
-            return super().__call__(*args, **keywords)
-        _, values, plain = self.describe(args, keywords)
-        return tuple(self.run(values, plain))
 
 
 class SplitProgram:
@@ -59,6 +26,12 @@ class SplitProgram:
         self.structure = lowered.structure
         self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
         self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
+        self._run: tuple[str, Any] = "", None
+
+    @property
+    def all_asked(self) -> Pattern:
+        """The pattern that asks for every gradient."""
+        return (True,) * len(self.parts.wanted)
 
     def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Specialisation]:
         """The program for a pattern; made when it is first seen."""
@@ -70,12 +43,72 @@ class SplitProgram:
             self.made.setdefault(key, (part, compiled))
         return self.made[key]
 
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """The values (forward's inputs, then its results) that some propagate reads."""
+        return self.parts.propagate(self.parts.differentiable, self.all_asked).reads
+
     @property
     def saved_names(self) -> tuple[str, ...]:
-        """What a backward pass reads: the inputs and results that some propagate names."""
+        """The names of those values."""
         names = self.parts.value_names()
-        full = self.parts.propagate(self.parts.differentiable, (True,) * len(self.parts.wanted))
-        return tuple(names[k] for k in full.reads)
+        return tuple(names[k] for k in self.reads)
+
+    # -- the dispatch on None ------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The generated `propagate`, with a branch for each pattern of None."""
+        forward = self.parts.forward
+        cotangents = [f"d{n}" for n, d in zip(forward.result_names, self.parts.differentiable, strict=True) if d]
+        wanted = [forward.input_names[k] for k in self.parts.wanted]
+        seen = [self._compact(present) for present, asked in self.made if asked == self.all_asked]
+        return dispatch_source(forward.name.removesuffix(".forward"), cotangents, wanted, seen)
+
+    def __call__(self, saved: Saved, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the generated `propagate` on a cotangent (or None) for each result of forward."""
+        source = self.source
+        if self._run[0] != source:
+            self._run = source, dispatcher(source, _Programs(self))
+        given = [c for c, d in zip(cotangents, self.parts.differentiable, strict=True) if d]
+        found: tuple[Any, ...] = self._run[1](saved, *given)
+        return found
+
+    def _compact(self, present: Pattern) -> Pattern:
+        """The pattern of the results that can carry a cotangent."""
+        return tuple(p for p, d in zip(present, self.parts.differentiable, strict=True) if d)
+
+    def whole(self, compact: Pattern) -> Pattern:
+        """The pattern of all results from that of those which can carry a cotangent."""
+        remaining = iter(compact)
+        return tuple(d and next(remaining) for d in self.parts.differentiable)
+
+
+class _Programs(dict[str, Any]):
+    """The specialised programs by pattern, as the generated dispatch calls them."""
+
+    def __init__(self, program: SplitProgram) -> None:
+        super().__init__()
+        self.program = program
+
+    def __missing__(self, key: str) -> Any:
+        compact = tuple(c == "1" for c in key.split("|")[0])
+        present = self.program.whole(compact)
+
+        def call(saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
+            part, compiled = self.program.propagate(present, self.program.all_asked)
+            args = [*(saved.values[k] for k in part.reads), *cotangents]
+            found = iter(compiled(args, saved.plain, saved.sizes))
+            return tuple(next(found) if known else None for known in part.known)
+
+        self[key] = call
+        return call
+
+    def for_others(self, saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
+        """A pattern that has no branch yet."""
+        key = pattern_text(tuple(c is not None for c in cotangents))
+        found: tuple[Any, ...] = self[key](saved, *(c for c in cotangents if c is not None))
+        return found
 
 
 class Saved(tuple[Any, ...]):
@@ -89,11 +122,10 @@ class Saved(tuple[Any, ...]):
     @classmethod
     def of(cls, program: SplitProgram, values: Sequence[Any], sizes: Sequence[int], plain: bool) -> Saved:
         """Keep, of forward's inputs and results, those that a propagate may read."""
-        full = program.propagate(program.parts.differentiable, (True,) * len(program.parts.wanted))[0]
-        saved = cls(values[k] for k in full.reads)
+        saved = cls(values[k] for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         kept: list[Any] = [None] * len(values)
-        for k in full.reads:
+        for k in program.reads:
             kept[k] = values[k]
         saved.values = tuple(kept)
         return saved
@@ -108,7 +140,7 @@ class SplitFunction:
     """The explicit programs of a function: `forward(*args) -> (results, saved)` and
     `propagate(saved, cotangents) -> tuple`, None where a gradient is known to be zero."""
 
-    def __init__(self, f: Function, wrt: Any = None) -> None:
+    def __init__(self, f: Traceable, wrt: Any = None) -> None:
         self.f, self.wrt = f, wrt
         self._programs: dict[Types, SplitProgram] = {}
 
@@ -127,7 +159,6 @@ class SplitFunction:
         """The results, and what propagate needs: inputs that it reads and temporaries."""
         types, values, plain = self.f.describe(args, keywords)
         program = self.at(types)
-        self.f._last = types
         sizes = program.forward.sizes(values)
         found = program.forward(values, plain, sizes)
         results = unflatten(program.structure, found[: program.parts.count])
@@ -144,11 +175,7 @@ class SplitFunction:
         program = saved.program
         given = self._given(program, cotangents)
         checked = [self._checked(program, k, g, saved) for k, g in enumerate(given)]
-        present = tuple(c is not None for c in checked)
-        part, compiled = program.propagate(present, (True,) * len(program.parts.wanted))
-        args = [*(saved.values[k] for k in part.reads), *(c for c in checked if c is not None)]
-        found = iter(compiled(args, saved.plain, saved.sizes))
-        return tuple(next(found) if known else None for known in part.known)
+        return program(saved, checked)
 
     def _given(self, program: SplitProgram, cotangents: Any) -> list[Any]:
         """One cotangent for each result of forward."""
@@ -178,10 +205,3 @@ class SplitFunction:
             )
         array = array.astype(NUMPY[result.dtype], copy=False)
         return array[()] if not shape else array
-
-
-def argument_types(func: Func) -> tuple[ArgType, ...]:
-    """The types of a program's inputs."""
-    from adcompiler.syntax.sizes import unit
-
-    return tuple(ArgType(i.dtype, tuple(unit(n) for n in i.shape)) for i in func.inputs)

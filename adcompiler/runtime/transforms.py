@@ -9,8 +9,10 @@ from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.function import Function, Types
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.values import Closure
 
 
 class Gradient(Function):
@@ -20,6 +22,10 @@ class Gradient(Function):
         kind = "value_and_grad" if with_value else "grad"
         super().__init__(f"{kind}({of.__name__})", of.parameters, of.backend)
         self.of, self.wrt, self.with_value = of, wrt, with_value
+
+    @property
+    def closure(self) -> Closure | None:
+        return self.of.closure
 
     def trace(self, types: Types) -> Lowered:
         lowered = self.of.trace(types)

@@ -10,7 +10,7 @@ from adcompiler.ir.types import DTYPES
 from adcompiler.ops.build import cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import Value
+from adcompiler.syntax.values import ArgType, Value
 
 STATIC = "static"
 
@@ -18,6 +18,15 @@ STATIC = "static"
 def is_static(parameter: tree.Parameter) -> bool:
     """Whether a parameter is annotated as known while compiling."""
     return isinstance(parameter.annotation, tree.Name) and parameter.annotation.id == STATIC
+
+
+def declared(parameter: tree.Parameter) -> ArgType | None:
+    """The type that an annotation names, with no axis of length 1 unless it says 1; None without one."""
+    annotation = parameter.annotation
+    base, axes = (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
+    if not isinstance(base, tree.Name) or base.id not in DTYPES:
+        return None
+    return ArgType(base.id, tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes))
 
 
 def annotate(context: Context, definition: tree.Def, args: list[Any]) -> dict[str, Value]:

@@ -14,7 +14,7 @@ RESERVED = frozenset(("and", "or", "not", "if", "elif", "else", "for", "while", 
 _TOKEN = re.compile(
     r"""
       (?P<space>     [ \t\f]+ | \#[^\n]* | \\\n )
-    | (?P<newline>   \n )
+    | (?P<newline>   (?: \n [ \t\f]* (?: \#[^\n]* )? )++ )
     | (?P<string>    (?P<prefix> [rRuUbBfF]{0,2} ) (?:
                      \"{3} (?: [^"\\] | \\. | "(?!"") )*+ \"{3} | "(?!"") (?: [^"\\\n] | \\. )*+ "
                    | '{3}  (?: [^'\\] | \\. | '(?!'') )*+ '{3}  | '(?!'') (?: [^'\\\n] | \\. )*+ ' ) )

@@ -229,3 +229,16 @@ def children(node: Tree) -> list[Tree]:
 @cache
 def _fields(kind: type[Tree]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
+
+
+def dump(root: Tree) -> str:
+    """The tree as indented text, a node a line with its own fields."""
+    lines: list[str] = []
+    stack: list[tuple[Tree, int]] = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        plain = [getattr(node, name) for name in _fields(type(node)) if name not in ("span", "source")]
+        own = [repr(v) for v in plain if isinstance(v, str | int | float)]
+        lines.append("  " * depth + " ".join([type(node).__name__, *own]))
+        stack.extend((child, depth + 1) for child in reversed(children(node)))
+    return "\n".join(lines)

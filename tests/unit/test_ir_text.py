@@ -96,6 +96,7 @@ def test_what_is_used_twice_has_a_line_and_a_name():
           }
         }""")
     assert "u0 = %x0[i, k] - %x0[j, k]\n    u0 * u0" in round_trip(func)
+    assert "u7 = %x0[i, k] - %x0[j, k]\n    u7 * u7" in show(func.with_(names={d: "u7"}))
 
 
 def test_names_of_variables_are_read_back():

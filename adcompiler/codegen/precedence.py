@@ -1,0 +1,53 @@
+"""Python's precedence, so that generated expressions have the parentheses they need and no others."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
+
+_BINARY = {
+    "or": OR, "and": AND,
+    "<": COMPARE, "<=": COMPARE, ">": COMPARE, ">=": COMPARE, "==": COMPARE, "!=": COMPARE,
+    "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "<<": SHIFT, ">>": SHIFT,
+    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "**": POWER,
+}  # fmt: skip
+_PREFIX = {"not ": NOT, "-": SIGN, "~": SIGN}
+
+
+class Text(NamedTuple):
+    """An expression and how tightly it binds."""
+
+    text: str
+    level: int = ATOM
+
+    def within(self, level: int) -> str:
+        """The expression where something at least as tight as `level` must stand."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+class Form(NamedTuple):
+    """What the text of a kernel needs: how tightly it binds, and how tightly each operand must."""
+
+    level: int
+    operands: tuple[int, ...]
+
+
+@cache
+def form(kernel: str, count: int) -> Form:
+    """The form of a kernel's text with `count` parameters: an operator, a call, or else anything."""
+    if found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel):
+        level = _BINARY[found[1]]
+        if level == POWER:
+            return Form(level, (ATOM, SIGN))
+        # Comparisons would chain; a sum or product on the right is one that the user grouped so.
+        return Form(level, (level + (level == COMPARE), level + 1))
+    if found := re.fullmatch(r"(not |-|~)\{\w+\}", kernel):
+        level = _PREFIX[found[1]]
+        return Form(level, (level + (level == SIGN),))
+    if re.fullmatch(r"[\w.]+\((\{\w+\}(, )?)*\)", kernel):
+        return Form(ATOM, (TERNARY,) * count)
+    whole = kernel.startswith("(") and kernel.endswith(")")
+    return Form(ATOM if whole else TERNARY, (ATOM,) * count)
