@@ -11,8 +11,20 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import differentiable, named
 from adcompiler.ir.nodes import (
-    Apply, Array, Const, Element, Func, Index, Input, Map, Node, Read, Reduce, Select, Size,
-)  # fmt: skip
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Select,
+    Size,
+)
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute, with_args, with_elements
 from adcompiler.ops.table import TABLE
@@ -93,7 +105,11 @@ def _needed_arrays(array: Array, needed: Iterable[Element]) -> list[Array]:
 
 
 def _outlined(
-    array: Array, needed: set[Element], moved: dict[Array, Array], saved: dict[Array, None], names: dict[Node, str]
+    array: Array,
+    needed: set[Element],
+    moved: dict[Array, Array],
+    saved: dict[Array, None],
+    names: dict[Node, str],
 ) -> Array:
     """`array` with its needed elements read from arrays of their own."""
     new: dict[Element, Element] = {}
@@ -112,7 +128,11 @@ def _outlined(
         new[element] = made
     rebuilt = with_elements(array, lambda elements: tuple(new.get(e, e) for e in elements))
     whole = rebuilt.elements[-1]
-    if isinstance(rebuilt, Map) and isinstance(whole, Read) and whole.array in saved:
-        if whole.array.shape == rebuilt.shape and whole.args == tuple(map(Index, range(rebuilt.rank))):
-            return whole.array
-    return rebuilt
+    renames = (
+        isinstance(rebuilt, Map)
+        and isinstance(whole, Read)
+        and whole.array in saved
+        and whole.array.shape == rebuilt.shape
+        and whole.args == tuple(map(Index, range(rebuilt.rank)))
+    )
+    return whole.array if renames and isinstance(whole, Read) else rebuilt

@@ -49,17 +49,17 @@ class Split:
         grads = [g for g in found if g is not None]
         known = dict(zip(targets, (g is not None for g in found), strict=True))
         mask = pattern_text(present) + "|" + pattern_text(asked)
-        names = {
-            **{c: f"d{forward.result_names[k]}" for k, c in enumerate(cotangents) if c is not None},
-            **forward.names,
-        }
+        names: dict[Node, str] = dict(forward.names)
+        names.update({c: f"d{forward.result_names[k]}" for k, c in enumerate(cotangents) if c is not None})
         func = Func(
             name=f"{forward.name.removesuffix('.forward')}.propagate[{mask}]",
             inputs=(),
             input_names=(),
             results=tuple(grads),
             result_names=tuple(
-                f"d{forward.input_names[t.position]}" for t, g in zip(targets, found, strict=True) if g is not None
+                f"d{forward.input_names[t.position]}"
+                for t, g in zip(targets, found, strict=True)
+                if g is not None
             ),
             size_names=forward.size_names,
             names=names,
@@ -68,7 +68,9 @@ class Split:
         )
         available = (*forward.inputs, *forward.results)
         func, reads = rebind(func, available, [c for c in cotangents if c is not None], self.value_names())
-        asked_known = tuple(ask and known[forward.inputs[k]] for k, ask in zip(self.wanted, asked, strict=True))
+        asked_known = tuple(
+            ask and known[forward.inputs[k]] for k, ask in zip(self.wanted, asked, strict=True)
+        )
         return Propagate(func, reads, asked_known)
 
     def value_names(self) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ def rebind(
     inputs = {a: Input(p, a.dtype, a.shape) for p, a in enumerate(arrays)}
     bind = _Bind(inputs)
     results = bind.run(func.results)
-    moved: dict[Node, Node] = {**bind.arrays, **bind.elements}
+    moved = bind.moved()
     labels = [names[k] for k in reads] + [func.names[c] for c in cotangents]
     return (
         func.with_(

@@ -17,8 +17,21 @@ from typing import NamedTuple
 from adcompiler.ad.guards import TRUE, both, either, mask, negation
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ir.nodes import (
-    Accumulate, Apply, Array, Element, Index, Input, Map, Read, Reduce, Select, Shape, const, is_const, select,
-)  # fmt: skip
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Shape,
+    const,
+    is_const,
+    select,
+)
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply, cast
@@ -131,7 +144,9 @@ class _Body:
         """The cotangent of the body at each point of the domain."""
         match self.array:
             case Accumulate(indices=indices):
-                return Guarded(substitute(self.guard, dict(enumerate(indices))), Read(self.cotangent, indices))
+                return Guarded(
+                    substitute(self.guard, dict(enumerate(indices))), Read(self.cotangent, indices)
+                )
             case Reduce(op="min" | "max", shape=shape):
                 # The points that attain the extremum share its cotangent evenly.
                 attains = apply("equal", self.body, Read(self.array, _plain(shape)))
@@ -196,11 +211,11 @@ class _Body:
             return value
         return Read(self.reduction(value, kept, gone), tuple(Index(k) for k in kept))
 
-    def reduction(self, value: Element, kept: Sequence[int], gone: Sequence[int], shape: Shape | None = None) -> Reduce:
+    def reduction(
+        self, value: Element, kept: Sequence[int], gone: Sequence[int], shape: Shape | None = None
+    ) -> Reduce:
         """The sum of `value` over the axes `gone`, as an array over the axes `kept`."""
-        return Reduce(
-            "sum", shape or self.sizes(kept), self.sizes(gone), self.renamed(value, (*kept, *gone))
-        )
+        return Reduce("sum", shape or self.sizes(kept), self.sizes(gone), self.renamed(value, (*kept, *gone)))
 
     def sizes(self, axes: Sequence[int]) -> Shape:
         return tuple(self.domain[k] for k in axes)
@@ -226,7 +241,9 @@ class _Body:
             guard, value = TRUE, mask(value, guard)
         gone = sorted(scope - set(axes))
         if gone:
-            return Guarded(self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), _plain(shape)))
+            return Guarded(
+                self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), _plain(shape))
+            )
         return Guarded(self.renamed(guard, axes), self.renamed(value, axes))
 
     def plain_axes(self, read: Read) -> list[int] | None:

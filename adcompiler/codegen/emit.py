@@ -78,8 +78,8 @@ class _Emitter:
         func = self.func
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
-        for array, name in zip(func.inputs, func.input_names, strict=True):
-            self.labels[array] = self.names.fresh(name)
+        for given, name in zip(func.inputs, func.input_names, strict=True):
+            self.labels[given] = self.names.fresh(name)
         for array, name in zip(func.results, func.result_names, strict=True):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TypeVar
 
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Input, Map, Read, Reduce, Select
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Select,
+)
 
 N = TypeVar("N")
 
@@ -134,6 +148,10 @@ class Rewriter:
                 self.arrays[array] = self.array(with_elements(array, self._change))
         return tuple(self.arrays[r] for r in results)
 
+    def moved(self) -> dict[Node, Node]:
+        """What became of each node rewritten so far."""
+        return dict[Node, Node](chain(self.arrays.items(), self.elements.items()))
+
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; inputs stay inputs."""
         results = self.run(func.results)
@@ -142,10 +160,10 @@ class Rewriter:
                 self.arrays[old] = self.array(with_elements(old, self._change))
         inputs = tuple(self.arrays[i] for i in func.inputs)
         assert all(isinstance(i, Input) for i in inputs)
-        moved = {**self.arrays, **self.elements}
+        moved = self.moved()
         return func.with_(
             inputs=inputs,
             results=results,
-            names={moved.get(node, node): name for node, name in func.names.items()},  # type: ignore[call-overload]
-            spans={moved.get(node, node): span for node, span in func.spans.items()},  # type: ignore[call-overload]
+            names={moved.get(node, node): name for node, name in func.names.items()},
+            spans={moved.get(node, node): span for node, span in func.spans.items()},
         )

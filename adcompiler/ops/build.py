@@ -10,7 +10,7 @@ from adcompiler.ops.table import TABLE
 def result_dtype(op: str, dtypes: tuple[Dtype, ...]) -> tuple[Dtype, Dtype]:
     """The type in which `op` takes operands of these types, and the type of its result."""
     if op in DTYPES:
-        return dtypes[0], op  # type: ignore[return-value]
+        return dtypes[0], op
     kind = TABLE[op].kind
     if kind == "logical":
         return "bool", "bool"

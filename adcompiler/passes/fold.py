@@ -21,6 +21,24 @@ def fold(func: Func) -> Func:
 
 
 class _Fold(Rewriter):
+    def array(self, array: Array) -> Array:
+        """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them."""
+        ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
+        if not ones or isinstance(array, Input):
+            return array
+        kept = [k for k in range(len(array.domain)) if k not in ones or k < array.rank and not _free(array)]
+        places: dict[int, Element] = {k: Index(p) for p, k in enumerate(kept)}
+        places |= dict.fromkeys(ones, const(0, "i64"))
+        memo: dict[Element, Element] = {}
+        *indices, body = (substitute(e, places, memo) for e in array.elements)
+        sizes = tuple(array.domain[k] for k in kept)
+        match array:
+            case Accumulate():
+                return Accumulate(array.shape, sizes, tuple(indices), body)
+            case Reduce() if len(sizes) > array.rank:
+                return Reduce(array.op, array.shape, sizes[array.rank :], body)
+        return Map(array.shape, body)
+
     def element(self, element: Element) -> Element:
         match element:
             case Read(array=Map(body=(Const() | Read()) as body), args=indices):
@@ -34,6 +52,11 @@ class _Fold(Rewriter):
                     return _constant(element)
                 return _identity(element)
         return element
+
+
+def _free(array: Array) -> bool:
+    """Whether all axes of the domain may go: those of other arrays are axes of the array as well."""
+    return isinstance(array, Accumulate)
 
 
 def _constant(element: Apply) -> Element:

@@ -51,7 +51,9 @@ def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") ->
     path = Path(path)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
-        return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), broadcasting, backend)})
+        return SimpleNamespace(
+            **{path.stem: _made(closure_of(module, path.stem, None, {}), (), broadcasting, backend)}
+        )
     return SimpleNamespace(
         **{
             name: _made(value, (), broadcasting, backend) if isinstance(value, Closure) else value
@@ -90,11 +92,14 @@ def _from_python(f: Any, static: Sequence[str], broadcasting: str, backend: str)
         lines, first = inspect.getsourcelines(f)
     except (OSError, TypeError) as error:
         raise Error(
-            f"the source of {f.__name__} cannot be read: {error}", remedy="pass its text to adc.compile instead"
+            f"the source of {f.__name__} cannot be read: {error}",
+            remedy="pass its text to adc.compile instead",
         ) from error
     text = textwrap.dedent("".join(lines))
     if f.__name__ == "<lambda>":
-        raise ParseError("a lambda's source cannot be told from its line", remedy="write a def, or pass a text")
+        raise ParseError(
+            "a lambda's source cannot be told from its line", remedy="write a def, or pass a text"
+        )
     indent = len(lines[0]) - len(lines[0].lstrip())
     module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
     closure = closure_of(module, f.__name__, None, _captured(f))
@@ -110,7 +115,10 @@ def _captured(f: FunctionType) -> dict[str, Any]:
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
         if _filled(cell)
     }
-    seen: Mapping[str, Any] = {**{n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__}, **cells}
+    seen: Mapping[str, Any] = {
+        **{n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__},
+        **cells,
+    }
     found: dict[str, Any] = {}
     for name, value in seen.items():
         if isinstance(value, SourceFunction):
@@ -134,7 +142,10 @@ def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: s
     names = [p.name for p in closure.definition.parameters]
     for name in static:
         if name not in names:
-            raise Error(f"static names {name!r}, which {closure.name} does not take", remedy=f"it takes {', '.join(names)}")
+            raise Error(
+                f"static names {name!r}, which {closure.name} does not take",
+                remedy=f"it takes {', '.join(names)}",
+            )
     return SourceFunction(closure, static, broadcasting == "strict", backend)
 
 
@@ -147,5 +158,3 @@ def _names(given: Sequence[str] | str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ParseError("a parameter is named twice", remedy="name each once")
     return tuple(names)
-
-

@@ -14,7 +14,9 @@ WRITTEN_OUT = 3  # cotangents up to which every pattern has a branch of its own
 Program = Callable[..., tuple[Any, ...]]
 
 
-def dispatch_source(name: str, cotangents: Sequence[str], wanted: Sequence[str], seen: Sequence[Pattern]) -> str:
+def dispatch_source(
+    name: str, cotangents: Sequence[str], wanted: Sequence[str], seen: Sequence[Pattern]
+) -> str:
     """The source of `propagate(saved, *cotangents)`: Python, one branch for each pattern of None.
 
     With many cotangents only the patterns seen so far have a branch; the last line finds the others.

@@ -12,8 +12,8 @@ from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.signature import Parameter, bind, describe, parameters_of
 from adcompiler.runtime.show import default_types, explain, show
+from adcompiler.runtime.signature import Parameter, bind, describe, parameters_of
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax.program import Lowered, lower
@@ -48,7 +48,9 @@ class Function:
     @property
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Signature([inspect.Parameter(p.name, kind) for p in self.parameters if p.name.isidentifier()])
+        return inspect.Signature(
+            [inspect.Parameter(p.name, kind) for p in self.parameters if p.name.isidentifier()]
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self.parameters)})>"
@@ -99,14 +101,20 @@ class Function:
         for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
             self._check_buffer(k, target, array, found, sizes)
         inputs = [v for v in values if isinstance(v, np.ndarray)]
-        overlap = [any(np.may_share_memory(t, v) for v in (*inputs, *targets[:k])) for k, t in enumerate(targets)]
-        direct = {a: t for a, t, o in zip(found.func.results, targets, overlap, strict=True) if a.rank and not o}
+        overlap = [
+            any(np.may_share_memory(t, v) for v in (*inputs, *targets[:k])) for k, t in enumerate(targets)
+        ]
+        direct = {
+            a: t for a, t, o in zip(found.func.results, targets, overlap, strict=True) if a.rank and not o
+        }
         for target, value in zip(targets, found(values, plain, None, direct), strict=True):
             if target is not value:
                 np.copyto(target, value)
         return buffers
 
-    def _check_buffer(self, k: int, target: Any, array: Array, found: Specialisation, sizes: list[int]) -> None:
+    def _check_buffer(
+        self, k: int, target: Any, array: Array, found: Specialisation, sizes: list[int]
+    ) -> None:
         from adcompiler.codegen.reference import length
 
         name = found.func.result_names[k]
@@ -114,7 +122,9 @@ class Function:
         if not isinstance(target, np.ndarray) or not target.flags.writeable:
             raise DtypeError(f"the buffer for {name} is no writable array", remedy=f"pass np.empty({shape})")
         if target.shape != shape:
-            raise ShapeError(f"the buffer for {name} has shape {target.shape}", remedy=f"it must have {shape}")
+            raise ShapeError(
+                f"the buffer for {name} has shape {target.shape}", remedy=f"it must have {shape}"
+            )
         if target.dtype != NUMPY[array.dtype]:
             raise DtypeError(
                 f"the buffer for {name} has dtype {target.dtype}", remedy=f"it must have {NUMPY[array.dtype]}"
@@ -134,7 +144,9 @@ class Function:
         for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
             k = names.index(one) if one in names else one
             if not isinstance(k, int) or isinstance(k, bool) or not -len(names) <= k < len(names):
-                raise ArgumentNameError(f"{self.__name__} has no parameter {one!r}", remedy=f"it takes ({', '.join(names)})")
+                raise ArgumentNameError(
+                    f"{self.__name__} has no parameter {one!r}", remedy=f"it takes ({', '.join(names)})"
+                )
             k %= len(names)
             kind = types[k]
             if not isinstance(kind, ArgType) or not is_float(kind.dtype):
@@ -197,5 +209,3 @@ class SourceFunction(Function):
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, strict=self.strict)
         return Lowered(run(SIMPLIFY, lowered.func), lowered.constraints, lowered.structure)
-
-

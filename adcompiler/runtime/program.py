@@ -18,7 +18,9 @@ class ProgramFunction(Function):
     `sizes` are the lengths of its size symbols, which its arguments alone may not tell.
     """
 
-    def __init__(self, func: Func, sizes: Sequence[int], backend: str, compiled: Specialisation | None = None) -> None:
+    def __init__(
+        self, func: Func, sizes: Sequence[int], backend: str, compiled: Specialisation | None = None
+    ) -> None:
         super().__init__(func.name, tuple(Parameter(n, False, False) for n in func.input_names), backend)
         structure = (None,) * len(func.results)
         self.func, self.sizes = func, sizes

@@ -53,7 +53,11 @@ def default_types(f: Shown) -> Types:
 
 
 def _source(f: Shown, types: Types, wrt: Any) -> str:
-    return f.closure.source.text if f.closure is not None else f"# {f.__name__}: made by the compiler, without a source\n"
+    return (
+        f.closure.source.text
+        if f.closure is not None
+        else f"# {f.__name__}: made by the compiler, without a source\n"
+    )
 
 
 def _ast(f: Shown, types: Types, wrt: Any) -> str:
@@ -115,7 +119,9 @@ def _why(kind: ArgType | Static, known: bool | None) -> str:
         return f"None: {kind.dtype} has no derivative"
     if known is None:
         return "not asked for: wrt leaves it out"
-    return "flows" if known else "None: no result depends on it through a differentiable path (grad gives zeros)"
+    return (
+        "flows" if known else "None: no result depends on it through a differentiable path (grad gives zeros)"
+    )
 
 
 def _saved(forward: Func, names: Sequence[str]) -> list[str]:

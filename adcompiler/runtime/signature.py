@@ -47,7 +47,9 @@ def _names_integer(annotation: tree.Expression | None) -> bool:
     return isinstance(annotation, tree.Name) and annotation.id in ("i64", "bool")
 
 
-def bind(name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+def bind(
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, ...]:
     """Positional and named arguments in the order of the parameters."""
     if not keywords and len(args) == len(parameters):
         return tuple(args)
@@ -108,9 +110,15 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
 
 def _converted(parameter: Parameter, array: np.ndarray, dtype: Dtype) -> np.ndarray:
     """A copy in the kernel's type and byte order; integers must fit."""
-    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size and array.max() > np.iinfo(np.int64).max:
+    if (
+        array.dtype.kind == "u"
+        and array.dtype.itemsize == 8
+        and array.size
+        and array.max() > np.iinfo(np.int64).max
+    ):
         raise DtypeError(
-            f"the argument {parameter.name!r} holds integers beyond int64", remedy="pass floats or smaller integers"
+            f"the argument {parameter.name!r} holds integers beyond int64",
+            remedy="pass floats or smaller integers",
         )
     return np.ascontiguousarray(array, NUMPY[dtype]).reshape(array.shape)
 

@@ -17,7 +17,6 @@ from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import ArgType, Static
 
-
 Types = tuple[ArgType | Static, ...]
 
 
@@ -139,20 +138,27 @@ class Specialisation:
         n = length(size, ())
         return str(n), n
 
-    def _raise(self, constraint: Constraint, left: tuple[str, int], right: tuple[str, int], args: Sequence[Any]) -> None:
+    def _raise(
+        self, constraint: Constraint, left: tuple[str, int], right: tuple[str, int], args: Sequence[Any]
+    ) -> None:
         raise ShapeError(
             f"{constraint.what}: the lengths {left[0]} and {right[0]} differ",
-            remedy=self._shapes(args), source=self.func.source, span=constraint.span,
-        )  # fmt: skip
+            remedy=self._shapes(args),
+            source=self.func.source,
+            span=constraint.span,
+        )
 
     def _shapes(self, args: Sequence[Any]) -> str:
         shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
         return f"the arguments have shapes {shown}; lengths must be equal or 1"
 
     def __call__(
-        self, args: Sequence[Any], plain: bool, sizes: Sequence[int] | None = None,
+        self,
+        args: Sequence[Any],
+        plain: bool,
+        sizes: Sequence[int] | None = None,
         into: dict[Array, np.ndarray] | None = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """The results as a flat list; `plain` makes those of rank 0 Python numbers."""
         found = self.executable(self.sizes(args, sizes), args, into)
         for k, array in enumerate(self.func.results):

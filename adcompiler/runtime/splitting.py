@@ -60,7 +60,9 @@ class SplitProgram:
     def source(self) -> str:
         """The generated `propagate`, with a branch for each pattern of None."""
         forward = self.parts.forward
-        cotangents = [f"d{n}" for n, d in zip(forward.result_names, self.parts.differentiable, strict=True) if d]
+        cotangents = [
+            f"d{n}" for n, d in zip(forward.result_names, self.parts.differentiable, strict=True) if d
+        ]
         wanted = [forward.input_names[k] for k in self.parts.wanted]
         seen = [self._compact(present) for present, asked in self.made if asked == self.all_asked]
         return dispatch_source(forward.name.removesuffix(".forward"), cotangents, wanted, seen)
@@ -171,7 +173,9 @@ class SplitFunction:
         stands for zero, both ways.
         """
         if not isinstance(saved, Saved):
-            raise GraphError("propagate needs what forward saved", remedy="pass the second value of forward(...)")
+            raise GraphError(
+                "propagate needs what forward saved", remedy="pass the second value of forward(...)"
+            )
         program = saved.program
         given = self._given(program, cotangents)
         checked = [self._checked(program, k, g, saved) for k, g in enumerate(given)]

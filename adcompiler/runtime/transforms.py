@@ -42,13 +42,19 @@ class Gradient(Function):
         func, what = lowered.func, self.of.__name__
         remedy = f"reduce it: sum({what}(...)); for a cotangent of the result's shape use vjp"
         if len(func.results) != 1:
-            raise ShapeError(f"{what} has {len(func.results)} results: a gradient needs one scalar", remedy=remedy)
+            raise ShapeError(
+                f"{what} has {len(func.results)} results: a gradient needs one scalar", remedy=remedy
+            )
         result = func.results[0]
         if result.rank:
-            shape = ", ".join("1" if not hasattr(n, "number") else func.size_names[n.number] for n in result.shape)
+            shape = ", ".join(
+                "1" if not hasattr(n, "number") else func.size_names[n.number] for n in result.shape
+            )
             raise ShapeError(f"{what} returns an array of shape ({shape}), not a scalar", remedy=remedy)
         if not is_float(result.dtype):
-            raise DtypeError(f"{what} returns {result.dtype}, which has no derivative", remedy="return a float")
+            raise DtypeError(
+                f"{what} returns {result.dtype}, which has no derivative", remedy="return a float"
+            )
 
 
 def grad(f: Function, wrt: Any = None) -> Gradient:

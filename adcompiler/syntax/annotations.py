@@ -23,7 +23,9 @@ def is_static(parameter: tree.Parameter) -> bool:
 def declared(parameter: tree.Parameter) -> ArgType | None:
     """The type that an annotation names, with no axis of length 1 unless it says 1; None without one."""
     annotation = parameter.annotation
-    base, axes = (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
+    base, axes = (
+        (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
+    )
     if not isinstance(base, tree.Name) or base.id not in DTYPES:
         return None
     return ArgType(base.id, tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes))
@@ -46,22 +48,28 @@ def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:
     assert annotation is not None
     if not isinstance(base, tree.Name) or base.id not in DTYPES:
         context.fail(
-            ParseError, f"the annotation of {parameter.name!r} is no type", annotation.span,
+            ParseError,
+            f"the annotation of {parameter.name!r} is no type",
+            annotation.span,
             f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], or static",
-        )  # fmt: skip
+        )
     if len(axes) != value.rank:
         context.fail(
-            ShapeError, f"{parameter.name} has rank {value.rank}, its annotation rank {len(axes)}", annotation.span,
+            ShapeError,
+            f"{parameter.name} has rank {value.rank}, its annotation rank {len(axes)}",
+            annotation.span,
             f"pass an array of rank {len(axes)}" if axes else "pass a scalar",
-        )  # fmt: skip
+        )
     for k, axis in enumerate(axes):
         _size(context, parameter.name, value, k, axis)
     if value.dtype != base.id:
         if not value.weak:
             context.fail(
-                DtypeError, f"{parameter.name} is {value.dtype}, its annotation {base.id}", annotation.span,
+                DtypeError,
+                f"{parameter.name} is {value.dtype}, its annotation {base.id}",
+                annotation.span,
                 f"convert it: {parameter.name}.astype({base.id!r})",
-            )  # fmt: skip
+            )
         return Value(value.shape, cast(value.element, base.id), False)
     return Value(value.shape, value.element, False)
 

@@ -21,9 +21,14 @@ CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
 
 
 def bind_arguments(
-    context: Context, name: str, params: tuple[str, ...], args: list[Any], keywords: dict[str, Any], span: Span,
+    context: Context,
+    name: str,
+    params: tuple[str, ...],
+    args: list[Any],
+    keywords: dict[str, Any],
+    span: Span,
     optional: int = 0,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """Arguments of a builtin in the order of its parameters; optional ones left out are None."""
     bound = dict(zip(params, args, strict=False))
     required = params[: len(params) - optional]
@@ -31,7 +36,9 @@ def bind_arguments(
     missing = [p for p in required if p not in bound and p not in keywords]
     if len(args) > len(params) or bad or missing:
         shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
-        context.fail(ParseError, f"{name} takes ({shown})", span, f"missing: {', '.join(missing)}" if missing else None)
+        context.fail(
+            ParseError, f"{name} takes ({shown})", span, f"missing: {', '.join(missing)}" if missing else None
+        )
     bound |= keywords
     return [bound.get(p) for p in params]
 
@@ -64,7 +71,9 @@ def _extremum(op: str) -> Builtin:
 
 
 def _sum(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    x, axis, keepdims = bind_arguments(context, "sum", ("x", "axis", "keepdims"), args, keywords, span, optional=2)
+    x, axis, keepdims = bind_arguments(
+        context, "sum", ("x", "axis", "keepdims"), args, keywords, span, optional=2
+    )
     if not (isinstance(x, Value) or is_number(x)):
         context.fail(DtypeError, f"sum takes an array, not {describe(x)}", span)
     if isinstance(keepdims, Value):

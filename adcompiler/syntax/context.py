@@ -30,9 +30,7 @@ class Context:
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
 
-    def fail(
-        self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None
-    ) -> NoReturn:
+    def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""
         raise kind(cause, remedy=remedy, source=self.source, span=span)
 
@@ -95,9 +93,11 @@ class Context:
         """With strict broadcasting every operand is a scalar or has the whole shape."""
         if len({tuple(map(self.sizes.find, v.shape)) for v in values if v.rank}) > 1:
             self.fail(
-                ShapeError, f'{what}: operands of different shapes under broadcasting="strict"', span,
+                ShapeError,
+                f'{what}: operands of different shapes under broadcasting="strict"',
+                span,
                 'reshape the operands to one shape, or compile with broadcasting="numpy"',
-            )  # fmt: skip
+            )
 
     def fold(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         """The primitive on constants: integers exactly, floats in float64 by the reference."""
@@ -156,9 +156,13 @@ class Context:
         for axis in axes:
             if not -rank <= axis < rank:
                 self.fail(
-                    OutOfRangeError, f"axis {axis} is out of range for an array of rank {rank}", span,
-                    f"use an axis from {-rank} to {rank - 1}" if rank else "a scalar has no axes: leave axis out",
-                )  # fmt: skip
+                    OutOfRangeError,
+                    f"axis {axis} is out of range for an array of rank {rank}",
+                    span,
+                    f"use an axis from {-rank} to {rank - 1}"
+                    if rank
+                    else "a scalar has no axes: leave axis out",
+                )
         if len({a % rank for a in axes}) < len(axes):
             self.fail(OutOfRangeError, "an axis is named twice", span, "name each axis once")
         return tuple(sorted(a % rank for a in axes))
@@ -187,7 +191,11 @@ def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:
 def close(value: Value) -> Array:
     """The array of a value: an array that is read whole is itself."""
     element = value.element
-    if isinstance(element, Read) and element.array.shape == value.shape and element.args == identity(value.shape):
+    if (
+        isinstance(element, Read)
+        and element.array.shape == value.shape
+        and element.args == identity(value.shape)
+    ):
         return element.array
     return Map(value.shape, element)
 

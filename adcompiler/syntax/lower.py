@@ -27,10 +27,11 @@ COMPARE = {
     "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal",
     "!=": "not_equal",
 }  # fmt: skip
+LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 CALL_DEPTH = 100
 
 
-class _Returned(Exception):
+class _Returned(Exception):  # noqa: N818 (control flow, no error)
     """A `return` was reached; carries its value."""
 
 
@@ -52,7 +53,9 @@ class Lowering(Context):
                 case tree.Augmented():
                     left = self.expression(statement.target, scope)
                     right = self.expression(statement.value, scope)
-                    value = self.elementwise(self.operator(statement.op, statement.span), (left, right), statement.span)
+                    value = self.elementwise(
+                        self.operator(statement.op, statement.span), (left, right), statement.span
+                    )
                     self.assign(statement.target, value, scope)
                 case tree.Return():
                     raise _Returned(self.expression(statement.value, scope))
@@ -65,9 +68,11 @@ class Lowering(Context):
                     continue
                 case tree.Bare():
                     self.fail(
-                        ParseError, "an expression alone does nothing", statement.span,
+                        ParseError,
+                        "an expression alone does nothing",
+                        statement.span,
                         "assign it to a name or return it",
-                    )  # fmt: skip
+                    )
                 case _:
                     self.unsupported(statement)
 
@@ -76,9 +81,11 @@ class Lowering(Context):
         test = self.expression(statement.test, scope)
         if isinstance(test, Value):
             self.fail(
-                ParseError, "an `if` statement needs a condition that is known while compiling",
-                statement.test.span, "write `a if condition else b` or where(condition, a, b)",
-            )  # fmt: skip
+                ParseError,
+                "an `if` statement needs a condition that is known while compiling",
+                statement.test.span,
+                "write `a if condition else b` or where(condition, a, b)",
+            )
         self.block(statement.body if test else statement.otherwise, scope)
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
@@ -88,7 +95,9 @@ class Lowering(Context):
                 scope[name] = self.bind(name, value, target.span)
             case tree.Sequence(items=items):
                 if not isinstance(value, tuple):
-                    self.fail(ParseError, f"cannot unpack {describe(value)}", target.span, "assign it to one name")
+                    self.fail(
+                        ParseError, f"cannot unpack {describe(value)}", target.span, "assign it to one name"
+                    )
                 if len(items) != len(value):
                     self.fail(ParseError, f"{len(value)} values for {len(items)} names", target.span)
                 for item, part in zip(items, value, strict=True):
@@ -107,7 +116,9 @@ class Lowering(Context):
         """The value of a definition's body on these arguments."""
         scope = {**closure.scope, **self.arguments(closure.definition, args, keywords, span)}
         if self.calls >= CALL_DEPTH:
-            self.fail(LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling")
+            self.fail(
+                LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
+            )
         caller, self.source = self.source, closure.source
         self.calls += 1
         try:
@@ -132,9 +143,11 @@ class Lowering(Context):
         missing = [n for n in names if n not in bound and n not in keywords]
         if len(args) > len(names) or unknown or missing:
             self.fail(
-                ParseError, f"{definition.name} takes ({', '.join(names)})", span,
+                ParseError,
+                f"{definition.name} takes ({', '.join(names)})",
+                span,
                 f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
-            )  # fmt: skip
+            )
         return bound | keywords
 
     # -- expressions ---------------------------------------------------------------------------
@@ -207,8 +220,8 @@ class Lowering(Context):
         left = yield node.left
         right = yield node.right
         op = self.operator(node.op, node.span)
-        if node.op in "&|" and _is_bool(left) and _is_bool(right):
-            op = "logical_and" if node.op == "&" else "logical_or"
+        if op in LOGICAL and _is_bool(left) and _is_bool(right):
+            op = LOGICAL[op]
         elif op == "power" and _is_integer(left) and isinstance(right, int) and right < 0:
             right = float(right)
         return self.elementwise(op, (left, right), node.span)
@@ -263,7 +276,9 @@ class Lowering(Context):
         if isinstance(node.value, tree.Name) and node.value.id in PREFIXES and node.value.id not in scope:
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            self.fail(ParseError, f"unknown name {node.value.id}.{node.name}", node.span, _similar(node.name, {}))
+            self.fail(
+                ParseError, f"unknown name {node.value.id}.{node.name}", node.span, _similar(node.name, {})
+            )
         value = yield node.value
         if isinstance(value, Value):
             if node.name == "shape":
@@ -298,17 +313,32 @@ class Lowering(Context):
                     return BUILTINS[name]
                 if name in scope:
                     self.fail(
-                        ParseError, f"{name!r} is {describe(scope[name])}, not a function", node.function.span,
+                        ParseError,
+                        f"{name!r} is {describe(scope[name])}, not a function",
+                        node.function.span,
                         f"write * to multiply: {name} * (...)",
-                    )  # fmt: skip
+                    )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
-            case tree.Attribute(value=tree.Name(id=prefix), name=name) if prefix in PREFIXES and prefix not in scope:
+            case tree.Attribute(value=tree.Name(id=prefix), name=name) if (
+                prefix in PREFIXES and prefix not in scope
+            ):
                 if name in BUILTINS:
                     return BUILTINS[name]
-                self.fail(ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {}))
+                self.fail(
+                    ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
+                )
             case tree.Attribute(name=name):
-                remedy = f"write {name}(x) instead of x.{name}()" if name in BUILTINS else "call a function by its name"
-                self.fail(ParseError, f"methods such as .{name}() are not part of the language", node.function.span, remedy)
+                remedy = (
+                    f"write {name}(x) instead of x.{name}()"
+                    if name in BUILTINS
+                    else "call a function by its name"
+                )
+                self.fail(
+                    ParseError,
+                    f"methods such as .{name}() are not part of the language",
+                    node.function.span,
+                    remedy,
+                )
         self.fail(ParseError, "only a function's name can be called", node.function.span)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,8 @@ def free_names(expression: tree.Expression) -> list[str]:
     return [name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS]
 
 
-def _walk(expression: tree.Expression) -> Iterator[tree.Tree]:
-    return iter(postorder([expression], tree.children))
+def _walk(expression: tree.Tree) -> list[tree.Tree]:
+    return postorder([expression], tree.children)
 
 
 def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | None) -> tree.Def:
@@ -61,7 +61,11 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     span = expression.span
     parameters = free_names(expression) if args is None else list(args)
     return tree.Def(
-        span, name, tuple(tree.Parameter(span, p, None) for p in parameters), (tree.Return(span, expression),), None
+        span,
+        name,
+        tuple(tree.Parameter(span, p, None) for p in parameters),
+        (tree.Return(span, expression),),
+        None,
     )
 
 
@@ -84,7 +88,9 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
     sizes = annotate(lowering, definition, args)
-    value = lowering.call(Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span)
+    value = lowering.call(
+        Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
+    )
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, definition)
     func = Func(
@@ -115,7 +121,9 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], definitio
     if is_number(value):
         value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
     if not isinstance(value, Value):
-        lowering.fail(DtypeError, f"the result is {describe(value)}", definition.span, "return numbers or arrays")
+        lowering.fail(
+            DtypeError, f"the result is {describe(value)}", definition.span, "return numbers or arrays"
+        )
     leaves.append(value)
     return None
 
@@ -134,16 +142,21 @@ def closure_of(
     elif not found or (name is not None and len(found) > 1):
         raise ParseError(
             f"no definition {name!r} in {source.name}" if found else "the source defines no function",
-            remedy=f"it defines {', '.join(d.name for d in found)}" if found else "write an expression or a def",
-            source=source, span=module.span,
-        )  # fmt: skip
+            remedy=f"it defines {', '.join(d.name for d in found)}"
+            if found
+            else "write an expression or a def",
+            source=source,
+            span=module.span,
+        )
     definition = found[-1]
     if args is not None and list(args) != [p.name for p in definition.parameters]:
         raise ParseError(
             f"args names {', '.join(args)}, but {definition.name} takes "
             f"{', '.join(p.name for p in definition.parameters)}",
-            remedy="leave args out: a def names its own parameters", source=source, span=definition.span,
-        )  # fmt: skip
+            remedy="leave args out: a def names its own parameters",
+            source=source,
+            span=definition.span,
+        )
     closure = scope[definition.name]
     assert isinstance(closure, Closure)
     return closure

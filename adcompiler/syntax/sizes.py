@@ -73,9 +73,7 @@ def settle(func: Func, sizes: Sizes) -> Func:
     for found in (sizes.find(n) for i in func.inputs for n in i.shape):
         if isinstance(found, Size):
             order.setdefault(found, Size(len(order)))
-    mapping = {
-        Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))
-    }
+    mapping = {Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))}
     return _Renumber(mapping).func(func).with_(size_names=_names(list(order), sizes))
 
 
