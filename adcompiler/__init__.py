@@ -14,6 +14,7 @@ from adcompiler.errors import (
 )
 from adcompiler.runtime.capture import compile, function, load
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
 from adcompiler.runtime.transforms import grad, value_and_grad, vjp
 
 __version__ = "0.1.0"
@@ -30,6 +31,10 @@ __all__ = [
     "compile",
     "function",
     "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "load",
     "value_and_grad",
     "vjp",

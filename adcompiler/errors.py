@@ -30,9 +30,9 @@ class Source:
 
     def excerpt(self, span: Span) -> str:
         """The line of `span` with a caret under it; long lines are cut around the caret."""
-        lines = self.text.splitlines()
+        lines = self.text.split("\n")
         if not 0 < span.line <= len(lines):
-            return ""
+            return ""  # the place is the end of the text
         line = "".join(c if c.isprintable() else " " for c in lines[span.line - 1])
         width = span.end_column - span.column if span.end_line == span.line else 1
         start = max(0, span.column - 1 - 60)
@@ -65,7 +65,7 @@ class Error(Exception):
             self.line = span.line + source.first_line - 1
             self.column = span.column + source.indent
             where = f"{source.name}:{self.line}:{self.column}: "
-            text = f"{where}{cause}\n{source.excerpt(span)}"
+            text = f"{where}{cause}\n{source.excerpt(span)}".rstrip()
         if remedy:
             text = f"{text}\n  help: {remedy}"
         self.rendered = text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Element, Select, const, is_const, select
+from typing import TypeGuard
+
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
@@ -43,6 +45,14 @@ def differentiable(element: Element) -> bool:
     return not isinstance(element, Apply) or element.op in DTYPES or TABLE[element.op].differentiable
 
 
+def is_delta(element: Element) -> TypeGuard[Select]:
+    """Whether an element is zero but where two indices are equal: a direction of a Jacobian."""
+    if not (isinstance(element, Select) and is_const(element.otherwise, 0)):
+        return False
+    guard = element.guard
+    return isinstance(guard, Apply) and guard.op == "equal" and all(isinstance(a, Index | Const) for a in guard.args)
+
+
 def times(cotangent: Element, coefficient: Element) -> Element | None:
     """The product with a partial derivative; None where the partial is zero everywhere.
 
@@ -55,6 +65,10 @@ def times(cotangent: Element, coefficient: Element) -> Element | None:
         return cotangent
     if is_const(coefficient, -1):
         return apply("negative", cotangent)
+    if is_delta(cotangent):
+        guard, one, zero = cotangent.args
+        product = times(one, coefficient)
+        return None if product is None else select(guard, product, zero)
     if isinstance(coefficient, Select):
         zero = const(0, cotangent.dtype)
         then, otherwise = times(cotangent, coefficient.then), times(cotangent, coefficient.otherwise)

@@ -29,6 +29,7 @@ from adcompiler.ir.nodes import (
     Select,
     Shape,
     const,
+    identity,
     is_const,
     select,
 )
@@ -66,7 +67,7 @@ def vjp(
     pending: dict[Array, list[Guarded]] = defaultdict(list)
     for result, cotangent in zip(results, cotangents, strict=True):
         if cotangent is not None and result in active:
-            pending[result].append(Guarded(TRUE, Read(cotangent, _plain(result.shape))))
+            pending[result].append(Guarded(TRUE, Read(cotangent, identity(result.shape))))
     found: dict[Array, Array] = {}
     for array in reversed(order):
         if pending[array]:
@@ -101,13 +102,9 @@ def _sum(values: Sequence[Element]) -> Element:
 
 def _closed(shape: Shape, element: Element) -> Array:
     """The array of an element over `shape`."""
-    if isinstance(element, Read) and element.array.shape == shape and element.args == _plain(shape):
+    if isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape):
         return element.array
     return Map(shape, element)
-
-
-def _plain(shape: Shape) -> tuple[Element, ...]:
-    return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
 
 
 class _Body:
@@ -149,17 +146,17 @@ class _Body:
                 )
             case Reduce(op="min" | "max", shape=shape):
                 # The points that attain the extremum share its cotangent evenly.
-                attains = apply("equal", self.body, Read(self.array, _plain(shape)))
+                attains = apply("equal", self.body, Read(self.array, identity(shape)))
                 one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
                 count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
-                share = apply("divide", Read(self.cotangent, _plain(shape)), Read(count, _plain(shape)))
+                share = apply("divide", Read(self.cotangent, identity(shape)), Read(count, identity(shape)))
                 return Guarded(both(self.guard, attains), share)
-        return Guarded(self.guard, Read(self.cotangent, _plain(self.array.shape)))
+        return Guarded(self.guard, Read(self.cotangent, identity(self.array.shape)))
 
     def value(self, element: Element) -> Element:
         """How a partial derivative refers to the value of `element`: the body of a map is the map itself."""
         if element is self.body and isinstance(self.array, Map):
-            return Read(self.array, _plain(self.array.shape))
+            return Read(self.array, identity(self.array.shape))
         return element
 
     def through(self, element: Element, passed: Contribution) -> Iterable[tuple[Element, Contribution]]:
@@ -236,13 +233,13 @@ class _Body:
             indices = tuple(self.renamed(i, points) for i in read.args)
             body = self.renamed(mask(value, guard), points)
             array: Array = Accumulate(shape, self.sizes(points), indices, body)
-            return Guarded(TRUE, Read(array, _plain(shape)))
+            return Guarded(TRUE, Read(array, identity(shape)))
         if not guard.axes <= set(axes):
             guard, value = TRUE, mask(value, guard)
         gone = sorted(scope - set(axes))
         if gone:
             return Guarded(
-                self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), _plain(shape))
+                self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), identity(shape))
             )
         return Guarded(self.renamed(guard, axes), self.renamed(value, axes))
 

@@ -1,0 +1,18 @@
+"""The command line, `adc`: one verb a file. It needs Typer and Rich: `adcompiler[cli]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command, of `sys.argv` unless given; returns its exit code."""
+    try:
+        from adcompiler.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("rich", "typer"):
+            raise
+        print('adc needs Typer and Rich: pip install "adcompiler[cli]"', file=sys.stderr)
+        return 2
+    return run(args)

@@ -276,6 +276,11 @@ def is_const(element: Element, value: int | float | None = None) -> TypeGuard[Co
     return isinstance(element, Const) and (value is None or element.value == value)
 
 
+def identity(shape: Shape) -> tuple[Element, ...]:
+    """The indices that read an array of `shape` point by point; an axis of length 1 is read at 0."""
+    return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
+
+
 @dataclass(frozen=True)
 class Func:
     """A program: named inputs, named results, and side tables of names and places."""

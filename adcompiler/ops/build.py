@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Const, Element, const
+from adcompiler.ir.nodes import Apply, Const, Element, Select, const, select
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype, as_float, promote
 from adcompiler.ops.table import TABLE
 
@@ -23,11 +23,13 @@ def result_dtype(op: str, dtypes: tuple[Dtype, ...]) -> tuple[Dtype, Dtype]:
 
 
 def cast(element: Element, dtype: Dtype) -> Element:
-    """`element` converted to `dtype`; a constant is converted at once."""
+    """`element` converted to `dtype`; a constant at once, a select in its branches."""
     if element.dtype == dtype:
         return element
     if isinstance(element, Const):
         return const(element.value, dtype)
+    if isinstance(element, Select):
+        return select(element.guard, cast(element.then, dtype), cast(element.otherwise, dtype))
     return Apply(dtype, (element,), dtype)
 
 

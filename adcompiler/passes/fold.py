@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from adcompiler.ir.nodes import Apply, Const, Element, Func, Map, Read, Select, const, is_const, select
+from adcompiler.ir.nodes import (
+    Accumulate, Apply, Array, Const, Element, Func, Index, Input, Map, Read, Reduce, Select, const, is_const, select,
+)  # fmt: skip
 from adcompiler.ir.types import DTYPES, NUMPY
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply, cast
@@ -26,7 +28,8 @@ class _Fold(Rewriter):
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
         if not ones or isinstance(array, Input):
             return array
-        kept = [k for k in range(len(array.domain)) if k not in ones or k < array.rank and not _free(array)]
+        own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
+        kept = [k for k in range(len(array.domain)) if k not in ones or k in own]
         places: dict[int, Element] = {k: Index(p) for p, k in enumerate(kept)}
         places |= dict.fromkeys(ones, const(0, "i64"))
         memo: dict[Element, Element] = {}
@@ -52,11 +55,6 @@ class _Fold(Rewriter):
                     return _constant(element)
                 return _identity(element)
         return element
-
-
-def _free(array: Array) -> bool:
-    """Whether all axes of the domain may go: those of other arrays are axes of the array as well."""
-    return isinstance(array, Accumulate)
 
 
 def _constant(element: Apply) -> Element:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adcompiler.ir.nodes import Func
+from adcompiler.passes.contract import contract
 from adcompiler.passes.expand import expand
 from adcompiler.passes.fold import fold
 from adcompiler.passes.inline import inline
@@ -12,7 +13,7 @@ from adcompiler.passes.inline import inline
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold,)
-OPTIMISE: tuple[Pass, ...] = (fold, inline, fold)
+OPTIMISE: tuple[Pass, ...] = (fold, inline, contract, fold)
 KERNEL: tuple[Pass, ...] = (expand, fold, inline)
 
 

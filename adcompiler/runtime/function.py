@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class Function:
         self.parameters, self.backend = parameters, backend
         self._specialisations: dict[Types, Specialisation] = {}
         self._last: Types | None = None
+        self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
 
     @property
@@ -129,6 +130,12 @@ class Function:
             raise DtypeError(
                 f"the buffer for {name} has dtype {target.dtype}", remedy=f"it must have {NUMPY[array.dtype]}"
             )
+
+    def derived(self, key: Any, make: Callable[[], Function]) -> Function:
+        """A function derived from this one, made once: so that its kernels are."""
+        if key not in self._derived:
+            self._derived.setdefault(key, make())
+        return self._derived[key]
 
     # -- what is differentiated ----------------------------------------------------------------
 

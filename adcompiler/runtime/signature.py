@@ -102,7 +102,7 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
         ) from error
     if array.dtype.kind not in "biufc":
         raise DtypeError(
-            f"the argument {parameter.name!r} is a {type(value).__name__}, not a number or an array of numbers",
+            f"the argument {parameter.name!r} is a {type(value).__name__}, not a number or an array",
             remedy="pass numbers or arrays",
         )
     return array

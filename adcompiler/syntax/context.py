@@ -9,13 +9,26 @@ from typing import NoReturn
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
-from adcompiler.ir.nodes import Apply, Array, Element, Index, Map, Node, Read, Reduce, Shape, const, select
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Element,
+    Index,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+    select,
+)
 from adcompiler.ir.types import Dtype, as_float, promote
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import cast, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.sizes import Sizes, unit
-from adcompiler.syntax.values import AnyValue, Value, describe, identity, is_number, whole
+from adcompiler.syntax.values import AnyValue, Value, describe, is_number, whole
 
 ONE = const(1, "i64")
 INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly

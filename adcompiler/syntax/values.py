@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from adcompiler.errors import Source
-from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, is_const
+from adcompiler.ir.nodes import Array, Element, Read, Shape, identity
 from adcompiler.ir.types import Dtype
 from adcompiler.syntax.tree import Def
 
@@ -67,11 +67,6 @@ class Closure:
 
 # A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
 AnyValue: TypeAlias = Any
-
-
-def identity(shape: Shape) -> tuple[Element, ...]:
-    """The indices that read an array of `shape` point by point."""
-    return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
 
 
 def whole(array: Array, weak: bool = False) -> Value:

@@ -1,0 +1,110 @@
+"""Jacobians and Hessians as programs: all directions at once, as leading axes of one program.
+
+A direction is a one-hot tangent (or cotangent): a Kronecker delta between the direction's axes and
+the array's own. A sum against a delta is contracted away (passes/contract.py), so that a diagonal
+Jacobian costs as much as its entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adcompiler.ad.batch import batch
+from adcompiler.ad.jvp import jvp
+from adcompiler.ad.vjp import vjp
+from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Read, Shape, const, identity, select
+from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply
+
+Blocks = list[list[Array]]  # [output][input], each shaped output.shape + input.shape
+
+
+def jacobian(func: Func, wanted: Sequence[int]) -> Blocks:
+    """The derivative of each result with respect to each wanted input."""
+    inputs = [func.inputs[k] for k in wanted]
+    if _forward_is_cheaper(func.results, inputs):
+        return forward_jacobian(func, inputs)
+    return [_reverse_row(func, k, inputs) for k in range(len(func.results))]
+
+
+def _forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
+    """A direction an input entry, or one an output entry: lengths are symbolic, ranks decide; a program
+    of many scalar inputs and one result is reversed."""
+    rank_in, rank_out = max(i.rank for i in inputs), max(r.rank for r in results)
+    return rank_in < rank_out or (rank_in == rank_out and len(inputs) <= len(results))
+
+
+def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
+    """By forward mode: scalar inputs share one axis of directions, each array has axes of its own."""
+    scalars = [i for i in inputs if not i.rank]
+    columns: dict[Array, list[Array]] = {}
+    if scalars:
+        count = (const(len(scalars), "i64"),)
+        seeds = {s: Map(count, _delta(Index(0), const(k, "i64"), s.dtype)) for k, s in enumerate(scalars)}
+        found = _pushed(func, seeds, count)
+        for k, s in enumerate(scalars):
+            columns[s] = [Map(a.shape[1:], _row(a, const(k, "i64"))) for a in found]
+    for i in inputs:
+        if i.rank:
+            found = _pushed(func, {i: _one_hot(i.shape, i.dtype)}, i.shape)
+            columns[i] = [_transposed(a, i.rank) for a in found]
+    return [[columns[i][k] for i in inputs] for k in range(len(func.results))]
+
+
+def _pushed(func: Func, seeds: dict[Input, Array], axes: Shape) -> list[Array]:
+    """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`."""
+    tangents = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
+    pushed = jvp(func.results, dict(tangents))
+    live = [p if p is not None else Map(r.shape, const(0, r.dtype)) for p, r in zip(pushed, func.results, strict=True)]
+    found = batch(live, {t: seeds[i] for i, t in tangents.items()}, axes)
+    return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
+
+
+def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
+    """The derivatives of one result, by reverse mode."""
+    result = func.results[k]
+    cotangent = Input(-1, result.dtype, result.shape)
+    cotangents = [cotangent if j == k else None for j in range(len(func.results))]
+    pulled = vjp(func.results, cotangents, inputs)
+    live = [p if p is not None else Map(i.shape, const(0, i.dtype)) for p, i in zip(pulled, inputs, strict=True)]
+    found = batch(live, {cotangent: _one_hot(result.shape, result.dtype)}, result.shape)
+    return [
+        _spread(a, i, result.shape) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)
+    ]
+
+
+def _one_hot(shape: Shape, dtype: Dtype) -> Array:
+    """delta[a, b] over shape + shape."""
+    body: Element = const(1, dtype)
+    zero = const(0, dtype)
+    for k, index in enumerate(identity(shape)):
+        if isinstance(index, Index):
+            body = select(apply("equal", index, Index(k + len(shape))), body, zero)
+    return Map(shape + shape, body)
+
+
+def _delta(left: Element, right: Element, dtype: Dtype) -> Element:
+    return select(apply("equal", left, right), const(1, dtype), const(0, dtype))
+
+
+def _spread(array: Array, like: Array, axes: Shape) -> Array:
+    """An array without the directions' axes, repeated along them."""
+    own = tuple(
+        Index(i.axis + len(axes)) if isinstance(i, Index) else i for i in identity(like.shape)
+    )
+    return Map(axes + like.shape, Read(array, own))
+
+
+def _row(array: Array, k: Element) -> Element:
+    """Row `k` of an array, over its other axes."""
+    rest = tuple(substitute(i, {a: Index(a - 1) for a in i.axes}) for i in identity(array.shape)[1:])
+    return Read(array, (k, *rest))
+
+
+def _transposed(array: Array, lead: int) -> Array:
+    """The first `lead` axes moved to the end."""
+    shape = array.shape[lead:] + array.shape[:lead]
+    moved = identity(shape)
+    behind = len(array.shape) - lead
+    return Map(shape, Read(array, moved[behind:] + moved[:behind]))

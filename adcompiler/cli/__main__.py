@@ -1,0 +1,3 @@
+from adcompiler.cli import main
+
+raise SystemExit(main())

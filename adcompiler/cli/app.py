@@ -1,0 +1,77 @@
+"""The application: its verbs, and how each of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from adcompiler.cli.errors import exit_code, report
+from adcompiler.cli.run import EXAMPLES as RUN_EXAMPLES
+from adcompiler.cli.run import Run, run_source
+from adcompiler.cli.show import EXAMPLES as SHOW_EXAMPLES
+from adcompiler.cli.show import show_source
+
+EXAMPLES = """\b
+Examples:
+  adc run "a * sin(b)" --arg a=2 --arg b=0.5 --grad
+  adc run model.adc:loss --arg b1=250 --arg @data.csv --grad b1 --json
+  adc show model.adc --stage propagate
+
+\b
+A SOURCE is an expression, a file (its last definition), or file.adc:name.
+Exit codes: 0 done, 1 an error in the program or its data, 2 wrong usage.
+"""
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from adcompiler import __version__
+
+        print(f"adcompiler {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=EXAMPLES)
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Formulas in, values and gradients out: numba with gradients."""
+
+
+app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)
+app.command("show", epilog=SHOW_EXAMPLES)(show_source)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Every error is reported, a broken pipe is silent."""
+    try:
+        code = _finished(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has no reader
+        return 1
+    except Exception as error:
+        report(error)
+        return exit_code(error)
+    return code
+
+
+def _finished(args: Sequence[str] | None) -> int:
+    """Typer ends every command with SystemExit, but for the errors that are ours to report."""
+    try:
+        get_command(app).main(None if args is None else list(args), prog_name="adc")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0

@@ -1,0 +1,115 @@
+"""`--arg`: numbers, lists and the columns of files, each for a parameter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from adcompiler.cli.errors import UsageError
+from adcompiler.cli.files import all_columns, number, one_column
+from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.syntax import tree
+
+Arguments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg", "-a", metavar="NAME=VALUE", show_default=False,
+        help="An argument; give one for each parameter. VALUE is a number (2.5, 1e-3, -inf), a list "
+        "([1, 2], [[1, 2], [3, 4]]), a column of a file (@data.csv:column, @data.npz:name), or a file of one "
+        "(@x.npy, @x.txt). --arg @data.csv or @data.npz gives every column that is named like a parameter.",
+    ),
+]  # fmt: skip
+
+
+def collect(f: Function, given: Sequence[str] | None) -> dict[str, Any]:
+    """The arguments of `f`, by name. One that is named wins over a column of a whole file."""
+    whole = {p.name: p.static or _integer(f, k) for k, p in enumerate(f.parameters)}
+    named: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    for text in given or ():
+        if text.startswith("@"):
+            columns |= all_columns(text[1:], whole)
+        else:
+            name, value = _split(f, text, named)
+            named[name] = _value(name, value, whole[name])
+    found = columns | named
+    if missing := [name for name in whole if name not in found]:
+        raise UsageError(f"{_call(f)} is given no {', '.join(missing)}", remedy=_how(missing[0]))
+    return {p.name: _static(found[p.name]) if p.static else found[p.name] for p in f.parameters}
+
+
+def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
+    """The parameters that an option lists: `b1,b2`."""
+    names = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    known = [p.name for p in f.parameters]
+    if unknown := [name for name in names if name not in known]:
+        cause = f"{option} {text}: {_call(f)} has no parameter {unknown[0]}"
+        raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
+    return names
+
+
+def _call(f: Function) -> str:
+    return f"{f.__name__}({', '.join(p.name for p in f.parameters)})"
+
+
+def _how(name: str) -> str:
+    forms = (f"--arg {name}={value}" for value in ("2.5", "[1,2,3]", f"@data.csv:{name}"))
+    return f"pass a number, a list, or a column of a file: {', '.join(forms)}"
+
+
+def _integer(f: Function, k: int) -> bool:
+    """Whether the annotation of a parameter asks for integers; without one, 3 is the float 3.0."""
+    annotation = f.closure.definition.parameters[k].annotation if isinstance(f, SourceFunction) else None
+    base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
+    return isinstance(base, tree.Name) and base.id in ("i64", "bool")
+
+
+def _split(f: Function, text: str, named: dict[str, Any]) -> tuple[str, str]:
+    """`name=value` for a parameter that has no value yet."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not value:
+        raise UsageError(f"--arg {text} gives no value", remedy=_how(name or "x"))
+    if name not in [p.name for p in f.parameters]:
+        raise UsageError(f"--arg {text}: {_call(f)} has no parameter {name}", remedy="leave it out")
+    if name in named:
+        raise UsageError(f"--arg {text}: {name} is given twice", remedy="give it once")
+    return name, value
+
+
+def _value(name: str, text: str, whole: bool) -> Any:
+    """A column of a file, a list, or a number."""
+    if text.startswith("@"):
+        return one_column(text[1:], name, whole)
+    try:
+        return _list(text, whole) if text.startswith("[") else number(text, whole)
+    except ValueError as error:
+        raise UsageError(f"--arg {name}={text}: {error}", remedy=_how(name)) from None
+
+
+def _list(text: str, whole: bool) -> np.ndarray:
+    """A JSON list, nested for a matrix, whose numbers are written like any other (`1.`, `inf`)."""
+    try:
+        rows = json.loads(re.sub(r"[^\s,\[\]]+", lambda word: json.dumps(word[0]), text))
+    except json.JSONDecodeError:
+        raise ValueError("the brackets and commas are no list") from None
+    values = _numbers(rows, whole)
+    try:
+        return np.array(values) if values else np.empty(0)
+    except ValueError:
+        raise ValueError("its rows have different lengths") from None
+
+
+def _numbers(rows: Any, whole: bool) -> Any:
+    return [_numbers(row, whole) for row in rows] if isinstance(rows, list) else number(rows, whole)
+
+
+def _static(value: Any) -> Any:
+    """A static argument is hashable: a list is a tuple."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(_static(v) for v in value) if isinstance(value, list) else value

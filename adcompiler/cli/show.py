@@ -1,0 +1,64 @@
+"""`adc show`: the program at each stage of its compilation."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.source import Source, function_of
+
+EXAMPLES = """\b
+Examples:
+  adc show "a * sin(b)" --stage propagate
+  adc show model.adc:loss --stage kernel --arg @data.csv --arg b1=250 --arg b2=5e-4
+  adc show model.adc:loss --stage forward --wrt b1 | less
+"""
+
+
+class Stage(StrEnum):
+    """A stage of the compilation."""
+
+    source = "source"
+    ast = "ast"
+    ir = "ir"
+    forward = "forward"
+    propagate = "propagate"
+    kernel = "kernel"
+
+
+def show_source(
+    source: Source,
+    stage: Annotated[Stage, typer.Option(help="Which text to show.")] = Stage.ir,
+    arg: Arguments = None,
+    wrt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", show_default=False,
+            help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Print SOURCE at a stage of its compilation.
+
+    What is shown is for arguments like those given; without any, as annotated, for scalars.
+    """
+    f = function_of(source)
+    names = names_of(f, wrt, "--wrt") if wrt else None
+    args = collect(f, arg) if arg else {}
+    text = f.show(stage, *args.values(), wrt=names).rstrip("\n")
+    if sys.stdout.isatty():
+        _print_coloured(text)
+    else:
+        print(text)
+
+
+def _print_coloured(text: str) -> None:
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    code = Syntax("", "python", theme="ansi_dark", background_color="default")
+    Console().print(code.highlight(text), soft_wrap=True, end="")

@@ -1,0 +1,184 @@
+"""More modes of differentiation: forward mode, Hessian-vector products, dense Jacobians and Hessians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.dense import forward_jacobian
+from adcompiler.ad.dense import jacobian as dense_jacobian
+from adcompiler.ad.jvp import jvp as push
+from adcompiler.errors import ShapeError
+from adcompiler.ir.nodes import Func, Input, Map, const
+from adcompiler.ir.types import NUMPY
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.transforms import Gradient
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.values import ArgType, Closure
+
+
+class Derived(Function):
+    """A function made from another one, of the same arguments."""
+
+    def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
+        super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
+        self.of, self.wrt = of, wrt
+
+    @property
+    def closure(self) -> Closure | None:
+        return self.of.closure
+
+    def bare(self, positions: Sequence[int]) -> bool:
+        """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
+        return not isinstance(self.wrt, tuple | list) and len(positions) == 1
+
+
+class Tangent(Derived):
+    """The value and the tangent: takes the arguments, then a tangent for each parameter in `wrt`."""
+
+    def __init__(self, of: Function, wrt: tuple[int, ...]) -> None:
+        names = [of.parameters[k].name for k in wrt]
+        taken = {p.name for p in of.parameters}
+        fresh = [_fresh(f"d{n}", taken) for n in names]
+        super().__init__(of, wrt, "jvp", tuple(Parameter(n, False, False) for n in fresh))
+
+    def trace(self, types: Types) -> Lowered:
+        count = len(self.of.parameters)
+        lowered = self.of.trace(types[:count])
+        func = lowered.func
+        primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
+        tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
+        pushed = push(func.results, dict(zip(primals, tangents, strict=True)))
+        live = [
+            p if p is not None else Map(r.shape, const(0, r.dtype))
+            for p, r in zip(pushed, func.results, strict=True)
+        ]
+        made = func.with_(
+            name=self.__name__,
+            inputs=(*func.inputs, *tangents),
+            input_names=(*func.input_names, *(p.name for p in self.parameters[count:])),
+            results=(*func.results, *live),
+            result_names=_result_names(func, func.result_names, [f"d{n}" for n in func.result_names], self),
+        )
+        return Lowered(run(SIMPLIFY, made), lowered.constraints, (lowered.structure, lowered.structure))
+
+
+class Jacobian(Derived):
+    """The dense derivative of every output with respect to every input in `wrt`."""
+
+    def trace(self, types: Types) -> Lowered:
+        lowered = self.of.trace(types)
+        func = lowered.func
+        positions = self.of.positions(self.wrt, types)
+        blocks = dense_jacobian(func, self.of.inputs_of(positions, types))
+        row = None if self.bare(positions) else (None,) * len(positions)
+        structure = row if lowered.structure is None else tuple(row for _ in blocks)
+        return _dense(self, lowered, func, blocks, structure)
+
+
+class Hessian(Derived):
+    """The second derivative of a scalar function: forward mode over its reverse-mode gradient."""
+
+    def trace(self, types: Types) -> Lowered:
+        gradient = Gradient(self.of, self.wrt, with_value=False)
+        lowered = gradient.trace(types)
+        func = lowered.func
+        positions = self.of.positions(self.wrt, types)
+        inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
+        blocks = forward_jacobian(func, inputs)
+        n = len(positions)
+        structure = None if self.bare(positions) else ((None,) * n,) * n
+        return _dense(self, lowered, func, blocks, structure)
+
+
+def _dense(f: Derived, lowered: Lowered, func: Func, blocks: Sequence[Sequence[Any]], structure: Any) -> Lowered:
+    results = tuple(block for row in blocks for block in row)
+    names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
+    made = func.with_(name=f.__name__, results=results, result_names=_result_names(func, (), names, f))
+    return Lowered(run(SIMPLIFY, made), lowered.constraints, structure)
+
+
+def _result_names(func: Func, before: Sequence[str], names: Sequence[str], f: Function) -> tuple[str, ...]:
+    taken = {p.name for p in f.parameters} | set(before) | set(func.input_names)
+    return (*before, *(_fresh(n, taken) for n in names))
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
+
+    `tangents` has one entry for each argument, shaped like it; None stands for zero. Raises ShapeError
+    for a tangent of another shape, DtypeError for a tangent of an argument that is no float.
+    """
+    args, tangents = tuple(args), tuple(tangents)
+    if len(args) != len(tangents):
+        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
+    types, _, _ = f.describe(args, {})
+    wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
+    pushed = f.derived(("jvp", wrt), lambda: Tangent(f, wrt))
+    value, tangent = pushed(*args, *(like(tangents[k], args[k], types[k], f.parameters[k].name) for k in wrt))
+    return value, tangent
+
+
+def like(tangent: Any, arg: Any, kind: Any, name: str) -> Any:
+    """A tangent in its argument's shape and dtype; it stays a Python number beside one."""
+    assert isinstance(kind, ArgType)
+    array = np.asarray(tangent)
+    if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} has shape {np.shape(arg)}",
+            remedy="a tangent has its argument's shape and is real",
+        )
+    return float(array) if kind.weak else array.astype(NUMPY[kind.dtype], copy=False)
+
+
+def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
+    """`product(args, v)`: the Hessian of the scalar function `f` times `v`, forward over reverse.
+
+    `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
+    """
+    gradient = Gradient(f, wrt, with_value=False)
+
+    def product(args: Sequence[Any], v: Any) -> Any:
+        args = tuple(args)
+        types, _, _ = f.describe(args, {})
+        positions = f.positions(wrt, types)
+        bare = not isinstance(wrt, tuple | list) and len(positions) == 1
+        directions = [v] if bare else list(v)
+        if len(directions) != len(positions):
+            raise ShapeError(f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad")
+        tangents: list[Any] = [None] * len(args)
+        for k, d in zip(positions, directions, strict=True):
+            tangents[k] = d
+        return jvp(gradient, args, tangents)[1]
+
+    return product
+
+
+def jacobian(f: Function, wrt: Any = None) -> Jacobian:
+    """The dense Jacobian of `f`: a function of the same arguments.
+
+    One output: indexed by input as `wrt` says (bare for one); several: [output][input]. A block is
+    shaped output.shape + input.shape.
+    """
+    return Jacobian(f, wrt, "jacobian")
+
+
+def hessian(f: Function, wrt: Any = None) -> Hessian:
+    """The dense Hessian of the scalar function `f`: a function of the same arguments.
+
+    Indexed [input][input], bare for a single bare `wrt`. A block is shaped input_i.shape + input_j.shape.
+    Raises ShapeError if `f` does not return one scalar.
+    """
+    return Hessian(f, wrt, "hessian")

@@ -1,0 +1,126 @@
+"""What the compiler makes of a program, stage by stage, against the texts in this folder.
+
+Every stage is verified, and its text reads back as the very same nodes. README.md says how a file is
+laid out and how to accept a change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import unified_diff
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import adcompiler as adc
+from adcompiler.ad.split import Propagate, split, value_and_grad
+from adcompiler.codegen.emit import emit
+from adcompiler.codegen.schedule import schedule
+from adcompiler.ir.nodes import Func
+from adcompiler.ir.read import parse_func
+from adcompiler.ir.text import show
+from adcompiler.ir.types import is_float
+from adcompiler.ir.verify import verify
+from adcompiler.ops.table import TABLE
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
+from adcompiler.syntax.program import lower
+from adcompiler.syntax.values import ArgType, Static
+
+FILES = sorted(Path(__file__).parent.glob("*.txt"))
+SECTION = re.compile(r"^== (.+) ==$", re.MULTILINE)
+TYPE = re.compile(r"(bool|i64|f32|f64|float|int|static) ?(?:\[(.*)\]|(\S+))?")
+
+
+def sound(func: Func) -> None:
+    """The program keeps all invariants, and its text says all of it."""
+    verify(func, TABLE)
+    again = parse_func(show(func))
+    assert (again.inputs, again.results, again.input_names, again.result_names) == (
+        func.inputs,
+        func.results,
+        func.input_names,
+        func.result_names,
+    )
+
+
+checked = partial(run, check=sound)
+
+
+def argument(text: str) -> ArgType | Static:
+    """`f64[n, 1]` is an array, `float` and `int` are Python numbers, `static 3` is known to the compiler."""
+    kind, axes, value = TYPE.fullmatch(text).groups()
+    if kind == "static":
+        return Static(int(value))
+    if kind in ("float", "int"):
+        return ArgType({"float": "f64", "int": "i64"}[kind], (), weak=True)
+    return ArgType(kind, tuple(axis.strip() == "1" for axis in axes.split(",")) if axes else ())
+
+
+def arguments(section: str) -> dict[str, ArgType | Static]:
+    """One `name: type` a line."""
+    lines = (line.split(": ") for line in section.splitlines())
+    return {name: argument(text) for name, text in lines}
+
+
+def floats(func: Func) -> list[int]:
+    return [k for k, array in enumerate(func.inputs) if is_float(array.dtype)]
+
+
+def parts(func: Func) -> tuple[Func, Func]:
+    """Forward, and propagate for cotangents of all results and of no saved temporary."""
+    both = split(func, floats(func))
+    usual = tuple(k < both.count and d for k, d in enumerate(both.differentiable))
+    made: Propagate = both.propagate(usual, (True,) * len(both.wanted))
+    return both.forward, checked(SIMPLIFY, made.func)
+
+
+def stages(source: str, given: str) -> dict[str, str]:
+    """The text of each stage; a section that a file does not have is not compared."""
+    types = arguments(given)
+    closure = adc.compile(source).closure
+    assert list(types) == [p.name for p in closure.definition.parameters]
+    lowered = lower(closure, tuple(types.values())).func
+    simple = checked(SIMPLIFY, lowered)
+    optimised = checked(OPTIMISE, simple)
+    made = {"lowered": lowered, "optimised": optimised}
+    if floats(simple):
+        made["forward"], made["propagate"] = parts(simple)
+        made["forward of propagate"], made["propagate of propagate"] = parts(made["propagate"])
+        if len(simple.results) == 1 and not simple.results[0].rank and not simple.inputs[floats(simple)[0]].rank:
+            once = checked(SIMPLIFY, value_and_grad(simple, floats(simple)[:1], with_value=False))
+            made["grad of grad"] = checked(OPTIMISE, value_and_grad(once, floats(simple)[:1], with_value=False))
+    for stage in made.values():
+        checked(KERNEL, checked(OPTIMISE, stage))
+    kernel = emit(schedule(checked(KERNEL, optimised))).source
+    return {name: show(func) for name, func in made.items()} | {"kernel": kernel.rstrip()}
+
+
+def sections(text: str) -> dict[str, str]:
+    """A file's parts by their titles, in order."""
+    _, *found = SECTION.split(text)
+    return {name: body.strip("\n") for name, body in zip(found[::2], found[1::2], strict=True)}
+
+
+def joined(parts: dict[str, str]) -> str:
+    return "\n".join(f"== {name} ==\n{body}\n" for name, body in parts.items())
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_stages_are_as_written(file: Path) -> None:
+    expected = sections(file.read_text())
+    made = stages(expected["source"], expected["types"])
+    actual = {name: made.get(name, body) for name, body in expected.items()}
+    if os.environ.get("ADC_UPDATE_GOLDEN"):
+        first = {name: expected[name] for name in ("source", "types")}
+        kept = made if "kernel" in expected else {name: text for name, text in made.items() if name != "kernel"}
+        file.write_text(joined(first | kept))
+        return
+    difference = unified_diff(joined(expected).splitlines(), joined(actual).splitlines(), "expected", "actual")
+    assert actual == expected, "\n".join(("set ADC_UPDATE_GOLDEN=1 to accept:", *difference))
+
+
+def test_the_folder_holds_what_matters() -> None:
+    assert len(FILES) >= 14
+    assert sum("kernel" in sections(file.read_text()) for file in FILES) >= 3

@@ -1,0 +1,160 @@
+"""Kernels whatever the threads, the layout and the lengths: the same bits, the right values, one compile."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from irprograms import backends, compiled, near, orders, program, reference, sizes_of
+
+random = np.random.default_rng(3)
+
+SUM = """
+    func @sum(%a: f64[n], %b: f64[n]) -> (%s: f64, %r: f64[n]) {
+      %s = reduce sum (| i < n) { (%a[i] + %b[i]) * %b[i] }
+      %r = array (i < n) { exp(%a[i]) * %s }
+    }"""
+PLANE = """
+    func @plane(%x: f64[n, m]) -> (%c: f64[m], %r: f64[n], %h: f64, %g: f64[m], %l: f64) {
+      %c = reduce sum (j < m | i < n) { sin(%x[i, j]) }
+      %r = reduce sum (i < n | j < m) { %x[i, j] * %x[i, j] }
+      %h = reduce max (| i < n, j < m) { %x[i, j] }
+      %g = reduce max (j < m | i < n) { %x[i, j] }
+      %l = reduce min (| i < n, j < m) { %x[i, j] + 1.0 }
+    }"""
+SINGLE = """
+    func @single(%x: f32[n, m], %w: f32[m]) -> (%s: f32, %c: f32[m], %y: f32[n, m]) {
+      %s = reduce sum (| i < n, j < m) { %x[i, j] * %w[j] }
+      %c = reduce sum (j < m | i < n) { tanh(%x[i, j]) * 0.5f }
+      %y = array (i < n, j < m) { exp(%x[i, j] - %w[j]) / 3.0f }
+    }"""
+SCATTER = """
+    func @scatter(%x: f64[n], %to: i64[n], %w: f64[m]) -> (%h: f64[m], %e: f64) {
+      %h = accumulate [m] (i < n) { [%to[i]] += %x[i] }
+      %e = reduce sum (| i < n) { %w[%to[i]] * %x[i] }
+    }"""
+WHOLE = """
+    func @whole(%x: i64[n], %y: bool[n]) -> (%s: i64, %h: i64, %l: i64, %d: i64[n]) {
+      %s = reduce sum (| i < n) { %x[i] * %x[i] }
+      %h = reduce max (| i < n) { %x[i] }
+      %l = reduce min (| i < n) { select(%y[i], %x[i], 0) }
+      %d = array (i < n) { %x[i] // 3 + i }
+    }"""
+
+
+def derivative(text, order=1):
+    *_, (_, joint) = orders(program(text), order)
+    return joint
+
+
+def same_bits(first, second):
+    for a, b in zip(first, second, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def plane(n, m, dtype=np.float64):
+    return random.normal(size=(n, m)).astype(dtype)
+
+
+BIG = {
+    SUM: (random.normal(size=100_000), random.normal(size=100_000)),
+    PLANE: (plane(1000, 100),),
+    SINGLE: (plane(300, 333, np.float32), plane(1, 333, np.float32)[0]),
+    SCATTER: (random.normal(size=100_000), random.integers(0, 50, 100_000), random.normal(size=50)),
+}
+
+
+@pytest.mark.parametrize("text", BIG, ids=lambda text: program(text).name)
+@pytest.mark.parametrize("order", [0, 1])
+def test_threads_do_not_change_bits(text, order):
+    func = derivative(text) if order else program(text)
+    args, kernels = BIG[text], compiled(func)
+    sizes = sizes_of(func, args)
+    assert len(kernels.plans) > 0
+    assert max(plan(sizes)[0] for plan in kernels.plans) > 1, "several blocks"
+    parallel = kernels(sizes, args)
+    kernels.parallel = kernels.serial  # from here on without threads
+    serial = kernels(sizes, args)
+    near(serial, reference(func, args), 1e-4 if text is SINGLE else 1e-11)
+    same_bits(parallel, serial)
+
+
+def test_the_number_of_threads_does_not_change_bits():
+    func, args = derivative(SUM), BIG[SUM]
+    kernels, sizes = compiled(func), sizes_of(func, args)
+    most, found = numba.get_num_threads(), []
+    try:
+        for count in range(1, most + 1):
+            numba.set_num_threads(count)
+            found.append(kernels(sizes, args))
+    finally:
+        numba.set_num_threads(most)
+    for results in found[1:]:
+        same_bits(found[0], results)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+LAYOUTS = {
+    "strided": lambda a: np.repeat(a, 3, axis=-1)[..., ::3],
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "fortran": np.asfortranarray,
+    "transposed": lambda a: a.T.copy().T,
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape),
+    "read-only": read_only,
+    "unaligned": lambda a: np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout):
+    func = derivative(PLANE)
+    x = LAYOUTS[layout](plane(6, 5))
+    backends(func, (x,))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize("m", [0, 1, 2])
+def test_lengths_of_zero_and_one(n, m):
+    for text, args in (
+        (PLANE, (plane(n, m),)),
+        (SINGLE, (plane(n, m, np.float32), plane(1, m, np.float32)[0])),
+        (SCATTER, (random.normal(size=n), np.zeros(n, np.int64), random.normal(size=m))),
+    ):
+        for func in (program(text), derivative(text)) if n and m else (program(text),):
+            backends(func, args, 1e-5 if text is SINGLE else 1e-11)
+
+
+def test_sums_of_nothing():
+    for n, m in ((0, 3), (2, 0)):
+        columns, rows, *_ = compiled(program(PLANE))([n, m], (np.zeros((n, m)),))
+        assert columns.tolist() == [0.0] * m
+        assert rows.tolist() == [0.0] * n
+
+
+def test_whole_numbers():
+    func = program(WHOLE)
+    for n in (0, 1, 10):
+        backends(func, (random.integers(-9, 9, n), random.integers(0, 2, n) > 0))
+
+
+def test_new_lengths_do_not_compile_again():
+    func = derivative(PLANE)
+    kernels = compiled(func)
+    for n, m in ((3, 4), (1, 1), (0, 5), (7, 0), (100, 2)):
+        kernels([n, m], (plane(n, m),))
+    assert len(kernels.serial.signatures) == 1
+
+
+def test_results_can_be_written_to_given_arrays():
+    func = program(PLANE)
+    kernels, x = compiled(func), plane(5, 4)
+    into = {kernels.func.results[0]: np.full(4, np.nan), kernels.func.results[1]: np.full(5, np.nan)}
+    found = kernels([5, 4], (x,), into)
+    for array, buffer in zip(found, into.values(), strict=False):
+        assert array is buffer
+    near(found, reference(func, (x,)), 1e-12)
