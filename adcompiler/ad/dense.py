@@ -7,7 +7,7 @@ Jacobian costs as much as its entries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.batch import batch
 from adcompiler.ad.jvp import jvp
@@ -52,12 +52,15 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
     return [[columns[i][k] for i in inputs] for k in range(len(func.results))]
 
 
-def _pushed(func: Func, seeds: dict[Input, Array], axes: Shape) -> list[Array]:
+def _pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape) -> list[Array]:
     """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`."""
-    tangents = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
-    pushed = jvp(func.results, dict(tangents))
-    live = [p if p is not None else Map(r.shape, const(0, r.dtype)) for p, r in zip(pushed, func.results, strict=True)]
-    found = batch(live, {t: seeds[i] for i, t in tangents.items()}, axes)
+    tangents: dict[Array, Array] = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
+    pushed = jvp(func.results, tangents)
+    live = [
+        p if p is not None else Map(r.shape, const(0, r.dtype))
+        for p, r in zip(pushed, func.results, strict=True)
+    ]
+    found = batch(live, {tangents[i]: seed for i, seed in seeds.items()}, axes)
     return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
 
 
@@ -67,11 +70,11 @@ def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
     cotangent = Input(-1, result.dtype, result.shape)
     cotangents = [cotangent if j == k else None for j in range(len(func.results))]
     pulled = vjp(func.results, cotangents, inputs)
-    live = [p if p is not None else Map(i.shape, const(0, i.dtype)) for p, i in zip(pulled, inputs, strict=True)]
-    found = batch(live, {cotangent: _one_hot(result.shape, result.dtype)}, result.shape)
-    return [
-        _spread(a, i, result.shape) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)
+    live = [
+        p if p is not None else Map(i.shape, const(0, i.dtype)) for p, i in zip(pulled, inputs, strict=True)
     ]
+    found = batch(live, {cotangent: _one_hot(result.shape, result.dtype)}, result.shape)
+    return [_spread(a, i, result.shape) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
 
 
 def _one_hot(shape: Shape, dtype: Dtype) -> Array:
@@ -90,9 +93,7 @@ def _delta(left: Element, right: Element, dtype: Dtype) -> Element:
 
 def _spread(array: Array, like: Array, axes: Shape) -> Array:
     """An array without the directions' axes, repeated along them."""
-    own = tuple(
-        Index(i.axis + len(axes)) if isinstance(i, Index) else i for i in identity(like.shape)
-    )
+    own = tuple(Index(i.axis + len(axes)) if isinstance(i, Index) else i for i in identity(like.shape))
     return Map(axes + like.shape, Read(array, own))
 
 

@@ -50,7 +50,11 @@ def is_delta(element: Element) -> TypeGuard[Select]:
     if not (isinstance(element, Select) and is_const(element.otherwise, 0)):
         return False
     guard = element.guard
-    return isinstance(guard, Apply) and guard.op == "equal" and all(isinstance(a, Index | Const) for a in guard.args)
+    return (
+        isinstance(guard, Apply)
+        and guard.op == "equal"
+        and all(isinstance(a, Index | Const) for a in guard.args)
+    )
 
 
 def times(cotangent: Element, coefficient: Element) -> Element | None:

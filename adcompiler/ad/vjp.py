@@ -20,6 +20,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Const,
     Element,
     Index,
     Input,
@@ -75,8 +76,8 @@ def vjp(
             if array in wanted:
                 found[array] = _closed(array.shape, mask(total.value, total.guard))
             if not isinstance(array, Input):
-                cotangent = _closed(array.shape, total.value)
-                for target, value in _Body(array, cotangent, total.guard, active).pull():
+                shared = Guarded(total.guard, _shared(array.shape, total.value))
+                for target, value in _Body(array, shared, active).pull():
                     pending[target].append(value)
     return [found.get(array) for array in wanted]
 
@@ -107,11 +108,20 @@ def _closed(shape: Shape, element: Element) -> Array:
     return Map(shape, element)
 
 
+def _shared(shape: Shape, element: Element) -> Element:
+    """`element` read from an array over just the axes of `shape` that it depends on."""
+    if isinstance(element, Read | Const):
+        return element
+    axes = sorted(element.axes)
+    body = substitute(element, {k: Index(p) for p, k in enumerate(axes)})
+    return Read(Map(tuple(shape[k] for k in axes), body), tuple(Index(k) for k in axes))
+
+
 class _Body:
     """The chain rule inside one array, in the coordinates of its domain."""
 
-    def __init__(self, array: Array, cotangent: Array, guard: Element, active: set[Array]) -> None:
-        self.array, self.cotangent, self.guard = array, cotangent, guard
+    def __init__(self, array: Array, cotangent: Guarded, active: set[Array]) -> None:
+        self.array, self.cotangent = array, cotangent
         self.domain = array.domain
         self.body = array.elements[-1]
         self.order = elements_of((self.body,))
@@ -139,19 +149,19 @@ class _Body:
 
     def seed(self) -> Guarded:
         """The cotangent of the body at each point of the domain."""
+        guard, cotangent = self.cotangent
         match self.array:
             case Accumulate(indices=indices):
-                return Guarded(
-                    substitute(self.guard, dict(enumerate(indices))), Read(self.cotangent, indices)
-                )
+                moved = dict(enumerate(indices))
+                return Guarded(substitute(guard, moved), substitute(cotangent, moved))
             case Reduce(op="min" | "max", shape=shape):
                 # The points that attain the extremum share its cotangent evenly.
                 attains = apply("equal", self.body, Read(self.array, identity(shape)))
                 one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
                 count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
-                share = apply("divide", Read(self.cotangent, identity(shape)), Read(count, identity(shape)))
-                return Guarded(both(self.guard, attains), share)
-        return Guarded(self.guard, Read(self.cotangent, identity(self.array.shape)))
+                share = apply("divide", cotangent, Read(count, identity(shape)))
+                return Guarded(both(guard, attains), share)
+        return self.cotangent
 
     def value(self, element: Element) -> Element:
         """How a partial derivative refers to the value of `element`: the body of a map is the map itself."""

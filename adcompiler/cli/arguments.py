@@ -44,11 +44,11 @@ def collect(f: Function, given: Sequence[str] | None) -> dict[str, Any]:
 
 
 def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
-    """The parameters that an option lists: `b1,b2`."""
+    """The parameters that an option lists, as in `b1,b2`."""
     names = tuple(dict.fromkeys(text.replace(",", " ").split()))
     known = [p.name for p in f.parameters]
     if unknown := [name for name in names if name not in known]:
-        cause = f"{option} {text}: {_call(f)} has no parameter {unknown[0]}"
+        cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
         raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
     return names
 
@@ -74,8 +74,7 @@ def _split(f: Function, text: str, named: dict[str, Any]) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
         raise UsageError(f"--arg {text} gives no value", remedy=_how(name or "x"))
-    if name not in [p.name for p in f.parameters]:
-        raise UsageError(f"--arg {text}: {_call(f)} has no parameter {name}", remedy="leave it out")
+    names_of(f, name, f"--arg {text}")
     if name in named:
         raise UsageError(f"--arg {text}: {name} is given twice", remedy="give it once")
     return name, value

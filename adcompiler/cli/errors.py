@@ -35,7 +35,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, Error):
         return str(error) if error.line is not None else f"adc: {error}"
     if isinstance(error, OSError):
-        return f"adc: {error.filename or 'a file'}: {error.strerror or error}"
+        return f"adc: {error.filename}: {error.strerror}" if error.filename else f"adc: {error}"
     return (
         f"adc: internal error: {type(error).__name__}: {error}\n"
         "  help: this is a fault of adcompiler; with ADC_TRACEBACK=1 in the environment adc shows where"

@@ -110,8 +110,8 @@ class Table:
         width = len(self.names or (self.rows[0][1] if self.rows else ()))
         for line, row in self.rows:
             if len(row) != width:
-                cause = f"this row has {len(row)} columns, the first one {width}"
-                self.fail(cause, line, "all rows are equally long")
+                cause = f"{width} columns are in the first row, {len(row)} in this one"
+                self.fail(cause, line, "make all rows equally long")
 
     def find(self, name: str) -> int:
         """Where the column `name` stands."""

@@ -47,17 +47,20 @@ class Results:
             print("\n".join(_line(name, value) for name, value in self.named().items()))
 
     def _print_table(self) -> None:
-        from rich import box
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("name", style="cyan", no_wrap=True)
-        table.add_column("type", style="dim", no_wrap=True)
+        console = Console()
+        named = {(name, _type(value)): value for name, value in self.named().items()}
+        width = console.width - sum(max(map(len, column)) + 2 for column in zip(*named, strict=True))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("name", style="bold cyan", no_wrap=True)
+        table.add_column("type", style="green", no_wrap=True)
         table.add_column("value", overflow="fold")
-        for name, value in self.named().items():
-            table.add_row(name, _type(value), _text(value).replace("[", r"\["))
-        Console().print(table)
+        for (name, kind), value in named.items():
+            table.add_row(name, Text(kind), Text(_text(value, width)))
+        console.print(table)
 
     def write(self, path: Path) -> None:
         """Write an .npz file: all of it, or nothing."""
@@ -99,8 +102,10 @@ def _type(value: np.ndarray) -> str:
     return f"{kind}[{', '.join(map(str, value.shape))}]" if value.ndim else kind
 
 
-def _text(value: np.ndarray) -> str:
-    return np.array2string(value, threshold=SHOWN, edgeitems=3) if value.ndim else repr(value.item())
+def _text(value: np.ndarray, width: int = 75) -> str:
+    if not value.ndim:
+        return repr(value.item())
+    return np.array2string(value, max_line_width=width, threshold=SHOWN, edgeitems=3)
 
 
 def _line(name: str, value: np.ndarray) -> str:

@@ -19,7 +19,9 @@ FILE = re.compile(r"(?P<path>.*\.adc)(?::(?P<name>\w*))?", re.DOTALL)
 Source = Annotated[
     str,
     typer.Argument(
-        show_default=False, help="An expression, a file.adc (its last definition), or file.adc:name."
+        metavar="SOURCE",
+        show_default=False,
+        help="An expression, a file.adc (its last definition), or file.adc:name.",
     ),
 ]
 
@@ -53,10 +55,10 @@ def _choices(path: Path, functions: dict[str, Function]) -> str:
 def existing(name: str) -> Path:
     """The path of a file that exists; otherwise the error names one like it."""
     path = Path(name).expanduser()
-    if path.is_file():
-        return path
     if path.is_dir():
         raise Error(f"{name} is a folder", remedy="name a file")
+    if path.exists():  # a pipe as well: @/dev/stdin
+        return path
     files = [p.name for p in path.parent.glob("*") if p.is_file()] if path.parent.is_dir() else []
     near = get_close_matches(path.name, files, 1)
     remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"

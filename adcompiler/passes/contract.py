@@ -9,7 +9,19 @@ d always meets some k.
 from __future__ import annotations
 
 from adcompiler.ad.partials import is_delta
-from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Reduce, Select, const, is_const, select
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Map,
+    Reduce,
+    Select,
+    const,
+    is_const,
+    select,
+)
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply
 

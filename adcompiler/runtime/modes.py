@@ -96,7 +96,9 @@ class Hessian(Derived):
         return _dense(self, lowered, func, blocks, structure)
 
 
-def _dense(f: Derived, lowered: Lowered, func: Func, blocks: Sequence[Sequence[Any]], structure: Any) -> Lowered:
+def _dense(
+    f: Derived, lowered: Lowered, func: Func, blocks: Sequence[Sequence[Any]], structure: Any
+) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
     made = func.with_(name=f.__name__, results=results, result_names=_result_names(func, (), names, f))
@@ -157,7 +159,9 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
         bare = not isinstance(wrt, tuple | list) and len(positions) == 1
         directions = [v] if bare else list(v)
         if len(directions) != len(positions):
-            raise ShapeError(f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad")
+            raise ShapeError(
+                f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"
+            )
         tangents: list[Any] = [None] * len(args)
         for k, d in zip(positions, directions, strict=True):
             tangents[k] = d

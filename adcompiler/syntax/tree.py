@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from functools import cache
 
 from adcompiler.errors import Source, Span
 
@@ -218,20 +216,13 @@ class Module(Tree):
 def children(node: Tree) -> list[Tree]:
     """The nodes directly below `node`, in order."""
     found: list[Tree] = []
-    for name in _fields(node.__class__):
-        value = getattr(node, name)
+    for field in fields(node):
+        value = getattr(node, field.name)
         for part in value if isinstance(value, tuple) else (value,):
             part = part[1] if isinstance(part, tuple) else part
             if isinstance(part, Tree):
                 found.append(part)
     return found
-
-
-@cache
-def _fields(kind: Hashable) -> tuple[str, ...]:
-    assert isinstance(kind, type)
-    assert issubclass(kind, Tree)
-    return tuple(f.name for f in fields(kind))
 
 
 def dump(root: Tree) -> str:
@@ -240,7 +231,7 @@ def dump(root: Tree) -> str:
     stack: list[tuple[Tree, int]] = [(root, 0)]
     while stack:
         node, depth = stack.pop()
-        plain = [getattr(node, name) for name in _fields(node.__class__) if name not in ("span", "source")]
+        plain = [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "source")]
         own = [repr(v) for v in plain if isinstance(v, str | int | float)]
         lines.append("  " * depth + " ".join([type(node).__name__, *own]))
         stack.extend((child, depth + 1) for child in reversed(children(node)))

@@ -1,0 +1,176 @@
+"""Random programs: values and gradients on every backend are those of the oracle.
+
+`programs` draws them; `oracle` runs the same source through Python's interpreter and differentiates it in
+a hundred digits. A gradient is compared along a random direction, with random cotangents: an error in any
+entry shows.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from compared import agrees, along, directions, has_oracles_value, leaves, near, structure, totalled
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import Exact, contracted, evaluate
+from programs import Program, programs
+
+import adcompiler as adc
+
+NOT_YET = re.compile(r"\b(mean|prod|logsumexp)\(|\b(max|min)\((?=.*axis|[^,]*\))")
+
+
+def drawn(**options: object) -> st.SearchStrategy[Program]:
+    return programs(**options).filter(lambda program: not NOT_YET.search(program.source))
+
+
+def has_oracles_gradient(program: Program, backend: str, relative: float = 1e-9) -> None:
+    """`grad`, `value_and_grad` and `vjp` of the sum of all results."""
+    total = totalled(program)
+    f = adc.compile(total.source, backend=backend)
+    (direction,) = directions(total, 1)
+    expected = along(total, direction)
+    assume(expected is not None)
+    value, joint = adc.value_and_grad(f, wrt=tuple(range(len(total.args))))(*total.args)
+    near(value, evaluate(total.source, *total.args))
+    agrees(joint, direction, expected, relative)
+    for gradient, arg in zip(joint, total.args, strict=True):
+        assert np.shape(gradient) == np.shape(arg)
+        assert np.asarray(gradient).dtype == np.asarray(arg).dtype
+    alone = adc.grad(f, wrt=tuple(range(len(total.args))))(*total.args)
+    agrees(alone, direction, expected, relative)
+
+
+def has_oracles_pullback(program: Program, backend: str, relative: float = 1e-9) -> None:
+    """`vjp` and `split` of all results, with a random cotangent for each."""
+    f = adc.compile(program.source, backend=backend)
+    (direction,) = directions(program, 1)
+    random = np.random.default_rng(3)
+    exact = Exact(program.source, program.args)
+    slopes, beside = exact.difference([direction]), exact.difference([direction], shift=1)
+    value, pullback = adc.vjp(f, *program.args)
+    cotangents = [random.uniform(0.5, 1.5, np.shape(v)) for v in leaves(value)]
+    expected = float(contracted(slopes, tuple(cotangents)))
+    assume(abs(float(contracted(beside, tuple(cotangents))) - expected) <= 1e-9 * max(1.0, abs(expected)))
+    given = cotangents[0] if structure(value) is None else tuple(cotangents)
+    agrees(pullback(given), direction, expected, relative)
+    results, saved = f.split().forward(*program.args)
+    for one, other in zip(leaves(results), leaves(value), strict=True):
+        near(one, other)
+    agrees(f.split().propagate(saved, given), direction, expected, relative)
+
+
+# ---- Values ----
+
+
+@settings(max_examples=150)
+@given(drawn())
+def test_values_interpreted(program: Program) -> None:
+    has_oracles_value(program, "numpy")
+
+
+@settings(max_examples=12)
+@given(drawn())
+def test_values_compiled(program: Program) -> None:
+    has_oracles_value(program, "cpu")
+
+
+@settings(max_examples=50)
+@given(drawn(dtype=np.float32))
+def test_values_in_float32(program: Program) -> None:
+    has_oracles_value(program, "numpy")
+
+
+# ---- Gradients ----
+
+
+@settings(max_examples=100)
+@given(drawn(smooth=True))
+def test_gradients_interpreted(program: Program) -> None:
+    has_oracles_gradient(program, "numpy")
+    has_oracles_pullback(program, "numpy")
+
+
+@settings(max_examples=5)
+@given(drawn(smooth=True))
+def test_gradients_compiled(program: Program) -> None:
+    has_oracles_gradient(program, "cpu")
+
+
+@settings(max_examples=5)
+@given(drawn(smooth=True))
+def test_pullbacks_compiled(program: Program) -> None:
+    has_oracles_pullback(program, "cpu")
+
+
+@settings(max_examples=50)
+@given(drawn(smooth=True, dtype=np.float32))
+def test_pullbacks_in_float32(program: Program) -> None:
+    has_oracles_pullback(program, "numpy", 1e-4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "sum(where(x > 0, sqrt(x), 0))",
+        "sum(sqrt(x) if x > 0 else 0 * x)",
+        "sum(sqrt(where(x > 0, x, 1)))",
+        "sum(sqrt(maximum(x, 0)))",
+        "sum(sqrt(relu(x)))",
+        "sum(sqrt(clip(x, 0, 9)))",
+    ],
+)
+def test_a_branch_not_taken_contributes_nothing(source: str, backend: str) -> None:
+    """Its slope may be infinite or NaN there."""
+    gradient = adc.grad(adc.compile(source, backend=backend))(np.array([-1.0, 4.0]))
+    np.testing.assert_allclose(gradient, [0, 0.25], rtol=1e-15)
+
+
+# ---- Thousands ----
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(drawn())
+def test_many_values_interpreted(program: Program) -> None:
+    has_oracles_value(program, "numpy")
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(drawn(dtype=np.float32))
+def test_many_values_in_float32(program: Program) -> None:
+    has_oracles_value(program, "numpy")
+
+
+@pytest.mark.slow
+@settings(max_examples=2000)
+@given(drawn(smooth=True))
+def test_many_gradients_interpreted(program: Program) -> None:
+    has_oracles_gradient(program, "numpy")
+    has_oracles_pullback(program, "numpy")
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(drawn(smooth=True, dtype=np.float32))
+def test_many_pullbacks_in_float32(program: Program) -> None:
+    has_oracles_pullback(program, "numpy", 1e-4)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(drawn())
+def test_many_values_compiled(program: Program) -> None:
+    has_oracles_value(program, "cpu")
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(drawn(smooth=True))
+def test_many_gradients_compiled(program: Program) -> None:
+    has_oracles_gradient(program, "cpu")
+    has_oracles_pullback(program, "cpu")
