@@ -1,7 +1,11 @@
 """adcompiler: numba with gradients.
 
 A small formula or function goes in; fused forward and backward kernels of any order come out.
+Names are loaded when they are first used, so that importing the package costs nothing.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from adcompiler.errors import (
     DtypeError,
@@ -12,12 +16,26 @@ from adcompiler.errors import (
     ParseError,
     ShapeError,
 )
-from adcompiler.runtime.capture import compile, function, load
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
-from adcompiler.runtime.transforms import grad, value_and_grad, vjp
+
+if TYPE_CHECKING:
+    from adcompiler.runtime import tape
+    from adcompiler.runtime.capture import compile, function, load
+    from adcompiler.runtime.function import Function
+    from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
+    from adcompiler.runtime.transforms import grad, value_and_grad, vjp
+    from adcompiler.runtime.variable import Variable
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "adcompiler.runtime": ("tape",),
+    "adcompiler.runtime.capture": ("compile", "function", "load"),
+    "adcompiler.runtime.function": ("Function",),
+    "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
+    "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
+    "adcompiler.runtime.variable": ("Variable",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "DtypeError",
@@ -28,6 +46,7 @@ __all__ = [
     "OutOfRangeError",
     "ParseError",
     "ShapeError",
+    "Variable",
     "compile",
     "function",
     "grad",
@@ -36,6 +55,20 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "tape",
     "value_and_grad",
     "vjp",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME_OF[name]
+    value = import_module(f"{home}.{name}") if name == "tape" else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

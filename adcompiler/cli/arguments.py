@@ -11,7 +11,8 @@ import numpy as np
 import typer
 
 from adcompiler.cli.errors import UsageError
-from adcompiler.cli.files import all_columns, number, one_column
+from adcompiler.cli.files import all_columns, one_column
+from adcompiler.cli.tables import number
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.syntax import tree
 

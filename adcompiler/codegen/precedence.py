@@ -38,7 +38,7 @@ class Form(NamedTuple):
 @cache
 def form(kernel: str, count: int) -> Form:
     """The form of a kernel's text with `count` parameters: an operator, a call, or else anything."""
-    if found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel):
+    if count == 2 and (found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel)):
         level = _BINARY[found[1]]
         if level == POWER:
             return Form(level, (ATOM, SIGN))

@@ -117,8 +117,9 @@ def test_stages_are_as_written(file: Path) -> None:
         kept = made if "kernel" in expected else {name: text for name, text in made.items() if name != "kernel"}
         file.write_text(joined(first | kept))
         return
-    difference = unified_diff(joined(expected).splitlines(), joined(actual).splitlines(), "expected", "actual")
-    assert actual == expected, "\n".join(("set ADC_UPDATE_GOLDEN=1 to accept:", *difference))
+    if actual != expected:
+        lines = unified_diff(joined(expected).splitlines(), joined(actual).splitlines(), "expected", "actual", n=1)
+        pytest.fail("\n".join((f"{file.name} (ADC_UPDATE_GOLDEN=1 accepts this):", *lines)), pytrace=False)
 
 
 def test_the_folder_holds_what_matters() -> None:

@@ -42,7 +42,7 @@ REDUCED = """
     }"""
 OUTSIDE = """
     func @outside(%x: f64[n]) -> (%r: f64[n]) {
-      %r = array (i < n) { select(i > 0 and i < n - 1, sqrt(%x[i + 1]) * log(%x[i - 1]), %x[i]) }
+      %r = array (i < n) { select(i > 1 and i < n - 2, sqrt(%x[i + 1]) * log(%x[i - 2]), %x[i]) }
     }"""
 EMPTY = """
     func @empty(%x: f64[n], %w: f64[m]) -> (%r: f64[n]) {
@@ -50,7 +50,7 @@ EMPTY = """
     }"""
 
 X = np.array([0.0, 0.5, -1.0, 2.0, 0.0])
-Y = np.array([1.5, 2.0, 0.0, 0.0, 0.0])
+Y = np.array([1.5, 2.0, 0.0, 0.7, 0.0])
 MASK = np.array([[False, False], [True, False], [False, False], [True, True], [False, False]])
 ROWS = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.5], [0.0, 0.0], [-1.0, 1.0]])
 CASES = {
@@ -60,7 +60,7 @@ CASES = {
     MORE_AXES: (X, MASK),
     BETWEEN: (X, Y),
     REDUCED: (ROWS, Y),
-    OUTSIDE: (np.array([0.0, 1.0, 2.0, 3.0, 0.5]),),
+    OUTSIDE: (np.array([1.0, 0.0, 2.0, 3.0, -1.0]),),
     EMPTY: (X, np.zeros(0)),
 }
 

@@ -38,7 +38,7 @@ WHOLE = """
       %s = reduce sum (| i < n) { %x[i] * %x[i] }
       %h = reduce max (| i < n) { %x[i] }
       %l = reduce min (| i < n) { select(%y[i], %x[i], 0) }
-      %d = array (i < n) { %x[i] // 3 + i }
+      %d = array (i < n) { floor_divide(%x[i], 3) + i }
     }"""
 
 
@@ -145,9 +145,11 @@ def test_whole_numbers():
 def test_new_lengths_do_not_compile_again():
     func = derivative(PLANE)
     kernels = compiled(func)
-    for n, m in ((3, 4), (1, 1), (0, 5), (7, 0), (100, 2)):
+    kernels([3, 4], (plane(3, 4),))
+    before = len(kernels.serial.signatures)  # this process may have run the same kernel on other layouts
+    for n, m in ((1, 1), (0, 5), (7, 0), (100, 2)):
         kernels([n, m], (plane(n, m),))
-    assert len(kernels.serial.signatures) == 1
+    assert len(kernels.serial.signatures) == before
 
 
 def test_results_can_be_written_to_given_arrays():

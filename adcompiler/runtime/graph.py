@@ -1,0 +1,280 @@
+"""The graph behind Variables: what was computed from what, and the walk back along it.
+
+A Variable holds the entry that computed it, and an entry holds its inputs but not its outputs: a
+graph dies, at once and without the garbage collector, with the last Variable that was computed by
+it. Where a backward pass needs an output again (tanh does), the entry makes a Variable that stands
+for the same one: the two share a serial number, and serial numbers are what cotangents are kept by.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, GraphError, ShapeError
+
+if TYPE_CHECKING:
+    from adcompiler.runtime.variable import Variable
+
+Cotangents = list["Variable | None"]
+serials = itertools.count()
+_live: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+_names: dict[str, int] = {}  # how many names were made from each stem
+
+
+class State(threading.local):
+    """What holds while this thread computes."""
+
+    recording = True  # whether results remember how they were computed
+    tracing = False  # whether operations print a line each
+    inside: str | None = None  # the operation whose user-written propagate is running
+
+
+state = State()
+
+
+@contextmanager
+def setting(**values: Any) -> Iterator[None]:
+    """Set some of the thread's state for a while."""
+    before = {key: getattr(state, key) for key in values}
+    try:
+        for key, value in values.items():
+            setattr(state, key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            setattr(state, key, value)
+
+
+def is_variable(value: object) -> TypeGuard[Variable]:
+    """Whether a value is a Variable (told by what it does: its class is defined above this file)."""
+    return hasattr(type(value), "__adc_call__")
+
+
+def fresh_name(stem: str | None = None) -> str:
+    """v0, v1, v2, ...; for a stem t: t, t1, t2, ..."""
+    number = _names.get(stem or "", 0)
+    _names[stem or ""] = number + 1
+    return f"v{number}" if stem is None else stem + (str(number) if number else "")
+
+
+class Output:
+    """What an entry knows of one of its results; `data` only where a backward pass reads it."""
+
+    __slots__ = ("data", "name", "ref", "requires_grad", "serial")
+
+    def __init__(self, variable: Variable) -> None:
+        self.serial, self.name, self.ref = variable.serial, variable.name, weakref.ref(variable)
+        self.requires_grad = variable.requires_grad
+        self.data: np.ndarray | None = None
+
+
+class Ghost(NamedTuple):
+    """What is left of an input when its entry is freed: enough to tell where a path would lead."""
+
+    serial: int
+    entry: Entry | None
+    requires_grad: bool
+
+
+class Entry:
+    """One operation: the Variables it read, and how cotangents of its outputs reach them."""
+
+    __slots__ = ("__weakref__", "inputs", "number", "outputs", "state", "versions")
+    reads_values = True  # whether `propagate` reads the values of the inputs
+
+    def __init__(self, inputs: Iterable[Variable]) -> None:
+        self.inputs: tuple[Variable, ...] = tuple(inputs)
+        self.versions = tuple(v.version for v in self.inputs)
+        self.outputs: list[Output] = []
+        self.number, self.state = next(serials), "live"
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        """Cotangents of the inputs from those of the outputs; None stands for zero.
+
+        Those that are not `wanted` lead nowhere: they may be None as well.
+        """
+        raise NotImplementedError
+
+    def right(self) -> str:
+        """The right side of the line that shows this operation."""
+        return f"recorded({', '.join(v.name for v in self.inputs)})"
+
+    def line(self) -> str:
+        """The operation as one line."""
+        right = "(freed)" if self.state == "freed" else self.right()
+        return f"{', '.join(o.name for o in self.outputs)} = {right}"
+
+    def keep(self, k: int, data: np.ndarray) -> None:
+        """Keep the value of output `k` for the backward pass."""
+        self.outputs[k].data = data
+
+    def output(self, k: int) -> Variable:
+        """The Variable that is output `k`, made anew from the kept value if nobody holds it."""
+        found = self.outputs[k]
+        alive = found.ref()
+        if alive is None:
+            assert found.data is not None
+            alive = _made(found.data, found.name)
+            alive.serial, alive.entry, alive.requires_grad = found.serial, self, found.requires_grad
+            found.ref = weakref.ref(alive)
+        return alive
+
+    def clear(self) -> None:
+        """Let go of what only `propagate` needs."""
+
+    def free(self, why: str) -> None:
+        """Give the values back; the shape of the graph stays, to tell what can no longer be computed."""
+        if self.state == "live":
+            ghosts = tuple(Ghost(v.serial, v.entry, v.requires_grad) for v in self.inputs)
+            self.inputs, self.state = ghosts if why == "freed" else (), why  # type: ignore[assignment]
+            for output in self.outputs:
+                output.data = None
+            self.clear()
+
+    def check(self) -> None:
+        """Raise GraphError if this entry cannot be walked any more, or an input has another value now."""
+        if self.state == "freed":
+            raise GraphError(
+                f"the graph behind {self.outputs[0].name} was freed by an earlier backward()",
+                remedy="pass retain_graph=True to that backward(), or compute it again; if it is meant as a "
+                "constant here, use detach()",
+            )
+        for v, version in zip(self.inputs, self.versions, strict=True):
+            if self.reads_values and v.version != version:
+                raise GraphError(
+                    f"{v.name} was given another value after `{self.line()}` had read it",
+                    remedy="call backward() or grad() before the update, or compute the result again after it",
+                )
+
+
+class Recorded(Entry):
+    """An operation whose propagate a user wrote."""
+
+    __slots__ = ("pull",)
+
+    def __init__(self, inputs: Iterable[Variable], pull: Callable[[Cotangents], Sequence[Any]]) -> None:
+        super().__init__(inputs)
+        self.pull: Callable[[Cotangents], Sequence[Any]] | None = pull
+
+    def clear(self) -> None:
+        self.pull = None
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        assert self.pull is not None
+        with setting(inside=self.outputs[0].name):
+            found = self.pull(cotangents)
+        what = f"the propagate of `{self.line()}`"
+        if not isinstance(found, list | tuple) or len(found) != len(self.inputs):
+            count = f"{len(found)} values" if isinstance(found, list | tuple) else f"a {type(found).__name__}"
+            raise GraphError(
+                f"{what} returned {count} for {len(self.inputs)} inputs",
+                remedy="return a list with a Variable or None for each input",
+            )
+        for v, g in zip(self.inputs, found, strict=True):
+            _check_returned(what, v, g)
+        return list(found)
+
+
+def _check_returned(what: str, v: Variable, g: Any) -> None:
+    if g is not None and not is_variable(g):
+        raise DtypeError(
+            f"{what} returned a {type(g).__name__} for {v.name}: it cannot be differentiated again",
+            remedy="return Variables, computed by Variables, or None for zero",
+        )
+    if g is not None and g.shape != v.shape:
+        raise ShapeError(
+            f"{what} returned shape {g.shape} for {v.name}, which has shape {v.shape}",
+            remedy="a cotangent has its input's shape: sum() over broadcast axes, expand() a scalar",
+        )
+
+
+# -- making Variables --------------------------------------------------------------------------
+
+
+def _made(data: np.ndarray, name: str | None = None) -> Variable:
+    from adcompiler.runtime.variable import Variable  # defined with operators, above this file
+
+    return Variable.made(data, name)
+
+
+def perform(entry: Entry, values: Sequence[Any], names: Sequence[str | None] | None = None) -> list[Variable]:
+    """Variables for the results of an operation; they hold it, while recording is on."""
+    made = [_made(np.asarray(v), n) for v, n in zip(values, names or [None] * len(values), strict=True)]
+    attach(entry, made)
+    return made
+
+
+def attach(entry: Entry, made: Sequence[Variable]) -> None:
+    """Make Variables the outputs of `entry`; integers carry no derivative and so hold nothing."""
+    needs = state.recording and any(v.requires_grad for v in entry.inputs)
+    for v in made:
+        if state.recording and v.differentiable:
+            v.entry, v.requires_grad = entry, needs
+        entry.outputs.append(Output(v))
+    if state.recording:
+        _live[entry.number] = entry
+        for v in entry.inputs:
+            v.used = True
+    if state.tracing:
+        print(entry.line())
+
+
+# -- the walk back -----------------------------------------------------------------------------
+
+
+def reachable(outputs: Iterable[Variable]) -> list[Entry]:
+    """The entries behind some Variables, oldest first: an order in which inputs precede their uses."""
+    found: dict[int, Entry] = {}
+    work = [v.entry for v in outputs]
+    while work:
+        entry = work.pop()
+        if entry is not None and entry.state != "reset" and entry.number not in found:
+            found[entry.number] = entry
+            work += [v.entry for v in entry.inputs]
+    return [found[number] for number in sorted(found)]
+
+
+def walk(
+    entries: Sequence[Entry], seeds: Mapping[int, Variable], targets: set[int], create_graph: bool
+) -> dict[int, Variable]:
+    """The cotangents, by serial number, of everything on the paths from `seeds` to `targets`.
+
+    Every use of a Variable contributes, and the contributions are added (the chain rule). An entry
+    none of whose outputs has a cotangent is skipped: None is zero, known in constant time.
+    """
+    useful = set(targets)
+    for entry in entries:
+        if any(v.serial in useful for v in entry.inputs):
+            useful.update(o.serial for o in entry.outputs)
+    found = dict(seeds)
+    with setting(recording=create_graph, inside=None):
+        for entry in reversed(entries):
+            wanted = [v.serial in useful for v in entry.inputs]
+            given = [found.get(o.serial) for o in entry.outputs]
+            if any(wanted) and any(g is not None for g in given):
+                entry.check()
+                for v, want, g in zip(entry.inputs, wanted, entry.propagate(given, wanted), strict=True):
+                    if want and g is not None:
+                        g = g.astype(v.dtype)
+                        found[v.serial] = found[v.serial] + g if v.serial in found else g
+    return found
+
+
+def live() -> list[Entry]:
+    """The entries that some Variable still holds, oldest first."""
+    return sorted(_live.values(), key=lambda entry: entry.number)
+
+
+def forget() -> None:
+    """Drop every entry, and begin to count names anew."""
+    for entry in live():
+        entry.free("reset")
+    _live.clear()
+    _names.clear()

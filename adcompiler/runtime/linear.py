@@ -1,0 +1,164 @@
+"""Operations on Variables that only move or add values. They are linear, so their adjoints read none.
+
+Each is the adjoint of another: sum and expand, index and scatter (reads become writes), reshape
+and transpose of themselves. Together they are closed under differentiation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adcompiler.errors import OutOfRangeError, ShapeError
+from adcompiler.runtime.graph import Cotangents, Entry, perform
+
+if TYPE_CHECKING:
+    from adcompiler.runtime.variable import Variable
+
+Shape = tuple[int, ...]
+
+
+class Linear(Entry):
+    """A linear operation: `pull` takes a cotangent of the output to that of the input."""
+
+    __slots__ = ("pull", "words")
+    reads_values = False
+
+    def __init__(self, x: Variable, words: str, pull: Callable[[Variable], Variable]) -> None:
+        super().__init__([x])
+        self.words, self.pull = words, pull
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        assert cotangents[0] is not None
+        return [self.pull(cotangents[0])]
+
+    def right(self) -> str:
+        return self.inputs[0].name + self.words
+
+
+def _linear(
+    x: Variable, words: str, data: Any, pull: Callable[[Variable], Variable], name: str | None = None
+) -> Variable:
+    return perform(Linear(x, words, pull), [data], [name])[0]
+
+
+def total(x: Variable, axis: int | Sequence[int] | None, keepdims: bool, name: str | None = None) -> Variable:
+    """The sum over some axes, or all; its adjoint writes to every element that it read."""
+    axes = _axes(x, axis)
+    shape, kept = x.shape, tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+    options = [f"axis={axis}"] * (axis is not None) + ["keepdims=True"] * keepdims
+    whole = axis is None and not keepdims  # a scalar expands to any shape at once
+
+    def pull(g: Variable) -> Variable:
+        return expand(g if whole or keepdims else reshape(g, kept), shape)
+
+    return _linear(x, f".sum({', '.join(options)})", x.data.sum(axis=axes, keepdims=keepdims), pull, name)
+
+
+def expand(x: Variable, shape: Shape) -> Variable:
+    """`x` repeated along axes of length 1 and leading new axes; its adjoint sums over exactly those."""
+    if x.shape == shape:
+        return x
+    try:
+        data = np.broadcast_to(x.data, shape)
+    except ValueError:
+        raise ShapeError(
+            f"{x.name} of shape {x.shape} does not expand to {shape}",
+            remedy="an axis can be expanded if its length is 1; new axes are added in front",
+        ) from None
+    before = x.shape
+    return _linear(x, f".expand({_sizes(shape)})", data, lambda g: reduced(g, before))
+
+
+def reduced(x: Variable, shape: Shape) -> Variable:
+    """The adjoint of broadcasting from `shape`: `x` summed over exactly the axes that were expanded."""
+    if x.shape == shape:
+        return x
+    new = x.ndim - len(shape)
+    gone = [k for k in range(x.ndim) if k < new or (shape[k - new] == 1 != x.shape[k])]
+    summed = total(x, None if len(gone) == x.ndim else gone, False)
+    return reshape(summed, shape)
+
+
+def reshape(x: Variable, shape: Shape) -> Variable:
+    """The same elements in another shape; one length may be -1."""
+    if x.shape == shape:
+        return x
+    try:
+        data = x.data.reshape(shape)
+    except ValueError:
+        raise ShapeError(
+            f"{x.name} of shape {x.shape} has {x.size} elements: they do not fill {shape}",
+            remedy="the lengths' product stays the same; one of them may be -1",
+        ) from None
+    before = x.shape
+    return _linear(x, f".reshape({_sizes(data.shape)})", data, lambda g: reshape(g, before))
+
+
+def transpose(x: Variable) -> Variable:
+    """The axes in reverse order."""
+    return _linear(x, ".T", x.data.T, transpose) if x.ndim > 1 else x
+
+
+def convert(x: Variable, dtype: Any) -> Variable:
+    """The values in another type; a cotangent comes back in the type of `x`."""
+    kind, before = np.dtype(dtype), x.dtype
+    if kind == before:
+        return x
+    return _linear(x, f".astype({kind.name})", x.data.astype(kind), lambda g: convert(g, before))
+
+
+def index(x: Variable, where: Any) -> Variable:
+    """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read."""
+    try:
+        data = x.data[where]
+    except (IndexError, TypeError) as error:
+        raise OutOfRangeError(
+            f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
+        ) from error
+    shape, where = x.shape, _frozen(where)
+    return _linear(x, f"[{_index_words(where)}]", np.array(data), lambda g: scatter(g, where, shape))
+
+
+def scatter(x: Variable, where: Any, shape: Shape) -> Variable:
+    """Zeros of `shape` to which `x` is added at `where`: the adjoint of reading there."""
+    data = np.zeros(shape, x.dtype)
+    np.add.at(data, where, x.data)
+    return _linear(x, f".scatter([{_index_words(where)}], {shape})", data, lambda g: index(g, where))
+
+
+def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    for k in axes:
+        if not -x.ndim <= k < x.ndim:
+            raise OutOfRangeError(
+                f"{x.name} of shape {x.shape} has no axis {k}", remedy=f"axes are counted from 0 to {x.ndim - 1}"
+            )
+    return tuple(k % x.ndim for k in axes)
+
+
+def _frozen(where: Any) -> Any:
+    """An index of which no part changes when its arrays do."""
+    parts = where if isinstance(where, tuple) else (where,)
+    found = tuple(np.array(p) if isinstance(p, np.ndarray | list) else p for p in parts)
+    return found if isinstance(where, tuple) else found[0]
+
+
+def _index_words(where: Any) -> str:
+    parts = where if isinstance(where, tuple) else (where,)
+    return ", ".join(_part_words(p) for p in parts)
+
+
+def _part_words(part: Any) -> str:
+    if isinstance(part, slice):
+        start, stop, step = ("" if n is None else str(n) for n in (part.start, part.stop, part.step))
+        return f"{start}:{stop}" + (f":{step}" if step else "")
+    if isinstance(part, np.ndarray):
+        return "mask" if part.dtype == bool else "indices"
+    return "..." if part is Ellipsis else str(part)
+
+
+def _sizes(shape: Shape) -> str:
+    return ", ".join(map(str, shape))

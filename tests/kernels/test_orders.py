@@ -1,0 +1,184 @@
+"""Second and third derivatives of random programs, by every route, against those of the oracle.
+
+Scalars nest the public `grad`. Arrays go forward over reverse (`hvp`, `hessian`) and reverse over reverse:
+a propagate is a program, so its own propagate gives the second derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from compared import agrees, along, directions, drawn, totalled
+from hypothesis import assume, given, settings
+from programs import Program
+
+import adcompiler as adc
+from adcompiler.ad.split import split
+from adcompiler.ad.split import value_and_grad as joint
+from adcompiler.ir.nodes import Func
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.program import ProgramFunction
+from adcompiler.syntax.values import ArgType
+
+
+def everything(program: Program) -> tuple[int, ...]:
+    return tuple(range(len(program.args)))
+
+
+def weights(ways: Sequence[np.ndarray], program: Program) -> tuple[np.ndarray, ...]:
+    """A direction in the dtypes of the arguments."""
+    return tuple(np.asarray(w, np.asarray(a).dtype) for w, a in zip(ways, program.args, strict=True))
+
+
+# ---- Second order ----
+
+
+def forward_over_reverse(f: adc.Function, program: Program, way: Sequence[np.ndarray]) -> Sequence[object]:
+    return adc.hvp(f, everything(program))(program.args, weights(way, program))
+
+
+def dense(f: adc.Function, program: Program, way: Sequence[np.ndarray]) -> Sequence[object]:
+    blocks = adc.hessian(f, everything(program))(*program.args)
+    return [sum(np.tensordot(b, w, np.ndim(w)) for b, w in zip(row, way, strict=True)) for row in blocks]
+
+
+def reverse_over_reverse(f: adc.Function, program: Program, way: Sequence[np.ndarray]) -> Sequence[object]:
+    """The pullback of the gradient: grad(f) dotted with the direction, differentiated."""
+    _, pullback = adc.vjp(adc.grad(f, everything(program)), *program.args, wrt=everything(program))
+    return pullback(weights(way, program))
+
+
+ROUTES = [forward_over_reverse, dense, reverse_over_reverse]
+
+
+def has_oracles_second_derivatives(program: Program, backend: str, relative: float = 1e-9) -> None:
+    total = totalled(program)
+    f = adc.compile(total.source, backend=backend)
+    way, other = directions(total, 2)
+    expected = along(total, way, other)
+    assume(expected is not None)
+    for route in ROUTES:
+        agrees(route(f, total, way), other, expected, relative)
+
+
+@settings(max_examples=60)
+@given(drawn(smooth=True))
+def test_second_order_interpreted(program: Program) -> None:
+    has_oracles_second_derivatives(program, "numpy")
+
+
+@settings(max_examples=3)
+@given(drawn(smooth=True))
+def test_second_order_compiled(program: Program) -> None:
+    has_oracles_second_derivatives(program, "cpu")
+
+
+@settings(max_examples=30)
+@given(drawn(smooth=True, dtype=np.float32))
+def test_second_order_in_float32(program: Program) -> None:
+    has_oracles_second_derivatives(program, "numpy", 1e-4)
+
+
+# ---- The explicit programs: propagate of propagate ----
+
+
+def interpreted(func: Func) -> ProgramFunction:
+    return ProgramFunction(func, (), "numpy")
+
+
+def has_oracles_second_propagate(program: Program) -> None:
+    """forward, propagate, and the split of propagate: its gradients flow on through what forward saved."""
+    total = totalled(program)
+    f = adc.compile(total.source, backend="numpy")
+    types, values, _ = f.describe(total.args, {})
+    way, other = directions(total, 2)
+    expected = along(total, way, other)
+    assume(expected is not None)
+    gradient = run(SIMPLIFY, joint(f.trace(types).func, everything(total), with_value=False))
+    parts = split(gradient, everything(total))
+    sizes = f.specialise(types).sizes(values)
+
+    def called(func: Func, args: Sequence[object]) -> list[object]:
+        return ProgramFunction(func, sizes, "numpy").run(args, False)
+
+    found = called(parts.forward, values)
+    usual = tuple(k < parts.count for k in range(len(parts.forward.results)))
+    back = parts.propagate(usual, (True,) * len(values))
+    known = [*values, *found]
+    arguments = [*(known[k] for k in back.reads), *weights(way, total)]
+    gradients = iter(called(run(SIMPLIFY, back.func), arguments))
+    agrees([next(gradients) if k else None for k in back.known], other, expected)
+
+
+@settings(max_examples=40)
+@given(drawn(smooth=True))
+def test_second_propagate(program: Program) -> None:
+    has_oracles_second_propagate(program)
+
+
+# ---- Third order, of scalars ----
+
+
+def has_oracles_third_derivatives(program: Program, backend: str, relative: float = 1e-9) -> None:
+    """One third derivative, of parameters drawn at random, by three nested calls of grad."""
+    total = totalled(program)
+    chosen = np.random.default_rng(len(total.source)).integers(0, len(total.args), 3)
+    units = np.eye(len(total.args))
+    expected = along(total, *(units[k] for k in chosen))
+    assume(expected is not None)
+    f = adc.compile(total.source, backend=backend)
+    for k in chosen:
+        f = adc.grad(f, int(k))
+    agrees([f(*total.args)], [1.0], expected, relative)
+
+
+@settings(max_examples=60)
+@given(drawn(smooth=True, scalar_only=True))
+def test_third_order_interpreted(program: Program) -> None:
+    has_oracles_third_derivatives(program, "numpy")
+
+
+@settings(max_examples=4)
+@given(drawn(smooth=True, scalar_only=True))
+def test_third_order_compiled(program: Program) -> None:
+    has_oracles_third_derivatives(program, "cpu")
+
+
+# ---- Thousands ----
+
+
+@pytest.mark.slow
+@settings(max_examples=1500)
+@given(drawn(smooth=True))
+def test_many_second_orders_interpreted(program: Program) -> None:
+    has_oracles_second_derivatives(program, "numpy")
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(drawn(smooth=True))
+def test_many_second_propagates(program: Program) -> None:
+    has_oracles_second_propagate(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500)
+@given(drawn(smooth=True, scalar_only=True))
+def test_many_third_orders_interpreted(program: Program) -> None:
+    has_oracles_third_derivatives(program, "numpy")
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(drawn(smooth=True))
+def test_many_second_orders_compiled(program: Program) -> None:
+    has_oracles_second_derivatives(program, "cpu")
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(drawn(smooth=True, scalar_only=True))
+def test_many_third_orders_compiled(program: Program) -> None:
+    has_oracles_third_derivatives(program, "cpu")
