@@ -53,21 +53,23 @@ def apply(name: str, *args: Any) -> Any:
         return data
     operation = Elementwise(entry, operands)
     result = perform(operation, [data])[0]
-    if _names_result(entry):
+    if _names_result(entry.name):
         operation.keep(0, result.data)
     return result
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition` holds, else `y`; a cotangent goes to the one that was taken."""
-    plain = np.asarray(condition.value if is_variable(condition) else condition, bool)
-    scope = {"c": plain, "x": x if is_variable(x) else _constant(x, "where")}
-    return _branched(
-        plain,
-        lambda part: part["x"],
-        lambda part: part["y"],
-        {**scope, "y": y if is_variable(y) else _constant(y, "where")},
-    )
+    """`x` where `condition` holds, else `y`; a cotangent goes to the one that was taken.
+
+    Unlike `where` in a compiled function it cannot stop an infinite derivative inside the argument
+    that is not taken: that was computed before.
+    """
+    test = np.asarray(condition.value if is_variable(condition) else condition, bool)
+    operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
+    shape = np.broadcast_shapes(test.shape, *(np.shape(a) for a in operands))
+    mask = np.array(np.broadcast_to(test, shape))
+    taken = [_spread(_at(a, m, shape), m) for a, m in zip(operands, (mask, ~mask), strict=True)]
+    return taken[0] + taken[1]
 
 
 def primitive(name: str) -> Primitive:
@@ -108,7 +110,7 @@ class Elementwise(Entry):
             return cotangent if text == "1" else None
         if text in scope:  # add and multiply do without a parser
             return cotangent * scope[text]
-        if _names_result(self.primitive):
+        if _names_result(self.primitive.name):
             scope["r"] = self.output(0)
         return _times(parse_expression(text), {**scope, COTANGENT: cotangent})
 
@@ -120,9 +122,9 @@ class Elementwise(Entry):
 
 
 @cache
-def _names_result(entry: Primitive) -> bool:
+def _names_result(name: str) -> bool:
     """Whether a partial derivative is said in terms of the result."""
-    return any(re.search(r"\br\b", text) for text in entry.partials)
+    return any(re.search(r"\br\b", text) for text in TABLE[name].partials)
 
 
 def _word(operand: Any) -> str:

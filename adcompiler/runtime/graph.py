@@ -208,6 +208,8 @@ def perform(entry: Entry, values: Sequence[Any], names: Sequence[str | None] | N
     """Variables for the results of an operation; they hold it, while recording is on."""
     made = [_made(np.asarray(v), n) for v, n in zip(values, names or [None] * len(values), strict=True)]
     attach(entry, made)
+    if state.tracing:
+        print(entry.line())
     return made
 
 
@@ -222,8 +224,6 @@ def attach(entry: Entry, made: Sequence[Variable]) -> None:
         _live[entry.number] = entry
         for v in entry.inputs:
             v.used = True
-    if state.tracing:
-        print(entry.line())
 
 
 # -- the walk back -----------------------------------------------------------------------------

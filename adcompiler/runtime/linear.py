@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ShapeError
-from adcompiler.runtime.graph import Cotangents, Entry, perform
+from adcompiler.runtime.graph import Cotangents, Entry, is_variable, perform
 
 if TYPE_CHECKING:
     from adcompiler.runtime.variable import Variable
@@ -78,7 +78,8 @@ def reduced(x: Variable, shape: Shape) -> Variable:
         return x
     new = x.ndim - len(shape)
     gone = [k for k in range(x.ndim) if k < new or (shape[k - new] == 1 != x.shape[k])]
-    summed = total(x, None if len(gone) == x.ndim else gone, False)
+    axis = None if len(gone) == x.ndim else gone[0] if len(gone) == 1 else gone
+    summed = total(x, axis, False)
     return reshape(summed, shape)
 
 
@@ -112,13 +113,14 @@ def convert(x: Variable, dtype: Any) -> Variable:
 
 def index(x: Variable, where: Any) -> Variable:
     """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read."""
+    where = _frozen(where)
     try:
         data = x.data[where]
     except (IndexError, TypeError) as error:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
         ) from error
-    shape, where = x.shape, _frozen(where)
+    shape = x.shape
     return _linear(x, f"[{_index_words(where)}]", np.array(data), lambda g: scatter(g, where, shape))
 
 
@@ -142,7 +144,8 @@ def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
 def _frozen(where: Any) -> Any:
     """An index of which no part changes when its arrays do."""
     parts = where if isinstance(where, tuple) else (where,)
-    found = tuple(np.array(p) if isinstance(p, np.ndarray | list) else p for p in parts)
+    plain = (p.data if is_variable(p) else p for p in parts)
+    found = tuple(np.array(p) if isinstance(p, np.ndarray | list) else p for p in plain)
     return found if isinstance(where, tuple) else found[0]
 
 

@@ -1,0 +1,317 @@
+"""`Variable`: an array that remembers how it was computed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.runtime import elementwise, linear, numpy_protocol
+from adcompiler.runtime.graph import Entry, fresh_name, is_variable, reachable, serials, state, walk
+from adcompiler.runtime.signature import DTYPE_OF
+
+
+class Variable:
+    """An array or number whose computation is remembered, so that it can be differentiated.
+
+    value          a number or what NumPy makes an array of; it is copied, so that nobody can change
+                   it behind the graph's back. A Python int counts as float, as in compiled functions
+    requires_grad  whether backward() leaves a gradient in `.grad`; what is computed from a Variable
+                   that requires one requires one too. adc.tape.grad needs no such flag
+    name           what it is called in traces and messages; v0, v1, ... where none is given
+
+    A Variable is never changed by an operation. A leaf can be given another value (`w.value = ...`),
+    as an optimiser does; a graph that read the old one then raises GraphError when it is walked.
+    Raises DtypeError for what is no real number, and for integers that require a gradient.
+    """
+
+    def __init__(self, value: Any, requires_grad: bool = False, name: str | None = None) -> None:
+        if is_variable(value):
+            raise GraphError(
+                f"{value.name} is a Variable already: a new one would lose its graph",
+                remedy="use it as it is; clone() keeps the graph, detach() begins another one",
+            )
+        self._begin(_array_of(value), name)
+        self.requires_grad = requires_grad
+
+    def _begin(self, data: np.ndarray, name: str | None) -> None:
+        self.data, self.name = data, fresh_name() if name is None else name
+        self.serial, self.version = next(serials), 0
+        self.entry: Entry | None = None
+        self.used = self._requires_grad = self._retains = False
+        self._grad: Variable | None = None
+
+    @classmethod
+    def made(cls, data: np.ndarray, name: str | None = None) -> Variable:
+        """A Variable around a fresh array, which is not copied."""
+        self = cls.__new__(cls)
+        self._begin(data, name)
+        return self
+
+    # -- the value -----------------------------------------------------------------------------
+
+    @property
+    def value(self) -> np.ndarray:
+        """The values, read-only: graphs hold them. A leaf can be assigned others of the same shape."""
+        view = self.data.view()
+        view.flags.writeable = False
+        return view
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if not self.is_leaf:
+            raise GraphError(
+                f"{self.name} was computed: another value would not fit its graph",
+                remedy="assign to a leaf, or begin with a new one: detach()",
+            )
+        data = _array_of(value.data if is_variable(value) else value)
+        if data.shape != self.shape:
+            raise ShapeError(
+                f"{self.name} has shape {self.shape}, its new value {data.shape}",
+                remedy="an assigned value has the same shape",
+            )
+        self.data, self.version = data.astype(self.dtype), self.version + 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the values are floats; others carry no derivative."""
+        return self.data.dtype.kind == "f"
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the values: a plain array, free to be changed."""
+        return self.data.copy()
+
+    def item(self) -> Any:
+        """The one value, as a Python number. Raises ShapeError if there are more."""
+        if self.size != 1:
+            raise ShapeError(
+                f"{self.name} of shape {self.shape} is not one number", remedy="reduce it: sum() or mean()"
+            )
+        return self.data.item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.value, dtype) if copy else np.asarray(self.value, dtype)
+
+    def __repr__(self) -> str:
+        flag = ", requires_grad=True" if self.requires_grad else ""
+        return f"Variable({np.array2string(self.data, precision=4, separator=', ')}, name={self.name!r}{flag})"
+
+    # -- its place in the graph ----------------------------------------------------------------
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients end here: not computed, or from nothing that requires a gradient."""
+        return not self.requires_grad or self.entry is None or self.entry.state == "reset"
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether backward() computes a gradient; only a leaf's can be set."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, needed: bool) -> None:
+        if needed and not self.differentiable:
+            raise DtypeError(f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats")
+        if self.entry is not None and needed != self._requires_grad:
+            if not self.is_leaf:
+                raise GraphError(
+                    f"{self.name} was computed from what requires a gradient", remedy="use detach() for a constant"
+                )
+            self.entry = None  # a leaf from now on: a graph begins here
+        self._requires_grad = bool(needed)
+
+    @property
+    def grad(self) -> Variable | None:
+        """What backward() has added up so far; None if nothing, or if this is no leaf (with a warning).
+
+        Assign None to begin a new sum.
+        """
+        if self._grad is None and not self.is_leaf and not self._retains:
+            warnings.warn(
+                f".grad of {self.name} is None because it is no leaf: it was computed. Call {self.name}"
+                ".retain_grad() before backward(), or read .grad of the leaf that it was computed from",
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Variable | None) -> None:
+        if value is not None and (not is_variable(value) or value.shape != self.shape):
+            raise DtypeError(
+                f".grad of {self.name} is set to a {type(value).__name__}",
+                remedy="assign None, or a Variable of the same shape",
+            )
+        self._grad = value
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a computed Variable keeps its gradient; see `retain_grad`."""
+        return self._retains
+
+    def retain_grad(self) -> None:
+        """Make backward() leave a gradient in `.grad` of this computed Variable too."""
+        if not self.requires_grad:
+            raise GraphError(f"{self.name} does not require a gradient", remedy=REQUIRE)
+        self._retains = not self.is_leaf
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this Variable to `.grad` of every leaf that requires one.
+
+        gradient      the cotangent to begin with, of this shape; may be left out for a single number
+        retain_graph  keep the graph for another backward(); else it is freed (create_graph keeps it)
+        create_graph  make the gradients differentiable in turn
+
+        Raises ShapeError without a gradient for an array, GraphError if nothing here requires a
+        gradient or if the graph was freed already.
+        """
+        if not self.requires_grad:
+            raise GraphError(f"{self.name} depends on nothing that requires a gradient", remedy=REQUIRE)
+        if gradient is None and self.size != 1:
+            raise ShapeError(
+                f"{self.name} has shape {self.shape}: backward() needs a single number",
+                remedy=f"reduce it: {self.name}.sum().backward(); or pass gradient=, a cotangent of its shape, "
+                "as the pullback of adc.vjp takes it",
+            )
+        entries = reachable([self])
+        holders = _holders(self, entries)
+        dead = {v.serial for e in entries if e.state == "freed" for v in e.inputs if v.requires_grad}
+        seeds = {self.serial: seed(self, gradient)}
+        found = walk(entries, seeds, dead | set(holders), create_graph)
+        for serial, v in holders.items():
+            if serial in found:
+                v._accumulate(found[serial], create_graph)
+        if not (create_graph if retain_graph is None else retain_graph):
+            for entry in entries:
+                entry.free("freed")
+
+    def _accumulate(self, more: Variable, create_graph: bool) -> None:
+        from adcompiler.runtime.graph import setting
+
+        with setting(recording=create_graph):
+            self._grad = more if self._grad is None else self._grad + more
+
+    def detach(self) -> Variable:
+        """The same value as a new leaf: nothing flows back through it."""
+        return Variable.made(self.data)
+
+    def clone(self) -> Variable:
+        """A Variable of its own with the same value; gradients flow back to this one."""
+        return linear.clone(self)
+
+    copy = __copy__ = clone
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.entry is not None:
+            raise GraphError(
+                f"{self.name} was computed: a deep copy or a pickle would lose its graph",
+                remedy="clone() keeps the graph; detach() gives a leaf, which can be copied",
+            )
+        return Variable, (self.numpy(), self.requires_grad, self.name)
+
+    # -- calls of compiled functions and NumPy's -----------------------------------------------
+
+    def __adc_call__(self, function: Any, bound: Sequence[Any]) -> Any:
+        """A compiled function called with Variables: one entry, however long the function is."""
+        from adcompiler.runtime.aggregate import call
+
+        return call(function, bound)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        return numpy_protocol.ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> Any:
+        return numpy_protocol.function(function, args, options)
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def sum(
+        self, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
+    ) -> Variable:
+        """The sum over all axes, or over `axis`."""
+        return linear.total(self, axis, keepdims, name)
+
+    def mean(
+        self, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
+    ) -> Variable:
+        """The mean over all axes, or over `axis`."""
+        total = linear.total(self, axis, keepdims)
+        return elementwise.named(total / (self.size / max(total.size, 1)), name)
+
+    def expand(self, *shape: int | Sequence[int]) -> Variable:
+        """Repeated along axes of length 1 and new axes in front, to `shape`."""
+        return linear.expand(self, _shape_of(shape))
+
+    def reshape(self, *shape: int | Sequence[int]) -> Variable:
+        """The same elements in another shape."""
+        return linear.reshape(self, _shape_of(shape))
+
+    @property
+    def T(self) -> Variable:
+        """The axes in reverse order."""
+        return linear.transpose(self)
+
+    def astype(self, dtype: Any) -> Variable:
+        """The values as float64 or float32 (or another type, which ends the derivative)."""
+        return linear.convert(self, dtype)
+
+    def __getitem__(self, where: Any) -> Variable:
+        return linear.index(self, where)
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        raise GraphError(
+            f"{self.name} cannot be changed in place: graphs hold its value",
+            remedy="compute a new one (adc.tape.where, + and *); a leaf can be assigned: w.value = ...",
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Every primitive of the rule table is a method: x.exp(), x.tanh(), x.maximum(0)."""
+        if name in TABLE or name in ALIASES:
+            return lambda *args: elementwise.apply(name, self, *args)
+        raise AttributeError(f"Variable has no attribute {name!r}")
+
+    def __add__(self, other: Any) -> Variable:
+        return _variable(elementwise.apply("add", self, other))
+
+    def __mul__(self, other: Any) -> Variable:
+        if type(other) in (int, float) and other == 1 and self.differentiable:
+            return self  # the notebook's peephole: partial derivatives are often 1
+        return _variable(elementwise.apply("multiply", self, other))
+
+    def __rmul__(self, other: Any) -> Variable:
+        if type(other) in (int, float) and other == 1 and self.differentiable:
+            return self
+        return _variable(elementwise.apply("multiply", other, self))
