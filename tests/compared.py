@@ -49,7 +49,9 @@ def rounding(program: Program, expected: Sequence[Any]) -> list[Any]:
     wide = [np.float64(a) if getattr(a, "dtype", None) == np.float32 else a for a in program.args]
     exact = leaves(evaluate(program.source, *wide))
     narrow = [np.asarray(e).dtype == np.float32 for e in expected]
-    return [10 * np.abs(e - np.asarray(x)) if n else 0.0 for e, x, n in zip(expected, exact, narrow, strict=True)]
+    return [
+        10 * np.abs(e - np.asarray(x)) if n else 0.0 for e, x, n in zip(expected, exact, narrow, strict=True)
+    ]
 
 
 def has_oracles_value(program: Program, backend: str) -> None:
@@ -74,7 +76,9 @@ def totalled(program: Program) -> Program:
         source = f"def main({', '.join(names)}):\n    return ({source})"
     call = f"{', '.join(results)} = main({', '.join(names)})"
     sums = " + ".join(f"sum({name})" for name in results)
-    return Program(f"{source}\n\ndef total({', '.join(names)}):\n    {call}\n    return {sums}\n", program.args)
+    return Program(
+        f"{source}\n\ndef total({', '.join(names)}):\n    {call}\n    return {sums}\n", program.args
+    )
 
 
 def directions(program: Program, count: int) -> list[list[np.ndarray]]:
@@ -95,7 +99,9 @@ def dotted(gradient: Sequence[Any], direction: Sequence[Any]) -> tuple[float, fl
     return sum(float(np.sum(g * d)) for g, d in pairs), sum(float(np.sum(np.abs(g * d))) for g, d in pairs)
 
 
-def agrees(gradient: Sequence[Any], direction: Sequence[Any], expected: float, relative: float = 1e-9) -> None:
+def agrees(
+    gradient: Sequence[Any], direction: Sequence[Any], expected: float, relative: float = 1e-9
+) -> None:
     """The directional derivative that a gradient gives is the oracle's."""
     value, scale = dotted(gradient, direction)
     assert abs(value - expected) <= relative * max(1.0, scale, abs(expected)), f"{value} is not {expected}"

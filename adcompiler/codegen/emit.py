@@ -105,6 +105,9 @@ class _Emitter:
 
     def kernel(self) -> Kernel:
         for item in self.schedule.body:
+            for task in [item] if isinstance(item, Task) else item.tasks:
+                if isinstance(task.array, Accumulate):
+                    self.fill(self.driver, self.labels[task.array], task.array.shape, neutral(task.array))
             if isinstance(item, Task):
                 self.statement(self.driver, item)
             else:
@@ -140,7 +143,6 @@ class _Emitter:
         for t in tasks:
             if isinstance(t.array, Accumulate):
                 self.sequential.add(k)
-                self.fill(self.driver, self.labels[t.array], t.array.shape, "0")
         for t in partial:
             self.start(writer, t, accumulators[t])
         writer.open(loop, f"for i{loop.number} in range(uint64(start), uint64(stop)):")
@@ -308,8 +310,7 @@ class _Emitter:
 
 def neutral(array: Array) -> str:
     """The value that a reduction starts from."""
-    assert isinstance(array, Reduce)
-    if array.op == "sum":
+    if not isinstance(array, Reduce) or array.op == "sum":
         return "np.float32(0)" if array.dtype == "f32" else "0.0" if array.dtype == "f64" else "0"
     sign = "-" if array.op == "max" else ""
     if not is_float(array.dtype):

@@ -38,12 +38,11 @@ class Form(NamedTuple):
 @cache
 def form(kernel: str, count: int) -> Form:
     """The form of a kernel's text with `count` parameters: an operator, a call, or else anything."""
-    if count == 2 and (found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel)):
+    if found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel):
         level = _BINARY[found[1]]
-        if level == POWER:
-            return Form(level, (ATOM, SIGN))
         # Comparisons would chain; a sum or product on the right is one that the user grouped so.
-        return Form(level, (level + (level == COMPARE), level + 1))
+        sides = (ATOM, SIGN) if level == POWER else (level + (level == COMPARE), level + 1)
+        return Form(level, sides[-count:])
     if found := re.fullmatch(r"(not |-|~)\{\w+\}", kernel):
         level = _PREFIX[found[1]]
         return Form(level, (level + (level == SIGN),))

@@ -24,9 +24,13 @@ def fold(func: Func) -> Func:
 
 class _Fold(Rewriter):
     def array(self, array: Array) -> Array:
-        """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them."""
+        """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
+
+        To accumulate in one place is to reduce.
+        """
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
-        if not ones or isinstance(array, Input):
+        one_place = isinstance(array, Accumulate) and not array.rank
+        if isinstance(array, Input) or not (ones or one_place):
             return array
         own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]
@@ -36,8 +40,10 @@ class _Fold(Rewriter):
         *indices, body = (substitute(e, places, memo) for e in array.elements)
         sizes = tuple(array.domain[k] for k in kept)
         match array:
-            case Accumulate():
+            case Accumulate() if indices:
                 return Accumulate(array.shape, sizes, tuple(indices), body)
+            case Accumulate() if sizes:
+                return Reduce("sum", (), sizes, body)
             case Reduce() if len(sizes) > array.rank:
                 return Reduce(array.op, array.shape, sizes[array.rank :], body)
         return Map(array.shape, body)

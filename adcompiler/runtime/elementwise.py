@@ -45,7 +45,8 @@ def apply(name: str, *args: Any) -> Any:
     entry = primitive(name)
     if len(args) != len(entry.params):
         raise Error(
-            f"{name} is given {len(args)} arguments", remedy=f"it takes ({', '.join(entry.params)}): {entry.doc}"
+            f"{name} is given {len(args)} arguments",
+            remedy=f"it takes ({', '.join(entry.params)}): {entry.doc}",
         )
     operands = [a if is_variable(a) else _constant(a, name) for a in args]
     data = _compute(entry, operands)
@@ -118,7 +119,11 @@ class Elementwise(Entry):
         words = [_word(a) for a in self.operands]
         if self.primitive.name in INFIX:
             return f" {INFIX[self.primitive.name]} ".join(words)
-        return f"-{words[0]}" if self.primitive.name == "negative" else f"{self.primitive.name}({', '.join(words)})"
+        return (
+            f"-{words[0]}"
+            if self.primitive.name == "negative"
+            else f"{self.primitive.name}({', '.join(words)})"
+        )
 
 
 @cache

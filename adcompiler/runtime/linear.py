@@ -136,7 +136,8 @@ def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     for k in axes:
         if not -x.ndim <= k < x.ndim:
             raise OutOfRangeError(
-                f"{x.name} of shape {x.shape} has no axis {k}", remedy=f"axes are counted from 0 to {x.ndim - 1}"
+                f"{x.name} of shape {x.shape} has no axis {k}",
+                remedy=f"axes are counted from 0 to {x.ndim - 1}",
             )
     return tuple(k % x.ndim for k in axes)
 

@@ -139,7 +139,7 @@ def like(tangent: Any, arg: Any, kind: Any, name: str) -> Any:
     array = np.asarray(tangent)
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(
-            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} has shape {np.shape(arg)}",
+            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",
             remedy="a tangent has its argument's shape and is real",
         )
     return float(array) if kind.weak else array.astype(NUMPY[kind.dtype], copy=False)

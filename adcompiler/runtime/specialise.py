@@ -143,14 +143,14 @@ class Specialisation:
     ) -> None:
         raise ShapeError(
             f"{constraint.what}: the lengths {left[0]} and {right[0]} differ",
-            remedy=self._shapes(args),
+            remedy=f"{self._shapes(args)}; {constraint.remedy}",
             source=self.func.source,
             span=constraint.span,
         )
 
     def _shapes(self, args: Sequence[Any]) -> str:
         shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
-        return f"the arguments have shapes {shown}; lengths must be equal or 1"
+        return f"the arguments have shapes {shown}"
 
     def __call__(
         self,

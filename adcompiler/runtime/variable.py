@@ -126,7 +126,9 @@ class Variable:
 
     def __repr__(self) -> str:
         flag = ", requires_grad=True" if self.requires_grad else ""
-        return f"Variable({np.array2string(self.data, precision=4, separator=', ')}, name={self.name!r}{flag})"
+        return (
+            f"Variable({np.array2string(self.data, precision=4, separator=', ')}, name={self.name!r}{flag})"
+        )
 
     # -- its place in the graph ----------------------------------------------------------------
 
@@ -143,11 +145,14 @@ class Variable:
     @requires_grad.setter
     def requires_grad(self, needed: bool) -> None:
         if needed and not self.differentiable:
-            raise DtypeError(f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats")
+            raise DtypeError(
+                f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats"
+            )
         if self.entry is not None and needed != self._requires_grad:
             if not self.is_leaf:
                 raise GraphError(
-                    f"{self.name} was computed from what requires a gradient", remedy="use detach() for a constant"
+                    f"{self.name} was computed from what requires a gradient",
+                    remedy="use detach() for a constant",
                 )
             self.entry = None  # a leaf from now on: a graph begins here
         self._requires_grad = bool(needed)

@@ -13,6 +13,7 @@ from adcompiler.syntax.context import Context
 from adcompiler.syntax.values import ArgType, Value
 
 STATIC = "static"
+FIT = "pass arrays that fit the annotations"
 
 
 def is_static(parameter: tree.Parameter) -> bool:
@@ -86,5 +87,6 @@ def _size(context: Context, name: str, value: Value, k: int, axis: tree.Expressi
             what = f"{what}, annotated {number}"
         case _:
             context.fail(ParseError, "a size is a name or a number", axis.span, "write f64[n, 3]")
-    if not context.sizes.merge(known, value.shape[k], what, axis.span):
-        context.fail(ShapeError, f"{what}: the lengths differ", axis.span)
+    if not context.sizes.merge(known, value.shape[k], what, axis.span, FIT):
+        lengths = f"{context.sizes.describe(known)} and {context.sizes.describe(value.shape[k])}"
+        context.fail(ShapeError, f"{what}: the lengths {lengths} differ", axis.span, FIT)

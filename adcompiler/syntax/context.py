@@ -24,7 +24,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import Dtype, as_float, promote
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.ops.build import cast, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.sizes import Sizes, unit
@@ -80,37 +80,51 @@ class Context:
         return common, False
 
     def broadcast(self, what: str, args: Sequence[AnyValue], span: Span | None) -> Shape:
-        """The common shape of values by NumPy's rule."""
-        values = [a for a in args if isinstance(a, Value)]
+        """The common shape by NumPy's rule; with strict broadcasting all have it, or are scalars."""
+        values = [a for a in args if isinstance(a, Value) and a.rank]
+        patterns = {tuple(unit(self.sizes.find(n)) for n in v.shape) for v in values}
+        if self.strict and len(patterns) > 1:
+            self.fail(
+                ShapeError,
+                f'{what}: {self.operands(values)} have different shapes under broadcasting="strict"',
+                span,
+                'reshape the operands to one shape, or compile with broadcasting="numpy"',
+            )
         rank = max((v.rank for v in values), default=0)
         return tuple(self.axis(what, values, rank, k, span) for k in range(rank))
 
     def axis(self, what: str, values: Sequence[Value], rank: int, k: int, span: Span | None) -> Element:
         """The length of axis `k` of the broadcast of `values`."""
-        chosen: tuple[Element, Value] | None = None
+        chosen: Element | None = None
         for value in values:
             size = value.shape[k - rank + value.rank] if k >= rank - value.rank else ONE
             if unit(self.sizes.find(size)):
-                if self.strict and value.rank:
-                    self._strict(what, values, span)
                 continue
             if chosen is None:
-                chosen = size, value
-            elif not self.sizes.merge(chosen[0], size, f"{what}: axis {k - rank} of its operands", span):
-                self.fail(ShapeError, f"{what}: axis {k - rank} has different lengths", span)
-            if self.strict and value.rank != rank and value.rank:
-                self._strict(what, values, span)
-        return self.sizes.find(chosen[0]) if chosen else ONE
+                chosen = size
+            elif not self.sizes.merge(chosen, size, f"{what}: axis {k - rank} of its operands", span):
+                self.fail(
+                    ShapeError,
+                    f"{what}: axis {k - rank} of {self.operands(values)} has the lengths "
+                    f"{self.sizes.describe(chosen)} and {self.sizes.describe(size)}",
+                    span,
+                    "lengths must be equal or 1",
+                )
+        return ONE if chosen is None else self.sizes.find(chosen)
 
-    def _strict(self, what: str, values: Sequence[Value], span: Span | None) -> None:
-        """With strict broadcasting every operand is a scalar or has the whole shape."""
-        if len({tuple(map(self.sizes.find, v.shape)) for v in values if v.rank}) > 1:
-            self.fail(
-                ShapeError,
-                f'{what}: operands of different shapes under broadcasting="strict"',
-                span,
-                'reshape the operands to one shape, or compile with broadcasting="numpy"',
-            )
+    def operands(self, values: Sequence[Value]) -> str:
+        """Operands in words, by the names that they are made of."""
+        return " and ".join(self.operand(v) for v in values)
+
+    def operand(self, value: Value) -> str:
+        """An operand in words."""
+        read = [e.array for e in elements_of((value.element,)) if isinstance(e, Read)]
+        names = [self.names[a] for a in dict.fromkeys(read) if a in self.names]
+        whole_array = isinstance(value.element, Read) and names
+        made = (
+            names[0] if whole_array else f"an operand made of {', '.join(names)}" if names else "an operand"
+        )
+        return f"{made} (rank {value.rank})"
 
     def fold(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         """The primitive on constants: integers exactly, floats in float64 by the reference."""

@@ -83,8 +83,12 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         if isinstance(given, Static):
             args.append(given.value)
             continue
-        shape = tuple(ONE if one else lowering.sizes.fresh() for one in given.ones)
+        shape = tuple(
+            ONE if one else lowering.sizes.fresh(f"axis {k} of {parameter.name}")
+            for k, one in enumerate(given.ones)
+        )
         inputs.append(Input(len(inputs), given.dtype, shape))
+        lowering.names[inputs[-1]] = parameter.name
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
     sizes = annotate(lowering, definition, args)

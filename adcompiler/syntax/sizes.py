@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Element, Func, Size, is_const
+from adcompiler.ir.nodes import Const, Element, Func, Size, is_const
 from adcompiler.ir.walk import Rewriter
 
 
@@ -18,6 +18,7 @@ class Constraint:
     right: Element
     what: str
     span: Span | None
+    remedy: str = "lengths must be equal or 1"
 
 
 class Sizes:
@@ -25,14 +26,22 @@ class Sizes:
 
     def __init__(self) -> None:
         self.parent: list[Element] = []
+        self.owners: list[str] = []
         self.named: dict[str, Element] = {}
         self.constraints: list[Constraint] = []
 
-    def fresh(self) -> Size:
-        """A new symbol."""
+    def fresh(self, owner: str) -> Size:
+        """A new symbol: the length of `owner`, an axis in words."""
         size = Size(len(self.parent))
         self.parent.append(size)
+        self.owners.append(owner)
         return size
+
+    def describe(self, size: Element) -> str:
+        """A length in words: what is known of it, and whose it is."""
+        known = self.find(size)
+        text = str(known.value) if isinstance(known, Const) else ""
+        return f"{text} ({self.owners[size.number]})".strip() if isinstance(size, Size) else text
 
     def find(self, size: Element) -> Element:
         """The symbol or constant that `size` was merged into."""
@@ -44,7 +53,7 @@ class Sizes:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
 
-    def merge(self, left: Element, right: Element, what: str, span: Span | None) -> bool:
+    def merge(self, left: Element, right: Element, what: str, span: Span | None, *remedy: str) -> bool:
         """Demand that two sizes are equal; False if they are known to differ."""
         a, b = self.find(left), self.find(right)
         if a is b:
@@ -53,7 +62,7 @@ class Sizes:
             a, b = b, a
         if not isinstance(a, Size):
             return False
-        self.constraints.append(Constraint(left, right, what, span))
+        self.constraints.append(Constraint(left, right, what, span, *remedy))
         self.parent[a.number] = b
         return True
 

@@ -88,9 +88,15 @@ def stages(source: str, given: str) -> dict[str, str]:
     if floats(simple):
         made["forward"], made["propagate"] = parts(simple)
         made["forward of propagate"], made["propagate of propagate"] = parts(made["propagate"])
-        if len(simple.results) == 1 and not simple.results[0].rank and not simple.inputs[floats(simple)[0]].rank:
+        if (
+            len(simple.results) == 1
+            and not simple.results[0].rank
+            and not simple.inputs[floats(simple)[0]].rank
+        ):
             once = checked(SIMPLIFY, value_and_grad(simple, floats(simple)[:1], with_value=False))
-            made["grad of grad"] = checked(OPTIMISE, value_and_grad(once, floats(simple)[:1], with_value=False))
+            made["grad of grad"] = checked(
+                OPTIMISE, value_and_grad(once, floats(simple)[:1], with_value=False)
+            )
     for stage in made.values():
         checked(KERNEL, checked(OPTIMISE, stage))
     kernel = emit(schedule(checked(KERNEL, optimised))).source
@@ -114,11 +120,15 @@ def test_stages_are_as_written(file: Path) -> None:
     actual = {name: made.get(name, body) for name, body in expected.items()}
     if os.environ.get("ADC_UPDATE_GOLDEN"):
         first = {name: expected[name] for name in ("source", "types")}
-        kept = made if "kernel" in expected else {name: text for name, text in made.items() if name != "kernel"}
+        kept = (
+            made if "kernel" in expected else {name: text for name, text in made.items() if name != "kernel"}
+        )
         file.write_text(joined(first | kept))
         return
     if actual != expected:
-        lines = unified_diff(joined(expected).splitlines(), joined(actual).splitlines(), "expected", "actual", n=1)
+        lines = unified_diff(
+            joined(expected).splitlines(), joined(actual).splitlines(), "expected", "actual", n=1
+        )
         pytest.fail("\n".join((f"{file.name} (ADC_UPDATE_GOLDEN=1 accepts this):", *lines)), pytrace=False)
 
 

@@ -20,7 +20,6 @@ from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.program import ProgramFunction
-from adcompiler.syntax.values import ArgType
 
 
 def everything(program: Program) -> tuple[int, ...]:

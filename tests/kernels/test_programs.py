@@ -16,6 +16,7 @@ from programs import Program
 
 import adcompiler as adc
 
+
 def has_oracles_gradient(program: Program, backend: str, relative: float = 1e-9) -> None:
     """`grad`, `value_and_grad` and `vjp` of the sum of all results."""
     total = totalled(program)

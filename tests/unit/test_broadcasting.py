@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ SHAPES: list[tuple[int, ...]] = [
     *[(1, 1, 1), (4, 1, 1), (1, 2, 1), (1, 1, 3), (4, 2, 1), (4, 1, 3), (1, 2, 3), (4, 2, 3)],
     *[(0, 2, 3), (4, 0, 3), (4, 2, 0), (5,), (5, 3), (4, 5, 3)],
 ]
-PAIRS = list(product(SHAPES, repeat=2))
 RANDOM = np.random.default_rng(11)
 
 multiply = adc.compile("x * y", backend="numpy")
@@ -43,37 +42,40 @@ def summed_to(shape: tuple[int, ...], value: np.ndarray) -> np.ndarray:
     return value.sum((*range(leading), *repeated)).reshape(shape)
 
 
-FITTING = [pair for pair in PAIRS if fits(*pair)]
-UNFITTING = [pair for pair in PAIRS if not fits(*pair)]
+def partners(shape: tuple[int, ...], fitting: bool) -> list[tuple[int, ...]]:
+    return [other for other in SHAPES if fits(shape, other) == fitting]
 
 
 def test_there_are_many_pairs() -> None:
-    assert (len(FITTING), len(UNFITTING)) == (371, 305)
+    assert sum(len(partners(shape, True)) for shape in SHAPES) > 200
+    assert sum(len(partners(shape, False)) for shape in SHAPES) > 200
 
 
-@pytest.mark.parametrize(("first", "second"), FITTING, ids=str)
-def test_values_and_gradients(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    x, y = array(first), array(second)
-    value, pullback = adc.vjp(multiply, x, y)
-    assert np.shape(value) == np.broadcast_shapes(first, second)
-    np.testing.assert_array_equal(value, x * y)
-    cotangent = array(np.shape(value))
-    dx, dy = pullback(cotangent)
-    assert (np.shape(dx), np.shape(dy)) == (first, second)
-    np.testing.assert_allclose(dx, summed_to(first, cotangent * y), rtol=1e-13)
-    np.testing.assert_allclose(dy, summed_to(second, cotangent * x), rtol=1e-13)
+@pytest.mark.parametrize("first", SHAPES, ids=str)
+def test_values_and_gradients(first: tuple[int, ...]) -> None:
+    for second in partners(first, True):
+        x, y = array(first), array(second)
+        value, pullback = adc.vjp(multiply, x, y)
+        assert np.shape(value) == np.broadcast_shapes(first, second)
+        np.testing.assert_array_equal(value, x * y)
+        cotangent = array(np.shape(value))
+        dx, dy = pullback(cotangent)
+        assert (np.shape(dx), np.shape(dy)) == (first, second)
+        np.testing.assert_allclose(dx, summed_to(first, cotangent * y), rtol=1e-13)
+        np.testing.assert_allclose(dy, summed_to(second, cotangent * x), rtol=1e-13)
 
 
-@pytest.mark.parametrize(("first", "second"), UNFITTING, ids=str)
-def test_errors_name_the_operands_and_their_place(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    with pytest.raises(adc.ShapeError) as caught:
-        multiply(array(first), array(second))
-    error = caught.value
-    assert (error.line, error.column) == (1, 1)
-    assert error.cause.startswith("multiply: axis -")
-    assert " of x)" in error.cause
-    assert " of y)" in error.cause
-    assert f"x: {first}, y: {second}" in (error.remedy or "")
+@pytest.mark.parametrize("first", [s for s in SHAPES if partners(s, False)], ids=str)
+def test_errors_name_the_operands_and_their_place(first: tuple[int, ...]) -> None:
+    for second in partners(first, False):
+        with pytest.raises(adc.ShapeError) as caught:
+            multiply(array(first), array(second))
+        error = caught.value
+        assert (error.line, error.column) == (1, 1)
+        assert error.cause.startswith("multiply: axis -")
+        assert " of x)" in error.cause
+        assert " of y)" in error.cause
+        assert f"x: {first}, y: {second}" in (error.remedy or "")
 
 
 def test_an_error_stands_where_the_operation_stands() -> None:
@@ -101,7 +103,8 @@ def test_three_operands(shapes: list[tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [((4, 2, 3), (2, 1)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((), (4, 2, 3)), ((1,), (1, 1))]
+    ("first", "second"),
+    [((4, 2, 3), (2, 1)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((), (4, 2, 3)), ((1,), (1, 1))],
 )
 def test_compiled(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     f = adc.compile("x * y")
@@ -161,13 +164,17 @@ def test_strict_takes_scalars(scalar: Any, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(STRICT(scalar, x), 2 * x)
 
 
-@pytest.mark.parametrize(("first", "second"), [p for p in FITTING if () not in p and p[0] != p[1]][::7], ids=str)
-def test_strict_refuses_the_rest(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    with pytest.raises(adc.ShapeError, match="strict") as caught:
-        STRICT(array(first), array(second))
-    assert (caught.value.line, caught.value.column) == (1, 1)
-    assert "reshape" in (caught.value.remedy or "")
-    assert all(name in str(caught.value).split("\n")[0] for name in ("x", "y"))
+@pytest.mark.parametrize("first", [s for s in SHAPES if s], ids=str)
+def test_strict_refuses_the_rest(first: tuple[int, ...]) -> None:
+    for second in partners(first, True):
+        if second in ((), first):
+            continue
+        with pytest.raises(adc.ShapeError, match="strict") as caught:
+            STRICT(array(first), array(second))
+        error = caught.value
+        assert (error.line, error.column) == (1, 1)
+        assert "reshape" in (error.remedy or "")
+        assert re.search(r"\bx\b.*\by\b", error.cause)
 
 
 # ---- Annotated sizes ----
@@ -175,7 +182,9 @@ def test_strict_refuses_the_rest(first: tuple[int, ...], second: tuple[int, ...]
 
 def test_an_annotated_size_is_one_length() -> None:
     f = adc.compile("def f(x: f64[n], y: f64[n, m]):\n    return sum(x) * sum(y)", backend="numpy")
-    with pytest.raises(adc.ShapeError, match=r"annotated n: .* 3 \(axis 0 of x\) and 4 \(axis 0 of y\)") as caught:
+    with pytest.raises(
+        adc.ShapeError, match=r"annotated n: .* 3 \(axis 0 of x\) and 4 \(axis 0 of y\)"
+    ) as caught:
         f(np.ones(3), np.ones((4, 2)))
     assert (caught.value.line, caught.value.column) == (1, 25)
 
