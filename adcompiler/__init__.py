@@ -19,11 +19,13 @@ from adcompiler.errors import (
 
 if TYPE_CHECKING:
     from adcompiler.runtime import tape
-    from adcompiler.runtime.capture import compile, function, load
+    from adcompiler.runtime import tape
+from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
+from adcompiler.runtime.variable import Variable
 
 __version__ = "0.1.0"
 
@@ -47,6 +49,7 @@ __all__ = [
     "ParseError",
     "ShapeError",
     "Variable",
+    "Variable",
     "compile",
     "function",
     "grad",
@@ -55,6 +58,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "tape",
     "tape",
     "value_and_grad",
     "vjp",

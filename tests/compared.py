@@ -75,7 +75,7 @@ def totalled(program: Program) -> Program:
     if not source.startswith("def "):
         source = f"def main({', '.join(names)}):\n    return ({source})"
     call = f"{', '.join(results)} = main({', '.join(names)})"
-    sums = " + ".join(f"sum({name})" for name in results)
+    sums = " + ".join(["0.0", *(f"sum({name})" for name in results)])
     return Program(
         f"{source}\n\ndef total({', '.join(names)}):\n    {call}\n    return {sums}\n", program.args
     )

@@ -122,12 +122,11 @@ def slopes(func: Func, args: Sequence[Any], step: float = 1e-3) -> list[np.ndarr
 
 def near(got: Sequence[Any], true: Sequence[Any], rtol: float, what: object = "") -> None:
     """Equal up to rounding at the scale of each result; NaN and infinities stand at the same places."""
-    for k, (a, b) in enumerate(zip(got, true, strict=True)):
-        a, b = np.asarray(a), np.asarray(b)
+    scales = [float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) for b in map(np.asarray, true)]
+    for k, (a, b) in enumerate(zip(map(np.asarray, got), map(np.asarray, true), strict=True)):
         assert a.shape == b.shape, (what, k, a.shape, b.shape)
-        finite = b[np.isfinite(b)]
-        scale = float(np.abs(finite).max()) if finite.size else 0.0
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * (scale + 1e-300), err_msg=f"{what} result {k}")
+        atol = rtol * scales[k] + 1e-14 * max(scales)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=f"{what} result {k}")
 
 
 def prove(func: Func, args: Sequence[Any], highest: int = 2, rtol: float = 1e-7) -> None:

@@ -123,7 +123,9 @@ class _Body:
     def __init__(self, array: Array, cotangent: Guarded, active: set[Array]) -> None:
         self.array, self.cotangent = array, cotangent
         self.domain = array.domain
-        self.body = array.elements[-1]
+        # Along an axis of length 1 the index is 0, so that nothing depends on the axis.
+        ones = {k: const(0, "i64") for k, n in enumerate(self.domain) if is_const(n, 1)}
+        *self.indices, self.body = (substitute(e, ones) for e in array.elements)
         self.order = elements_of((self.body,))
         self.active: set[Element] = set()
         for e in self.order:
@@ -151,8 +153,8 @@ class _Body:
         """The cotangent of the body at each point of the domain."""
         guard, cotangent = self.cotangent
         match self.array:
-            case Accumulate(indices=indices):
-                moved = dict(enumerate(indices))
+            case Accumulate():
+                moved = dict(enumerate(self.indices))
                 return Guarded(substitute(guard, moved), substitute(cotangent, moved))
             case Reduce(op="min" | "max", shape=shape):
                 # The points that attain the extremum share its cotangent evenly.
@@ -164,9 +166,14 @@ class _Body:
         return self.cotangent
 
     def value(self, element: Element) -> Element:
-        """How a partial derivative refers to the value of `element`: the body of a map is the map itself."""
-        if element is self.body and isinstance(self.array, Map):
-            return Read(self.array, identity(self.array.shape))
+        """How a partial derivative refers to the value of `element`: the body of a map is the map itself.
+
+        Not so where the body varies along fewer axes than the map has: over the others the cotangent
+        has been summed, so that they are no more in scope.
+        """
+        whole = Read(self.array, identity(self.array.shape))
+        if element is self.body and isinstance(self.array, Map) and element.axes == whole.axes:
+            return whole
         return element
 
     def through(self, element: Element, passed: Contribution) -> Iterable[tuple[Element, Contribution]]:

@@ -22,8 +22,8 @@ def one_column(place: str, name: str, whole: bool) -> np.ndarray:
     if path.suffix in ARRAYS and is_zipfile(path):
         return next(iter(_archive(path, lambda names: [_member(path, names, column, name)]).values()))
     if path.suffix in ARRAYS:
-        with _no_pickles(path):
-            return np.asarray(np.load(path, allow_pickle=False))
+        with _no_pickles(path), open(path, "rb") as file:
+            return np.asarray(np.load(file, allow_pickle=False))
     table = Table.read(path)
     return table.only(name, whole) if column is None else table.column(table.find(column), whole)
 

@@ -71,6 +71,11 @@ def show(func: Func) -> str:
     return _Printer(func).text()
 
 
+def lengths(func: Func, shape: Shape) -> list[str]:
+    """The lengths of a shape as they are printed."""
+    return _Printer(func).lengths(shape)
+
+
 def show_name(func: Func, array: Array) -> str:
     """The name of `array` in the text of `func`."""
     return _Printer(func).arrays[array]
@@ -210,9 +215,13 @@ class _Printer:
     def _type(self, array: Array) -> str:
         return f"{array.dtype}[{self._lengths(array.shape)}]" if array.rank else array.dtype
 
-    def _lengths(self, shape: Shape) -> str:
+    def lengths(self, shape: Shape) -> list[str]:
+        """The text of each length."""
         texts, _ = self._texts(shape, [], {})
-        return ", ".join(texts[size][0] for size in shape)
+        return [texts[size][0] for size in shape]
+
+    def _lengths(self, shape: Shape) -> str:
+        return ", ".join(self.lengths(shape))
 
     def _domain(self, sizes: Shape, first: int = 0) -> str:
         """`i < n, j < m` for the axes from number `first` on."""

@@ -32,7 +32,7 @@ def dispatch_source(
     for pattern in patterns:
         tests = [f"{p} is {'not ' * here}None" for p, here in zip(params, pattern, strict=True)]
         given = ", ".join((saved, *(p for p, here in zip(params, pattern, strict=True) if here)))
-        lines.append(f"    if {' and '.join(tests)}:")
+        lines.append(f"    if {' and '.join(tests) or 'True'}:")
         lines.append(f'        return programs["{pattern_text(pattern)}|{asked}"]({given})')
     if len(params) > WRITTEN_OUT:
         lines.append(f"    return programs.for_others({', '.join((saved, *params))})")

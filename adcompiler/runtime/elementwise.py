@@ -67,7 +67,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """
     test = np.asarray(condition.value if is_variable(condition) else condition, bool)
     operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
-    shape = np.broadcast_shapes(test.shape, *(np.shape(a) for a in operands))
+    shape = np.broadcast_shapes(test.shape, *map(_shape, operands))
     mask = np.array(np.broadcast_to(test, shape))
     taken = [_spread(_at(a, m, shape), m) for a, m in zip(operands, (mask, ~mask), strict=True)]
     return taken[0] + taken[1]
@@ -116,7 +116,7 @@ class Elementwise(Entry):
         return _times(parse_expression(text), {**scope, COTANGENT: cotangent})
 
     def right(self) -> str:
-        words = [_word(a) for a in self.operands]
+        words = [word(a) for a in self.operands]
         if self.primitive.name in INFIX:
             return f" {INFIX[self.primitive.name]} ".join(words)
         return (
@@ -132,10 +132,15 @@ def _names_result(name: str) -> bool:
     return any(re.search(r"\br\b", text) for text in TABLE[name].partials)
 
 
-def _word(operand: Any) -> str:
+def word(operand: Any) -> str:
+    """An operand as a trace shows it."""
     if is_variable(operand):
         return operand.name
     return str(operand) if np.ndim(operand) == 0 else f"array{np.shape(operand)}"
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.shape if is_variable(value) else np.shape(value)
 
 
 # -- values ------------------------------------------------------------------------------------
@@ -154,7 +159,7 @@ def _constant(value: Any, name: str) -> Any:
         raise GraphError(
             f"the propagate of {state.inside} computes with a plain array, which derivatives of higher order "
             "would take for a constant",
-            remedy="compute it from Variables, or record it as an output; for a true constant use adc.Variable(...)",
+            remedy="compute it from Variables, or record it as an output; a true constant is adc.Variable(c)",
         )
     array = np.array(value)
     if array.dtype.kind not in "biuf" or array.dtype.char in "eg":
@@ -174,7 +179,7 @@ def _compute(entry: Primitive, operands: Sequence[Any]) -> np.ndarray:
     except ValueError:
         raise ShapeError(
             f"{entry.name}: the shapes {' and '.join(map(str, shapes))} of "
-            f"{' and '.join(_word(a) for a in operands)} do not fit",
+            f"{' and '.join(word(a) for a in operands)} do not fit",
             remedy="lengths must be equal or 1; reshape() or expand() one of them",
         ) from None
     kind = _meet(entry, values)
@@ -276,7 +281,7 @@ def _branched(
         return then(scope)
     if not condition.any():
         return otherwise(scope)
-    shape = np.broadcast_shapes(condition.shape, *(np.shape(v) for v in scope.values()))
+    shape = np.broadcast_shapes(condition.shape, *map(_shape, scope.values()))
     mask = np.array(np.broadcast_to(condition, shape))
     parts = [_spread(branch({n: _at(v, m, shape) for n, v in scope.items()}), m)
              for m, branch in ((mask, then), (~mask, otherwise))]  # fmt: skip

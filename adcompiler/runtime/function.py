@@ -68,8 +68,12 @@ class Function:
         if found is None:
             found = Specialisation(self.trace(types), self.backend)
             found = self._specialisations.setdefault(types, found)
-        self._last = types
+        self.seen(types)
         return found
+
+    def seen(self, types: Types) -> None:
+        """Remember the types of the last call: `show` shows the program for them."""
+        self._last = types
 
     def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
         """The types of a call, its values, and whether all of them are Python numbers."""

@@ -52,16 +52,22 @@ def setting(**values: Any) -> Iterator[None]:
             setattr(state, key, value)
 
 
+class Node:
+    """The base of Variable, by which this file and its neighbours know one."""
+
+
 def is_variable(value: object) -> TypeGuard[Variable]:
-    """Whether a value is a Variable (told by what it does: its class is defined above this file)."""
-    return hasattr(type(value), "__adc_call__")
+    """Whether a value is a Variable, whose class is defined above this file."""
+    return isinstance(value, Node)
 
 
 def fresh_name(stem: str | None = None) -> str:
     """v0, v1, v2, ...; for a stem t: t, t1, t2, ..."""
     number = _names.get(stem or "", 0)
     _names[stem or ""] = number + 1
-    return f"v{number}" if stem is None else stem + (str(number) if number else "")
+    if stem is None:
+        return f"v{number}"
+    return f"{stem}{'_' * stem[-1].isdigit()}{number}" if number else stem
 
 
 class Output:
@@ -150,7 +156,7 @@ class Entry:
             if self.reads_values and v.version != version:
                 raise GraphError(
                     f"{v.name} was given another value after `{self.line()}` had read it",
-                    remedy="call backward() or grad() before the update, or compute the result again after it",
+                    remedy="take gradients before the update, or compute the result again after it",
                 )
 
 

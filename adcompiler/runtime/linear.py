@@ -44,17 +44,32 @@ def _linear(
     return perform(Linear(x, words, pull), [data], [name])[0]
 
 
-def total(x: Variable, axis: int | Sequence[int] | None, keepdims: bool, name: str | None = None) -> Variable:
-    """The sum over some axes, or all; its adjoint writes to every element that it read."""
+def total(
+    x: Variable,
+    axis: int | Sequence[int] | None,
+    keepdims: bool = False,
+    name: str | None = None,
+    mean: bool = False,
+) -> Variable:
+    """The sum (or mean) over some axes, or all; its adjoint writes to every element that it read."""
     axes = _axes(x, axis)
     shape, kept = x.shape, tuple(1 if k in axes else n for k, n in enumerate(x.shape))
     options = [f"axis={axis}"] * (axis is not None) + ["keepdims=True"] * keepdims
     whole = axis is None and not keepdims  # a scalar expands to any shape at once
+    data = x.data.sum(axis=axes, keepdims=keepdims)
+    count = x.size / data.size if mean and data.size else 1.0
 
     def pull(g: Variable) -> Variable:
-        return expand(g if whole or keepdims else reshape(g, kept), shape)
+        return expand(g if whole or keepdims else reshape(g, kept), shape) * (1 / count if count else np.nan)
 
-    return _linear(x, f".sum({', '.join(options)})", x.data.sum(axis=axes, keepdims=keepdims), pull, name)
+    words = f".{'mean' if mean else 'sum'}({', '.join(options)})"
+    with np.errstate(all="ignore"):
+        return _linear(x, words, data / count if mean else data, pull, name)
+
+
+def clone(x: Variable) -> Variable:
+    """Another Variable with the same value."""
+    return _linear(x, ".clone()", x.data, lambda g: g)
 
 
 def expand(x: Variable, shape: Shape) -> Variable:
@@ -79,7 +94,7 @@ def reduced(x: Variable, shape: Shape) -> Variable:
     new = x.ndim - len(shape)
     gone = [k for k in range(x.ndim) if k < new or (shape[k - new] == 1 != x.shape[k])]
     axis = None if len(gone) == x.ndim else gone[0] if len(gone) == 1 else gone
-    summed = total(x, axis, False)
+    summed = total(x, axis)
     return reshape(summed, shape)
 
 

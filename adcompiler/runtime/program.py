@@ -30,7 +30,7 @@ class ProgramFunction(Function):
         return self.compiled.lowered
 
     def specialise(self, types: Types) -> Specialisation:
-        self._last = types
+        self.seen(types)
         return self.compiled
 
     def run(self, values: Sequence[Any], plain: bool) -> list[Any]:

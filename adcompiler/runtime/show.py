@@ -10,7 +10,7 @@ from adcompiler.codegen.emit import emit
 from adcompiler.codegen.schedule import schedule
 from adcompiler.errors import Error
 from adcompiler.ir import text
-from adcompiler.ir.nodes import Const, Element, Func, Size
+from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.runtime.signature import FLOAT, Parameter
@@ -132,16 +132,7 @@ def _saved(forward: Func, names: Sequence[str]) -> list[str]:
     lines = []
     for name in names:
         array = arrays[name]
-        factors = [str(NUMPY[array.dtype].itemsize), *(_length(forward, n) for n in array.shape)]
+        factors = [str(NUMPY[array.dtype].itemsize), *text.lengths(forward, array.shape)]
         kind = "input" if array in forward.inputs else "temporary"
         lines.append(f"{name}: {kind}, {' * '.join(factors)} bytes")
     return lines
-
-
-def _length(func: Func, size: Element) -> str:
-    match size:
-        case Size(number=number):
-            return func.size_names[number]
-        case Const(value=value):
-            return str(value)
-    return "?"

@@ -78,6 +78,8 @@ def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
         return BOOL, value
     if kind is int:
         return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
     array = value if kind is np.ndarray else _array(parameter, value)
     dtype = DTYPE_OF.get(array.dtype.char)
     if dtype is None:

@@ -124,11 +124,11 @@ class Saved(tuple[Any, ...]):
     @classmethod
     def of(cls, program: SplitProgram, values: Sequence[Any], sizes: Sequence[int], plain: bool) -> Saved:
         """Keep, of forward's inputs and results, those that a propagate may read."""
-        saved = cls(values[k] for k in program.reads)
-        saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         kept: list[Any] = [None] * len(values)
         for k in program.reads:
-            kept[k] = values[k]
+            kept[k] = _own(values[k]) if k < len(program.parts.forward.inputs) else values[k]
+        saved = cls(kept[k] for k in program.reads)
+        saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         saved.values = tuple(kept)
         return saved
 
@@ -136,6 +136,11 @@ class Saved(tuple[Any, ...]):
     def names(self) -> tuple[str, ...]:
         """The names of the saved values."""
         return self.program.saved_names
+
+
+def _own(value: Any) -> Any:
+    """An input as it is now: the caller may write to its array before the backward pass."""
+    return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
 
 
 class SplitFunction:
@@ -161,6 +166,7 @@ class SplitFunction:
         """The results, and what propagate needs: inputs that it reads and temporaries."""
         types, values, plain = self.f.describe(args, keywords)
         program = self.at(types)
+        self.f.seen(types)
         sizes = program.forward.sizes(values)
         found = program.forward(values, plain, sizes)
         results = unflatten(program.structure, found[: program.parts.count])

@@ -7,6 +7,7 @@ from typing import Any
 
 from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
@@ -47,9 +48,7 @@ class Gradient(Function):
             )
         result = func.results[0]
         if result.rank:
-            shape = ", ".join(
-                "1" if not hasattr(n, "number") else func.size_names[n.number] for n in result.shape
-            )
+            shape = ", ".join(lengths(func, result.shape)) + "," * (result.rank == 1)
             raise ShapeError(f"{what} returns an array of shape ({shape}), not a scalar", remedy=remedy)
         if not is_float(result.dtype):
             raise DtypeError(

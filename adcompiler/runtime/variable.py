@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
-from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime import elementwise, linear, numpy_protocol
-from adcompiler.runtime.graph import Entry, fresh_name, is_variable, reachable, serials, state, walk
+from adcompiler.ir.types import NUMPY
+from adcompiler.runtime import linear, numpy_protocol
+from adcompiler.runtime.graph import Entry, fresh_name, is_variable, reachable, serials, setting, walk
+from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.signature import DTYPE_OF
 
 
-class Variable:
+class Variable(Operators):
     """An array or number whose computation is remembered, so that it can be differentiated.
 
     value          a number or what NumPy makes an array of; it is copied, so that nobody can change
@@ -208,8 +209,8 @@ class Variable:
         if gradient is None and self.size != 1:
             raise ShapeError(
                 f"{self.name} has shape {self.shape}: backward() needs a single number",
-                remedy=f"reduce it: {self.name}.sum().backward(); or pass gradient=, a cotangent of its shape, "
-                "as the pullback of adc.vjp takes it",
+                remedy=f"reduce it: {self.name}.sum().backward(); or pass gradient=, a cotangent of its "
+                "shape, as the pullback of adc.vjp takes it",
             )
         entries = reachable([self])
         holders = _holders(self, entries)
@@ -224,8 +225,6 @@ class Variable:
                 entry.free("freed")
 
     def _accumulate(self, more: Variable, create_graph: bool) -> None:
-        from adcompiler.runtime.graph import setting
-
         with setting(recording=create_graph):
             self._grad = more if self._grad is None else self._grad + more
 
@@ -261,62 +260,44 @@ class Variable:
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> Any:
         return numpy_protocol.function(function, args, options)
 
-    # -- operations ----------------------------------------------------------------------------
 
-    def sum(
-        self, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
-    ) -> Variable:
-        """The sum over all axes, or over `axis`."""
-        return linear.total(self, axis, keepdims, name)
+REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
 
-    def mean(
-        self, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
-    ) -> Variable:
-        """The mean over all axes, or over `axis`."""
-        total = linear.total(self, axis, keepdims)
-        return elementwise.named(total / (self.size / max(total.size, 1)), name)
 
-    def expand(self, *shape: int | Sequence[int]) -> Variable:
-        """Repeated along axes of length 1 and new axes in front, to `shape`."""
-        return linear.expand(self, _shape_of(shape))
-
-    def reshape(self, *shape: int | Sequence[int]) -> Variable:
-        """The same elements in another shape."""
-        return linear.reshape(self, _shape_of(shape))
-
-    @property
-    def T(self) -> Variable:
-        """The axes in reverse order."""
-        return linear.transpose(self)
-
-    def astype(self, dtype: Any) -> Variable:
-        """The values as float64 or float32 (or another type, which ends the derivative)."""
-        return linear.convert(self, dtype)
-
-    def __getitem__(self, where: Any) -> Variable:
-        return linear.index(self, where)
-
-    def __setitem__(self, where: Any, value: Any) -> None:
-        raise GraphError(
-            f"{self.name} cannot be changed in place: graphs hold its value",
-            remedy="compute a new one (adc.tape.where, + and *); a leaf can be assigned: w.value = ...",
+def seed(v: Variable, cotangent: Any) -> Variable:
+    """The cotangent that a walk begins with: ones where none is given."""
+    if cotangent is None:
+        return Variable.made(np.ones(v.shape, v.dtype))
+    found: Variable = cotangent if is_variable(cotangent) else Variable(cotangent)
+    if found.shape != v.shape:
+        raise ShapeError(
+            f"the cotangent of {v.name} has shape {found.shape}, {v.name} has {v.shape}",
+            remedy="a cotangent has its Variable's shape",
         )
+    return found.astype(v.dtype)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Every primitive of the rule table is a method: x.exp(), x.tanh(), x.maximum(0)."""
-        if name in TABLE or name in ALIASES:
-            return lambda *args: elementwise.apply(name, self, *args)
-        raise AttributeError(f"Variable has no attribute {name!r}")
 
-    def __add__(self, other: Any) -> Variable:
-        return _variable(elementwise.apply("add", self, other))
+def _holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
+    """The Variables whose `.grad` a backward pass fills: leaves that require one, and retaining ones."""
+    alive = [o.ref() for e in entries for o in e.outputs]
+    read = [v for e in entries if e.state == "live" for v in e.inputs]
+    return {
+        v.serial: v
+        for v in (output, *read, *alive)
+        if v is not None and v.requires_grad and (v.is_leaf or v.retains_grad)
+    }
 
-    def __mul__(self, other: Any) -> Variable:
-        if type(other) in (int, float) and other == 1 and self.differentiable:
-            return self  # the notebook's peephole: partial derivatives are often 1
-        return _variable(elementwise.apply("multiply", self, other))
 
-    def __rmul__(self, other: Any) -> Variable:
-        if type(other) in (int, float) and other == 1 and self.differentiable:
-            return self
-        return _variable(elementwise.apply("multiply", other, self))
+def _array_of(value: Any) -> np.ndarray:
+    """A copy of a value, in a type that kernels take."""
+    try:
+        array = np.array(float(value) if type(value) is int else value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DtypeError(f"a Variable cannot hold this: {error}", remedy="pass numbers or arrays") from error
+    kind = DTYPE_OF.get(array.dtype.char)
+    if kind is None:
+        raise DtypeError(
+            f"a Variable cannot hold a {type(value).__name__} of dtype {array.dtype}",
+            remedy="pass bool, integer, float32 or float64 values",
+        )
+    return array.astype(NUMPY[kind], copy=False)

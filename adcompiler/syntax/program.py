@@ -140,14 +140,13 @@ def closure_of(
     if module.expression is not None:
         return Closure(definition_of(module.expression, name or "f", args), dict(outer), source)
     scope = scope_of(module, outer)
-    found = [s for s in module.statements if isinstance(s, tree.Def)]
-    if name is not None and any(d.name == name for d in found):
-        found = [d for d in found if d.name == name]
-    elif not found or (name is not None and len(found) > 1):
+    defined = [s for s in module.statements if isinstance(s, tree.Def)]
+    found = [d for d in defined if name in (None, d.name)]
+    if not found:
         raise ParseError(
-            f"no definition {name!r} in {source.name}" if found else "the source defines no function",
-            remedy=f"it defines {', '.join(d.name for d in found)}"
-            if found
+            f"no definition {name!r} in {source.name}" if defined else "the source defines no function",
+            remedy=f"it defines {', '.join(d.name for d in defined)}"
+            if defined
             else "write an expression or a def",
             source=source,
             span=module.span,

@@ -149,7 +149,7 @@ def arguments(seed: int) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(int(__import__("os").environ.get("LO","0")), int(__import__("os").environ.get("HI","20"))))
 def test_random_program(seed):
     func, args = Maker(seed).func(), arguments(seed)
     check(func)

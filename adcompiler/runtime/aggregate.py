@@ -1,0 +1,147 @@
+"""Calls of compiled functions with Variables: aggregate operations, whose propagate is compiled too.
+
+One call is one entry, however long the function. Its outputs are the results *and* the temporaries
+that propagate reads: a derivative of higher order reaches the inputs through those as well, which is
+what hand-written aggregates get wrong. propagate is a program of its own for each pattern of None;
+when it is to be differentiated in turn it is recorded as the next aggregate, with its own saved
+temporaries, and so on to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from adcompiler.ad.split import Pattern, split
+from adcompiler.runtime.elementwise import word
+from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.runtime.specialise import Specialisation, unflatten
+from adcompiler.runtime.splitting import SplitProgram
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.values import ArgType
+
+# The split programs of propagate programs, by the program that they belong to.
+_deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int, ...]], SplitProgram]]
+_deeper = WeakKeyDictionary()
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """The results of a compiled function, as Variables nested like its results."""
+    given = [_kernel_array(a) if is_variable(a) else a for a in bound]
+    types, values, _ = function.describe(given, {})
+    args = [a for a, t in zip(bound, types, strict=True) if isinstance(t, ArgType)]
+    positions = tuple(k for k, a in enumerate(bound) if is_variable(a) and a.differentiable)
+    function._last = types  # what `show` shows
+    if not state.recording or not positions:
+        found = function.specialise(types)
+        made = perform(Call(function.__name__, args), found(values, False))
+        return unflatten(found.lowered.structure, made)
+    everything = positions == function.positions(None, types)
+    program = function.split(None if everything else positions).at(types)
+    made = _aggregate(function.__name__, program, args, values, None)
+    return unflatten(program.structure, made[: program.parts.count])
+
+
+def _aggregate(
+    name: str, program: SplitProgram, args: Sequence[Any], values: Sequence[Any], sizes: Sequence[int] | None
+) -> list[Any]:
+    """Run a forward program; its results and temporaries as Variables."""
+    lengths = program.forward.sizes(values, sizes)
+    entry = Aggregate(name, program, args, values, lengths)
+    found = program.forward(values, False, lengths)
+    count = program.parts.count
+    names = [None] * count + [fresh_name(n) for n in program.parts.forward.result_names[count:]]
+    made = perform(entry, found, names)
+    for k in program.reads:
+        if k >= len(values):
+            entry.keep(k - len(values), made[k - len(values)].data)
+    return made
+
+
+class Call(Entry):
+    """A call that leaves nothing to differentiate: it is there to be shown."""
+
+    __slots__ = ("name", "shown")
+
+    def __init__(self, name: str, args: Sequence[Any], wanted: Sequence[int] = ()) -> None:
+        super().__init__(args[k] for k in wanted)
+        self.name = name
+        self.shown = ", ".join(map(word, args))
+
+    def right(self) -> str:
+        return f"{self.name}({self.shown})"
+
+
+class Aggregate(Call):
+    """A forward program that was run, with what its propagate programs read."""
+
+    __slots__ = ("program", "saved", "sizes")
+
+    def __init__(
+        self,
+        name: str,
+        program: SplitProgram,
+        args: Sequence[Any],
+        values: Sequence[Any],
+        sizes: Sequence[int],
+    ) -> None:
+        super().__init__(name, args, program.parts.wanted)
+        self.program, self.sizes = program, tuple(sizes)
+        self.saved = {
+            k: values[k] for k in program.reads if k < len(values) and k not in program.parts.wanted
+        }
+
+    def clear(self) -> None:
+        self.saved = {}
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        present, asked = tuple(c is not None for c in cotangents), tuple(wanted)
+        part, compiled = self.program.propagate(present, asked)
+        args = [*(self._read(k) for k in part.reads), *(c for c in cotangents if c is not None)]
+        if not any(part.known):
+            return [None] * len(asked)
+        found = iter(self._run(present, asked, part.func.name, compiled, args))
+        return [next(found) if known else None for known in part.known]
+
+    def _run(
+        self, present: Pattern, asked: Pattern, name: str, compiled: Specialisation, args: Sequence[Any]
+    ) -> list[Any]:
+        values = [_kernel_value(a) if is_variable(a) else a for a in args]
+        if not state.recording:
+            return perform(Call(name, args), compiled(values, False, self.sizes))
+        wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
+        program = _split_again(self.program, (present, asked, wanted))
+        return _aggregate(name, program, args, values, self.sizes)
+
+    def _read(self, k: int) -> Any:
+        """A value that propagate reads: an input or an output as a Variable, or a saved constant."""
+        inputs = len(self.program.parts.forward.inputs)
+        if k >= inputs:
+            return self.output(k - inputs)
+        wanted = self.program.parts.wanted
+        return self.inputs[wanted.index(k)] if k in wanted else self.saved[k]
+
+
+def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, ...]]) -> SplitProgram:
+    """The split program of a propagate program."""
+    made = _deeper.setdefault(program, {})
+    if key not in made:
+        present, asked, wanted = key
+        func = program.propagate(present, asked)[0].func
+        lowered = Lowered(func, (), (None,) * len(func.results))
+        made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
+    return made[key]
+
+
+def _kernel_array(v: Any) -> np.ndarray:
+    """A Variable's values as kernels are compiled for them: contiguous and not read-only."""
+    data: np.ndarray = v.data
+    ready = data.flags.c_contiguous and data.flags.writeable
+    return data if ready else np.array(data, order="C")
+
+
+def _kernel_value(v: Any) -> Any:
+    return _kernel_array(v) if v.ndim else v.data[()]

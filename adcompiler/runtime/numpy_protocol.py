@@ -1,0 +1,65 @@
+"""What NumPy's own functions do with Variables: the same as ours, or an error; never a silent detach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import GraphError
+from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.runtime.elementwise import apply, where
+from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.operators import MATMUL
+
+PLAIN = "pass .value for a plain array without a graph, or write it in a compiled function"
+
+# Functions that say something about values: no derivative is lost.
+ABOUT = frozenset({
+    np.shape, np.ndim, np.size, np.allclose, np.isclose, np.array_equal, np.array_equiv, np.array_repr,
+    np.array_str, np.array2string, np.may_share_memory, np.shares_memory, np.result_type, np.any, np.all,
+    np.argmax, np.argmin, np.argsort, np.count_nonzero, np.nonzero,
+})  # fmt: skip
+
+SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
+    np.sum: lambda x, axis=None, keepdims=False: x.sum(axis, keepdims),
+    np.mean: lambda x, axis=None, keepdims=False: x.mean(axis, keepdims),
+    np.reshape: lambda x, shape: x.reshape(shape),
+    np.broadcast_to: lambda x, shape: x.expand(shape),
+    np.transpose: lambda x: x.T,
+    np.where: where,
+    np.clip: lambda x, lo, hi: apply("clip", x, lo, hi),
+}
+
+
+def ufunc(function: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """NumPy's elementwise functions are the rule table's."""
+    name = function.__name__
+    if options.get("out") is not None:
+        raise GraphError(
+            f"np.{name} would write a Variable into a plain array, which holds no graph",
+            remedy="write x = x + y, not x += y, and leave out= away",
+        )
+    if name == "matmul":
+        raise GraphError("np.matmul takes no Variables", remedy=MATMUL)
+    if method != "__call__" or ALIASES.get(name, name) not in TABLE or options:
+        what = name if method == "__call__" else f"{name}.{method}"
+        raise GraphError(f"np.{what} would lose the graph of a Variable", remedy=PLAIN)
+    return apply(name, *inputs)
+
+
+def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Those of NumPy's other functions that Variables have; questions about values are answered."""
+    if called in ABOUT:
+        return called(*map(_value, args), **{k: _value(v) for k, v in options.items()})
+    if called in SAME:
+        try:
+            return SAME[called](*args, **options)
+        except TypeError as error:
+            raise GraphError(f"np.{called.__name__} of a Variable: {error}", remedy=PLAIN) from error
+    raise GraphError(f"np.{called.__name__} would lose the graph of a Variable", remedy=PLAIN)
+
+
+def _value(x: Any) -> Any:
+    return x.value if is_variable(x) else x

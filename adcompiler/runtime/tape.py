@@ -1,0 +1,173 @@
+"""`adc.tape`: gradients of Variables, operations of one's own, and a look at what was recorded.
+
+The tape is no list: each Variable holds the entry that computed it, so what was recorded lives as
+long as a Variable needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, overload
+
+from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.runtime.elementwise import apply, where
+from adcompiler.runtime.graph import (
+    Cotangents,
+    Recorded,
+    attach,
+    forget,
+    live,
+    reachable,
+    setting,
+    state,
+    walk,
+)
+from adcompiler.runtime.variable import Variable, seed
+
+__all__ = ["apply", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
+
+
+@overload
+def grad(
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable,
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+) -> Variable | None: ...
+@overload
+def grad(
+    outputs: Variable | Sequence[Variable],
+    inputs: Sequence[Variable],
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+) -> list[Variable | None]: ...
+def grad(
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+) -> Variable | list[Variable | None] | None:
+    """The gradients of `outputs` (of their sum, weighted by `grad_outputs`) with respect to `inputs`.
+
+    outputs       a Variable or several
+    inputs        any Variable, a leaf or computed, whether it requires a gradient or not; bare gives
+                  a bare gradient, a list or tuple gives a list
+    grad_outputs  a cotangent for each output, of its shape; ones where there is none
+    create_graph  make the gradients differentiable in turn
+
+    A gradient has its input's shape and dtype. It is None, known to be zero, where no path leads
+    from the input to an output. No graph is freed. Raises GraphError for a graph that backward()
+    freed, or whose leaves were given other values since.
+    """
+    targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
+    for v in targets:
+        if not v.differentiable:
+            raise DtypeError(f"{v.name} holds {v.dtype}: there is no derivative", remedy="pass floats")
+    found = _gradients(outputs, targets, grad_outputs, create_graph)
+    return found[0] if isinstance(inputs, Variable) else found
+
+
+def _gradients(
+    outputs: Any, targets: Sequence[Variable], grad_outputs: Any, create_graph: bool
+) -> list[Variable | None]:
+    single = isinstance(outputs, Variable)
+    ends = [outputs] if single else _variables("outputs", outputs)
+    weights = [grad_outputs] if single else list(grad_outputs or [None] * len(ends))
+    if len(weights) != len(ends):
+        raise ShapeError(
+            f"{len(weights)} grad_outputs for {len(ends)} outputs", remedy="give one for each, or None"
+        )
+    label = ", ".join(v.name for v in ends)
+    entries = reachable(ends)
+    if state.tracing:
+        print(f"d{label} {RULE}")
+    found = walk(entries, _seeds(ends, weights), {v.serial for v in targets}, create_graph)
+    if state.tracing:
+        names = {o.serial: o.name for e in entries for o in e.outputs} | {
+            v.serial: v.name for v in (*ends, *targets)
+        }
+        for serial, g in found.items():
+            print(f"d{label}_d{names[serial]} = {g.name}")
+        print(RULE)
+    return [found.get(v.serial) for v in targets]
+
+
+RULE = "-" * 24
+
+
+def _seeds(ends: Sequence[Variable], weights: Sequence[Any]) -> dict[int, Variable]:
+    seeds: dict[int, Variable] = {}
+    for v, weight in zip(ends, weights, strict=True):
+        if not v.differentiable:
+            raise DtypeError(f"{v.name} holds {v.dtype}: it has no gradient", remedy="compute it in floats")
+        if v.entry is not None and v.entry.state == "reset":
+            raise GraphError(f"the graph behind {v.name} was dropped by reset()", remedy="compute it again")
+        g = seed(v, weight)
+        seeds[v.serial] = seeds[v.serial] + g if v.serial in seeds else g
+    return seeds
+
+
+def record(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], propagate: Callable[[Cotangents], Sequence[Any]]
+) -> None:
+    """Record an operation of one's own: `outputs` were computed from `inputs` outside of the graph.
+
+    propagate  takes a list with a cotangent for each output, None where it is zero (not all of them
+               are), and returns a list with one for each input, None where it is zero. Computed
+               with Variables it can be differentiated in turn: declare a temporary that it reads as
+               an output, else derivatives of higher order miss the path through it
+
+    Call it before the outputs are used. Raises GraphError if an output is part of a graph already.
+    """
+    inputs, outputs = _variables("inputs", inputs), _variables("outputs", outputs)
+    for v in outputs:
+        if v.entry is not None or v.used or any(v is i for i in inputs):
+            raise GraphError(
+                f"{v.name} is part of a graph already: it cannot become the output of another operation",
+                remedy="compute outputs from plain arrays (.value) and record them before they are used",
+            )
+    if state.recording:
+        attach(Recorded(inputs, propagate), outputs)
+
+
+def _variables(what: str, given: Any) -> list[Variable]:
+    if not isinstance(given, list | tuple):
+        raise DtypeError(f"{what} is a {type(given).__name__}", remedy="pass a Variable, or a list of them")
+    for v in given:
+        if not isinstance(v, Variable):
+            raise DtypeError(
+                f"{what} holds a {type(v).__name__}, which remembers no computation",
+                remedy="pass adc.Variables, and what was computed from them",
+            )
+    return list(given)
+
+
+@contextmanager
+def recording(on: bool) -> Iterator[None]:
+    """Whether this thread's operations remember how they were computed: recording(False) saves memory."""
+    with setting(recording=on):
+        yield
+
+
+def reset() -> None:
+    """Drop everything that was recorded: computed Variables become constants, and names begin at v0."""
+    forget()
+
+
+@contextmanager
+def trace() -> Iterator[None]:
+    """Print each operation of this thread as a line: `v1 = v0 * b`."""
+    with setting(tracing=True):
+        yield
+
+
+def verbose(on: bool = True) -> None:
+    """Trace from now on, or no more."""
+    state.tracing = on
+
+
+def show() -> None:
+    """Print the recorded operations that some Variable still holds, oldest first."""
+    for entry in live():
+        print(entry.line())
