@@ -19,13 +19,11 @@ from adcompiler.errors import (
 
 if TYPE_CHECKING:
     from adcompiler.runtime import tape
-    from adcompiler.runtime import tape
-from adcompiler.runtime.capture import compile, function, load
+    from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
-from adcompiler.runtime.variable import Variable
 
 __version__ = "0.1.0"
 
@@ -49,7 +47,6 @@ __all__ = [
     "ParseError",
     "ShapeError",
     "Variable",
-    "Variable",
     "compile",
     "function",
     "grad",
@@ -58,7 +55,6 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
-    "tape",
     "tape",
     "value_and_grad",
     "vjp",
