@@ -120,13 +120,13 @@ def slopes(func: Func, args: Sequence[Any], step: float = 1e-3) -> list[np.ndarr
     return found
 
 
-def near(got: Sequence[Any], true: Sequence[Any], rtol: float, what: object = "") -> None:
+def near(got: Sequence[Any], true: Sequence[Any], rtol: float, what: object = "", atol: float = 0.0) -> None:
     """Equal up to rounding at the scale of each result; NaN and infinities stand at the same places."""
     scales = [float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) for b in map(np.asarray, true)]
     for k, (a, b) in enumerate(zip(map(np.asarray, got), map(np.asarray, true), strict=True)):
         assert a.shape == b.shape, (what, k, a.shape, b.shape)
-        atol = rtol * scales[k] + 1e-14 * max(scales)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=f"{what} result {k}")
+        noise = atol + rtol * scales[k] + 1e-14 * max(scales)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=noise, err_msg=f"{what} result {k}")
 
 
 def prove(func: Func, args: Sequence[Any], highest: int = 2, rtol: float = 1e-7) -> None:
@@ -134,7 +134,7 @@ def prove(func: Func, args: Sequence[Any], highest: int = 2, rtol: float = 1e-7)
     backends(func, args)
     for order, (value, joint) in enumerate(orders(func, highest), 1):
         got = reference(joint, args)
-        near(got[1:], slopes(value, args), rtol, f"{func.name}: order {order} against differences")
+        near(got[1:], slopes(value, args), rtol, f"{func.name}: order {order} against differences", 1e-11)
         backends(joint, args)
 
 

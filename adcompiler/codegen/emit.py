@@ -22,7 +22,7 @@ from adcompiler.ir.walk import elements_of
 HEADER = """import math
 import numpy as np
 from numba import njit, prange, uint64
-from adcompiler.codegen.intrinsics import reduce_add, reduce_max, reduce_min
+from adcompiler.codegen.intrinsics import reduce_add, reduce_max, reduce_min, select
 
 jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True)
 parallel = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True, parallel=True)

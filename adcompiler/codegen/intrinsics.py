@@ -11,6 +11,25 @@ from numba.extending import intrinsic
 
 
 @intrinsic
+def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
+    """`then if guard else otherwise` without a branch: numba's passes cost much time a branch, and LLVM
+    vectorises a select. Both values are computed anyway."""
+    kind = typingctx.unify_types(then, otherwise)
+    if not isinstance(guard, types.Boolean) or not isinstance(kind, types.Number | types.Boolean):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        condition = context.cast(builder, args[0], signature.args[0], types.boolean)
+        sides = [
+            context.cast(builder, arg, given, signature.return_type)
+            for arg, given in zip(args[1:], signature.args[1:], strict=True)
+        ]
+        return builder.select(condition, *sides)
+
+    return kind(guard, then, otherwise), codegen
+
+
+@intrinsic
 def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
     """`total + value` as a step of a reduction whose order LLVM may change, so that it vectorises.
 

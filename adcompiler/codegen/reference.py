@@ -63,7 +63,9 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
             inside = np.ones(domain, bool)
             for place, n in zip(places, total.shape, strict=True):
                 inside &= (place >= 0) & (place < n)
-            np.add.at(total, (*(place[inside] for place in places), ...), body[inside])
+            if not places:
+                return np.asarray(np.sum(body, dtype=dtype))
+            np.add.at(total, tuple(place[inside] for place in places), body[inside])
             return total
     raise AssertionError(f"unknown array {type(array).__name__}")
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Reduce, const, is_const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Reduce, const
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
+from adcompiler.passes.loops import loop_order
 
 
 @dataclass(eq=False)
@@ -89,31 +90,6 @@ def schedule(func: Func) -> Schedule:
     for task in tasks:
         task.stored = task.array in func.results or task.array.rank > 0 and placer.escapes(task)
     return Schedule(func, body, tasks)
-
-
-def loop_order(array: Array) -> tuple[int, ...]:
-    """The axes of the domain, outermost first: those of the access with most axes in their order, the
-    rest after them, and innermost the axis that most accesses have last, so that they are contiguous.
-
-    The store comes first among equals: the sums of a pairwise reduction stay in a register.
-    """
-    axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
-    accesses = [tuple(k for k in range(array.rank) if k in axes)]
-    if isinstance(array, Accumulate):
-        accesses = []
-    for element in elements_of(array.elements):
-        if isinstance(element, Read):
-            accesses.append(tuple(i.axis for i in element.args if isinstance(i, Index) and i.axis in axes))
-    order: list[int] = []
-    for access in sorted(accesses, key=len, reverse=True):
-        order.extend(k for k in access if k not in order)
-    order.extend(k for k in axes if k not in order)
-    last = [access[-1] for access in accesses if len(access) > 1]
-    if last:
-        innermost = max(reversed(order), key=last.count)
-        order.remove(innermost)
-        order.append(innermost)
-    return tuple(order)
 
 
 class _Placer:

@@ -114,7 +114,6 @@ class Writer:
         """Whether an element's text may stand inside the expression of `user`, its only one."""
         return (
             len(text.text) <= INLINE_WIDTH
-            and not isinstance(user, Select)
             and not (isinstance(user, Apply) and user.op not in DTYPES and self.repeats(user))
             and self.level(user) == self.level(element)
         )
@@ -143,8 +142,7 @@ class Writer:
             case Read():
                 return Text(f"{self.label(element.array)}[{', '.join(self.indices(element, args))}]")
             case Select():
-                guard, then, otherwise = (a.within(OR) for a in args)
-                return Text(f"{then} if {guard} else {otherwise}", TERNARY)
+                return Text(f"select({', '.join(a.text for a in args)})")
             case Apply(op="bool"):
                 return Text(f"{args[0].within(COMPARE + 1)} != 0", COMPARE)
             case Apply(op=op) if op in DTYPES:

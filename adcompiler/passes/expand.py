@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Element, Func
-from adcompiler.ir.types import DTYPES
+from adcompiler.ir.nodes import Apply, Const, Element, Func, const, is_const
+from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, rewrite
+from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of
+
+LARGEST = 16  # the exponent up to which a power is written as multiplications
 
 
 def expand(func: Func) -> Func:
@@ -16,6 +19,8 @@ def expand(func: Func) -> Func:
 
 class _Expand(Rewriter):
     def element(self, element: Element) -> Element:
+        if isinstance(element, Apply) and element.op == "power":
+            return _power(element)
         if not isinstance(element, Apply) or element.op in DTYPES or not TABLE[element.op].expand:
             return element
         entry = TABLE[element.op]
@@ -24,3 +29,23 @@ class _Expand(Rewriter):
         # The text may use primitives that expand in turn; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
         return rewrite((made,), lambda e: e if e is element else self.element(e), memo)[0]
+
+
+def _power(element: Apply) -> Element:
+    """A power with a small whole exponent by repeated squaring: exact up to some roundings, and fast."""
+    base, exponent = element.args
+    if not isinstance(exponent, Const) or exponent.value not in range(-LARGEST, LARGEST + 1):
+        return element
+    count = int(exponent.value)
+    if count < 0 and not is_float(element.dtype):
+        return element
+    power: Element = const(1, element.dtype)
+    square = base
+    rest = abs(count)
+    while rest:
+        if rest & 1:
+            power = square if is_const(power, 1) else apply("multiply", power, square)
+        rest >>= 1
+        if rest:
+            square = apply("multiply", square, square)
+    return power if count >= 0 else apply("divide", const(1, element.dtype), power)

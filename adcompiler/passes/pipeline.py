@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adcompiler.ir.nodes import Func
+from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
 from adcompiler.passes.expand import expand
 from adcompiler.passes.fold import fold
+from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
+from adcompiler.passes.merge import merge
+from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold,)
 OPTIMISE: tuple[Pass, ...] = (fold, inline, contract, fold)
-KERNEL: tuple[Pass, ...] = (expand, fold, inline)
+KERNEL: tuple[Pass, ...] = (expand, unroll, fold, inline, canonical, merge, canonical, lanes, inline, fold, hoist)
 
 
 def run(passes: tuple[Pass, ...], func: Func, check: Callable[[Func], None] | None = None) -> Func:

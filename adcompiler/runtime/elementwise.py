@@ -173,26 +173,33 @@ def _constant(value: Any, name: str) -> Any:
 def _compute(entry: Primitive, operands: Sequence[Any]) -> np.ndarray:
     """The primitive's values; operands meet in one type as NumPy says, where numbers are weak."""
     values = [a.data if is_variable(a) else a for a in operands]
-    shapes = [np.shape(v) for v in values]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ShapeError(
-            f"{entry.name}: the shapes {' and '.join(map(str, shapes))} of "
-            f"{' and '.join(word(a) for a in operands)} do not fit",
-            remedy="lengths must be equal or 1; reshape() or expand() one of them",
-        ) from None
     kind = _meet(entry, values)
     with np.errstate(all="ignore"):
         try:
             return np.asarray(entry.numpy(*(np.asarray(v, kind) for v in values)))
         except ValueError as error:
-            raise DtypeError(f"{entry.name}: {error}", remedy="pass floats") from error
+            raise _explained(entry, operands, error) from error
+
+
+def _explained(entry: Primitive, operands: Sequence[Any], error: ValueError) -> Error:
+    shapes = list(map(_shape, operands))
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return ShapeError(
+            f"{entry.name}: the shapes {' and '.join(map(str, shapes))} of "
+            f"{' and '.join(map(word, operands))} do not fit",
+            remedy="lengths must be equal or 1; reshape() or expand() one of them",
+        )
+    return DtypeError(f"{entry.name}: {error}", remedy="pass floats")
 
 
 def _meet(entry: Primitive, values: Sequence[Any]) -> np.dtype:
     if entry.kind == "logical":
         return np.dtype(bool)
+    dtypes: set[np.dtype] = {v.dtype for v in values if isinstance(v, np.ndarray)}
+    if len(dtypes) == 1 and next(iter(dtypes)).kind == "f":
+        return dtypes.pop()  # the usual case; numbers are weak
     common = np.result_type(*values)
     if entry.kind == "float" and common.kind != "f":
         return np.dtype(float)

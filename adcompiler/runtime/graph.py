@@ -128,7 +128,7 @@ class Entry:
         if alive is None:
             assert found.data is not None
             alive = _made(found.data, found.name)
-            alive.serial, alive.entry, alive.requires_grad = found.serial, self, found.requires_grad
+            alive.serial, alive.entry, alive.needs_grad = found.serial, self, found.requires_grad
             found.ref = weakref.ref(alive)
         return alive
 
@@ -224,7 +224,7 @@ def attach(entry: Entry, made: Sequence[Variable]) -> None:
     needs = state.recording and any(v.requires_grad for v in entry.inputs)
     for v in made:
         if state.recording and v.differentiable:
-            v.entry, v.requires_grad = entry, needs
+            v.entry, v.needs_grad = entry, needs
         entry.outputs.append(Output(v))
     if state.recording:
         _live[entry.number] = entry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -173,12 +173,13 @@ class Specialisation:
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     """Leaves nested as `structure` says: None is one leaf."""
-    remaining = iter(leaves)
+    return _nested(structure, iter(leaves))
 
-    def build(node: Any) -> Any:
-        return tuple(build(part) for part in node) if isinstance(node, tuple) else next(remaining)
 
-    return build(structure)
+def _nested(structure: Any, remaining: Iterator[Any]) -> Any:
+    if not isinstance(structure, tuple):
+        return next(remaining)
+    return tuple(_nested(part, remaining) for part in structure)
 
 
 def flatten(structure: Any, value: Any) -> list[Any]:

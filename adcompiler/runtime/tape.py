@@ -133,7 +133,10 @@ def record(
 
 def _variables(what: str, given: Any) -> list[Variable]:
     if not isinstance(given, list | tuple):
-        raise DtypeError(f"{what} is a {type(given).__name__}", remedy="pass a Variable, or a list of them")
+        zero = "; a gradient that is None is zero, and so is its derivative" if given is None else ""
+        raise DtypeError(
+            f"{what} is a {type(given).__name__}", remedy=f"pass a Variable, or a list of them{zero}"
+        )
     for v in given:
         if not isinstance(v, Variable):
             raise DtypeError(

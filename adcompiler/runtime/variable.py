@@ -43,7 +43,7 @@ class Variable(Operators):
         self.data, self.name = data, fresh_name() if name is None else name
         self.serial, self.version = next(serials), 0
         self.entry: Entry | None = None
-        self.used = self._requires_grad = self._retains = False
+        self.used = self.needs_grad = self._retains = False
         self._grad: Variable | None = None
 
     @classmethod
@@ -141,7 +141,7 @@ class Variable(Operators):
     @property
     def requires_grad(self) -> bool:
         """Whether backward() computes a gradient; only a leaf's can be set."""
-        return self._requires_grad
+        return self.needs_grad
 
     @requires_grad.setter
     def requires_grad(self, needed: bool) -> None:
@@ -149,14 +149,14 @@ class Variable(Operators):
             raise DtypeError(
                 f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats"
             )
-        if self.entry is not None and needed != self._requires_grad:
+        if self.entry is not None and needed != self.needs_grad:
             if not self.is_leaf:
                 raise GraphError(
                     f"{self.name} was computed from what requires a gradient",
                     remedy="use detach() for a constant",
                 )
             self.entry = None  # a leaf from now on: a graph begins here
-        self._requires_grad = bool(needed)
+        self.needs_grad = bool(needed)
 
     @property
     def grad(self) -> Variable | None:

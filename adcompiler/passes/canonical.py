@@ -1,0 +1,111 @@
+"""Give equal terms one form, so that f(x[i], x[j]) and the same with i and j exchanged become one.
+
+Two operands that differ in their axes only are put in the order of these axes: m[j] * m[i] becomes
+m[i] * m[j]. Signs are drawn out of what is squared, and out of the terms of a sum: (x[j] - x[i]) * g
+becomes -((x[i] - x[j]) * g). Every value keeps its bits, save for the sign of a zero where the sum
+or the square does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, Reduce, Select, const, is_const, select
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, elements_of, postorder, substitute
+from adcompiler.ops.build import apply
+
+COMMUTATIVE = frozenset(("add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"))
+Signed = tuple[bool, Element]  # whether it is negated, and the rest
+
+
+def canonical(func: Func) -> Func:
+    """The same program with one form for terms that exchanging axes makes equal."""
+    return _Canonical().func(func)
+
+
+class _Canonical(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.skeletons: dict[Element, Element] = {}
+
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
+            return array
+        negated, body = self.signed(array.body)
+        return Reduce("sum", array.shape, array.reduced, apply("negative", body) if negated else body)
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="multiply", args=(x, y)) if x is y:
+                x = self.signed(x)[1]
+                return apply("multiply", x, x)
+            case Apply(op="square" | "abs" | "cos" | "cosh" as op, args=(x,)):
+                return apply(op, self.signed(x)[1])
+            case Apply(op=op, args=(x, y)) if op in COMMUTATIVE and self.exchanged(x, y):
+                return apply(op, y, x)
+        return element
+
+    def exchanged(self, x: Element, y: Element) -> bool:
+        """Whether y is x with other axes, and these come first."""
+        return x is not y and self.skeleton(x) is self.skeleton(y) and _axes(y) < _axes(x)
+
+    def skeleton(self, element: Element) -> Element:
+        """`element` with all its axes made one."""
+        return substitute(element, dict.fromkeys(element.axes, Index(0)), self.skeletons)
+
+    def signed(self, root: Element) -> Signed:
+        """`root` with its sign drawn out."""
+        found: dict[Element, Signed] = {}
+        for element in postorder((root,), _carriers):
+            found[element] = self.drawn(element, [found[a] for a in _carriers(element)])
+        return found[root]
+
+    def drawn(self, element: Element, parts: Sequence[Signed]) -> Signed:
+        """The sign of one operation from the signs of its operands."""
+        match element, parts:
+            case Const(value=value), _ if is_float(element.dtype) and value < 0:
+                return True, const(-value, element.dtype)
+            case Apply(op="negative"), [(sign, x)]:
+                return not sign, x
+            case Apply(op="multiply"), [(sign, x), (other, y)]:
+                return sign != other, self.element(apply("multiply", x, y))
+            case Apply(op="divide", args=(_, y)), [(sign, x)]:
+                return sign, apply("divide", x, y)
+            case Apply(op="add" | "subtract" as op), [(sign, x), (other, y)]:
+                return self.total(sign, x, other != (op == "subtract"), y)
+            case Select(guard=guard), [(sign, x), (other, y)]:
+                if sign == other or is_const(y, 0):
+                    return sign, select(guard, x, y)
+                return False, select(guard, _negated(sign, x), _negated(other, y))
+        return False, element
+
+    def total(self, sign: bool, x: Element, other: bool, y: Element) -> Signed:
+        """The sum of two signed terms; a difference is positive first, unless its terms are exchanged."""
+        if sign == other:
+            return sign, self.element(apply("add", x, y))
+        if self.skeleton(x) is self.skeleton(y):
+            swap = self.exchanged(x, y)
+            return sign != swap, apply("subtract", y, x) if swap else apply("subtract", x, y)
+        return False, apply("subtract", y, x) if sign else apply("subtract", x, y)
+
+
+def _carriers(element: Element) -> tuple[Element, ...]:
+    """The operands whose signs only change the sign of the result, or what is added to it."""
+    match element:
+        case Apply(op="add" | "subtract" | "multiply" | "negative"):
+            return element.args
+        case Apply(op="divide"):
+            return element.args[:1]
+        case Select():
+            return element.args[1:]
+    return ()
+
+
+def _negated(sign: bool, element: Element) -> Element:
+    return apply("negative", element) if sign else element
+
+
+def _axes(element: Element) -> list[int]:
+    """The axes of an element in the order in which it names them."""
+    return [e.axis for e in elements_of((element,)) if isinstance(e, Index)]

@@ -1,0 +1,51 @@
+"""Give costly parts that a loop would repeat an array of their own.
+
+A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops
+themselves if its axes are the outermost ones. Else it becomes an array, if that has one long axis at
+most: exp(w[j]) inside a loop over i and j. A part over pairs is computed again rather than stored,
+unless each pair would meet a third long axis.
+"""
+
+from __future__ import annotations
+
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
+from adcompiler.passes.loops import costly, long_axes, loop_order
+
+
+def hoist(func: Func) -> Func:
+    """The program with the costly parts that loops would repeat in arrays of their own."""
+    return _Hoist().func(func)
+
+
+class _Hoist(Rewriter):
+    def array(self, array: Array) -> Array:
+        axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+        if len(axes) < 2:
+            return array
+        order = loop_order(array)
+        hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
+        far = set(long_axes(array))
+        new: dict[Element, Element] = {}
+        for part in self.parts(array, len(axes)):
+            long = len(part.axes & far)
+            if part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2)):
+                new[part] = _own(array, part)
+        if not new:
+            return array
+        return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
+
+    def parts(self, array: Array, count: int) -> list[Element]:
+        """The largest costly parts that depend on fewer axes than the loops."""
+        kept = [e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)]
+        fewer = set(kept)
+        inner = {a for e in kept for a in e.args}
+        users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(array.elements)
+        return [e for e in kept if (e not in inner or e in users) and costly(e)]
+
+
+def _own(array: Array, part: Element) -> Read:
+    """`part` as a read of an array over its own axes."""
+    axes = sorted(part.axes)
+    body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})
+    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(Index(k) for k in axes))

@@ -1,0 +1,83 @@
+"""In which order the loops over an array's domain run, and what of its body they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, is_const
+from adcompiler.ir.walk import elements_of
+from adcompiler.ops.table import TABLE
+
+CHEAP = frozenset(
+    ("add", "subtract", "multiply", "negative", "minimum", "maximum", "abs", "square", "bool", "i64", "f32", "f64")
+)
+
+
+def is_costly(element: Element) -> bool:
+    """Whether an operation takes much longer than an addition."""
+    return (
+        isinstance(element, Apply)
+        and element.op not in CHEAP
+        and TABLE[element.op].kind in ("float", "arithmetic")
+    )
+
+
+def costly(element: Element) -> bool:
+    """Whether computing `element` again costs more than a few simple operations."""
+    return any(map(is_costly, elements_of((element,))))
+
+
+def long_axes(array: Array) -> list[int]:
+    """The axes of the domain whose length is not constant."""
+    return [k for k, n in enumerate(array.domain) if not isinstance(n, Const)]
+
+
+def loop_order(array: Array) -> tuple[int, ...]:
+    """The axes of the domain, outermost first: those of the access with most axes in their order, the
+    rest after them, and innermost the axis that most accesses have last, so that they are contiguous.
+
+    The store comes first among equals: the sums of a pairwise reduction stay in a register.
+    """
+    axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
+    accesses = [tuple(k for k in range(array.rank) if k in axes)]
+    if isinstance(array, Accumulate):
+        accesses = []
+    for element in elements_of(array.elements):
+        if isinstance(element, Read):
+            accesses.append(tuple(i.axis for i in element.args if isinstance(i, Index) and i.axis in axes))
+    order: list[int] = []
+    for access in sorted(accesses, key=len, reverse=True):
+        order.extend(k for k in access if k not in order)
+    order.extend(k for k in axes if k not in order)
+    last = [access[-1] for access in accesses if len(access) > 1]
+    if last:
+        innermost = max(reversed(order), key=last.count)
+        order.remove(innermost)
+        order.append(innermost)
+    return _hoisting(array, order)
+
+
+def _hoisting(array: Array, order: Sequence[int]) -> tuple[int, ...]:
+    """`order` with the axes of what is over fewer of them first, so that the inner loops do not repeat it.
+
+    That is a costly part over two axes or more, or an array of pairs that the loops can contract. The
+    outermost axis stays one that the array keeps, if it keeps any: else its sums need an array a block.
+    """
+    found = {
+        e.axes for e in elements_of(array.elements)
+        if 1 < len(e.axes) < len(order) and (_contracts(e) or is_costly(e))
+    }  # fmt: skip
+    chain = sorted(found, key=len)
+    if any(not small <= large for small, large in pairwise(chain)):
+        return tuple(order)
+    better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
+    return tuple(better if not array.rank or better[0] < array.rank else order)
+
+
+def _contracts(element: Element) -> bool:
+    """Whether an element reads an array over several plain axes, in their order."""
+    if not isinstance(element, Read) or isinstance(element.array, Input):
+        return False
+    axes = [i.axis for i in element.args if isinstance(i, Index)]
+    return len(axes) == len(element.args) and axes == sorted(set(axes))

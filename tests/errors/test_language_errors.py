@@ -1,0 +1,127 @@
+"""What lowering says of a program that parses and yet means nothing: class, place, cause and remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+ROW = np.ones(3)
+MATRIX = np.ones((2, 3))
+
+# The source, with » before the place that the error must name; arguments; the class; a part of the cause; a
+# part of the remedy.
+MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
+    # names
+    ("x + »sine(x)", (1,), adc.ParseError, "unknown function 'sine'", "did you mean sin"),
+    ("»np.sine(x)", (1,), adc.ParseError, "unknown function np.sine", "did you mean sin"),
+    ("»np.sin", (), adc.ParseError, "np.sin", "call it as np.sin(...)"),
+    ("»np.foo", (), adc.ParseError, "unknown name np.foo", ""),
+    ("def f(alpha):\n    return »alhpa", (1,), adc.ParseError, "unknown name 'alhpa'", "did you mean alpha?"),
+    ("def f(x):\n    y = x\n    return »z", (1,), adc.ParseError, "unknown name 'z'", ""),
+    ("def f(x):\n    return »sin", (1,), adc.ParseError, "unknown name 'sin'", "call it as sin(...)"),
+    ("a = »b\n\ndef f(x):\n    return a", (1,), adc.ParseError, "unknown name 'b'", ""),
+    ("def f(x):\n    return »x.foo", (ROW,), adc.ParseError, "no attribute 'foo'", "shape"),
+    # what is called
+    ("»x(2)", (1,), adc.ParseError, "'x'", ""),
+    ("def f(x):\n    y = 2\n    return »y(x)", (1,), adc.ParseError, "'y' is the number 2, not a function", "y * ("),
+    ("def f(x):\n    return 2 * »x(x)", (1,), adc.ParseError, "'x' is a scalar, not a function", "x * ("),
+    ("def f(x):\n    t = x, x\n    return »t(1)", (1,), adc.ParseError, "'t' is a tuple of 2, not a function", ""),
+    ("def f(x):\n    t = None\n    return »t(1)", (1,), adc.ParseError, "'t' is None, not a function", ""),
+    ("»pi(x)", (1,), adc.ParseError, "'pi'", "pi * ("),
+    ("»(x + y)(2)", (1, 2), adc.ParseError, "only a function's name can be called", ""),
+    ("»x.sum()", (ROW,), adc.ParseError, "methods such as .sum()", "write sum(x) instead of x.sum()"),
+    ("def f(x):\n    return »x.item()", (ROW,), adc.ParseError, "methods such as .item()", "call a function by its name"),
+    # how it is called
+    ("»sin()", (), adc.ParseError, "sin takes (x)", "missing: x"),
+    ("»sin(x, y)", (1, 2), adc.ParseError, "sin takes (x)", "2"),
+    ("»sin(z=x)", (1,), adc.ParseError, "sin", "z"),
+    ("»round(x, 2)", (1,), adc.ParseError, "round takes (x)", ""),
+    ("1 + »atan2(x)", (1,), adc.ParseError, "atan2 takes (y, x)", "missing: x"),
+    ("»where(x > 0, 1)", (1,), adc.ParseError, "where takes (condition, x, y)", "missing: y"),
+    ("»clip(x)", (1,), adc.ParseError, "clip takes (x, lo, hi)", "missing: lo, hi"),
+    ("»sum(x, axes=0)", (ROW,), adc.ParseError, "sum", "axis"),
+    ("»len(x)", (1,), adc.DtypeError, "len of a scalar", "rank 1"),
+    ("def g(a, b):\n    return a\n\ndef f(x):\n    return »g(x)", (1,), adc.ParseError, "g takes (a, b)", "missing: b"),
+    ("def g(a, b):\n    return a\n\ndef f(x):\n    return »g(x, 1, 2)", (1,), adc.ParseError, "g takes (a, b)", "drop"),
+    ("def g(a, b):\n    return a\n\ndef f(x):\n    return »g(x, a=1)", (1,), adc.ParseError, "g takes (a, b)", ""),
+    ("def g(a):\n    return a + »b\n\ndef f(x):\n    return g(x)", (1,), adc.ParseError, "unknown name 'b'", ""),
+    ("def f(x):\n    return »f(x)", (1,), adc.LimitError, "calls nest deeper than", "recursion must end"),
+    # axes
+    ("»sum(x, axis=2)", (MATRIX,), adc.OutOfRangeError, "axis 2 is out of range for an array of rank 2", "from -2 to 1"),
+    ("»sum(x, axis=-3)", (MATRIX,), adc.OutOfRangeError, "axis -3 is out of range", "from -2 to 1"),
+    ("2 * »sum(x, axis=0)", (1,), adc.OutOfRangeError, "axis 0 is out of range for an array of rank 0", "leave axis out"),
+    ("»sum(x, axis=(0, -2))", (MATRIX,), adc.OutOfRangeError, "an axis is named twice", "once"),
+    ("»sum(x, axis=y)", (ROW, 1), adc.ParseError, "axis must be an integer known while compiling", "axis=0"),
+    ("»sum(x, axis=0.0)", (ROW,), adc.ParseError, "axis must be an integer", "axis=0"),
+    ("»sum(x, axis=True)", (ROW,), adc.ParseError, "axis must be an integer", "axis=0"),
+    ("»sum(x, keepdims=y)", (ROW, 1), adc.ParseError, "keepdims must be True or False", "keepdims=True"),
+    # unpacking
+    ("def f(x):\n    »a, b = x, x, x\n    return a", (1,), adc.ParseError, "3 values for 2 names", "3"),
+    ("def f(x):\n    a, »(b, c) = x, x\n    return a", (1,), adc.ParseError, "cannot unpack a scalar", "one name"),
+    ("def f(x):\n    »a, b = 3\n    return a", (1,), adc.ParseError, "cannot unpack the number 3", "one name"),
+    # statements
+    ("»def f(x):\n    y = x", (1,), adc.ParseError, "f ends without a return", "return one value or more"),
+    ("»def g(x):\n    y = x\n\ndef f(x):\n    return g(x)", (1,), adc.ParseError, "g ends without a return", "return"),
+    ("def f(x):\n    »x + 1\n    return x", (1,), adc.ParseError, "an expression alone does nothing", "assign it"),
+    ("def f(x):\n    if »x > 0:\n        return x\n    return -x", (ROW,), adc.ParseError, "`if`", "where("),
+    ("»x = 3", (), adc.ParseError, "the source defines no function", "write an expression or a def"),
+    # kinds of values
+    ("»x + 'a'", (1,), adc.DtypeError, "add takes numbers and arrays, not a text", ""),
+    ("»None + x", (1,), adc.DtypeError, "not None", ""),
+    ("1 + »(x, x) * 2", (1,), adc.DtypeError, "multiply takes numbers and arrays, not a tuple of 2", ""),
+    ("»x if x > 0 else (x, x)", (1,), adc.DtypeError, "not a tuple of 2", ""),
+    ("»x & y", (1, 2), adc.DtypeError, "takes integers, not f64", "and"),
+    ("»5 & 0.5", (), adc.DtypeError, "takes integers", ""),
+    ("»x << y", (1, 2), adc.DtypeError, "takes integers, not f64", ""),
+    ("»1 << 10000", (), adc.LimitError, "does not fit", ""),
+    ("def f(x):\n    return »None", (1,), adc.DtypeError, "the result is None", "return numbers or arrays"),
+    ("def g(x):\n    return x\n\ndef f(x):\n    return »g", (1,), adc.DtypeError, "the result is the function 'g'", "return"),
+    # annotations
+    ("def f(x: »foo):\n    return x", (1,), adc.ParseError, "the annotation of 'x' is no type", "f64[n, 3]"),
+    ("def f(x: f64[»n + 1]):\n    return x", (ROW,), adc.ParseError, "a size is a name or a number", "f64[n, 3]"),
+    ("def f(x: »i64):\n    return x", (1.5,), adc.DtypeError, "x is f64, its annotation i64", ""),
+    ("def f(x: »i64[n]):\n    return x", (ROW,), adc.DtypeError, "x is f64, its annotation i64", "astype"),
+    ("def f(x: »f32[n]):\n    return x", (ROW,), adc.DtypeError, "x is f64, its annotation f32", "astype"),
+    ("def f(x: »f64):\n    return x", (ROW,), adc.ShapeError, "x has rank 1, its annotation rank 0", "scalar"),
+]  # fmt: skip
+
+
+def place(source: str) -> tuple[str, int, int]:
+    """The source without its mark, and the mark's line and column."""
+    before = source[: source.index("»")]
+    return source.replace("»", ""), before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+@pytest.mark.parametrize(("source", "args", "kind", "cause", "remedy"), MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_mistakes(source: str, args: tuple[Any, ...], kind: type[adc.Error], cause: str, remedy: str) -> None:
+    text, line, column = place(source)
+    with pytest.raises(adc.Error) as caught:
+        adc.compile(text, backend="numpy")(*args)
+    error = caught.value
+    assert type(error) is kind
+    assert (error.line, error.column) == (line, column)
+    assert cause in error.cause
+    assert remedy in (error.remedy or "")
+    assert f":{line}:{column}: " in str(error)
+    assert text.split("\n")[line - 1] in str(error)
+    assert "^" in str(error)
+
+
+@pytest.mark.parametrize("transform", [adc.grad, adc.value_and_grad, adc.jacobian, adc.hessian])
+def test_transforms_report_the_same_place(transform: Any) -> None:
+    f = transform(adc.compile("def f(x):\n    y = x\n    return y + z", backend="numpy"))
+    with pytest.raises(adc.ParseError, match="unknown name 'z'") as caught:
+        f(1.0)
+    assert (caught.value.line, caught.value.column) == (3, 16)
+
+
+def test_an_error_leaves_the_function_usable() -> None:
+    f = adc.compile("x * y", backend="numpy")
+    for _ in range(2):
+        with pytest.raises(adc.ShapeError):
+            f(np.ones(2), np.ones(3))
+        assert f(2, 3) == 6
