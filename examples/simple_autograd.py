@@ -28,12 +28,12 @@ Operator = Callable[[Variable, Variable], Variable]
 class Draw(NamedTuple):
     """The random numbers of one run of the notebook."""
 
-    a: Sequence[float]
-    b: Sequence[float]
+    a: tuple[float, ...]
+    b: tuple[float, ...]
 
 
-FIRST = Draw([0.4605, 0.4061, 0.9422, 0.3946], [0.0850, 0.3296, 0.9888, 0.6494])
-SECOND = Draw([0.0171, 0.1633, 0.5833, 0.3794], [0.3774, 0.6308, 0.5239, 0.1387])
+FIRST = Draw((0.4605, 0.4061, 0.9422, 0.3946), (0.0850, 0.3296, 0.9888, 0.6494))
+SECOND = Draw((0.0171, 0.1633, 0.5833, 0.3794), (0.3774, 0.6308, 0.5239, 0.1387))
 
 
 def text(value: Variable | None) -> str:
@@ -231,7 +231,7 @@ def softsign(x: Variable) -> Variable:
 
 
 def gaussian(a: Variable, b: Variable) -> Variable:
-    """Another aggregate by hand, exp(-(a - b)**2). Its temporary d and its result are what propagate reads."""
+    """Another aggregate by hand, exp(-(a - b)**2). Its propagate reads its temporary d and its result."""
     d = Variable(a.value - b.value, name="d")
     r = Variable(np.exp(-(d.value**2)))
 

@@ -69,7 +69,7 @@ def _hoisting(array: Array, order: Sequence[int]) -> tuple[int, ...]:
         if 1 < len(e.axes) < len(order) and (_contracts(e) or is_costly(e))
     }  # fmt: skip
     chain = sorted(found, key=len)
-    if any(not small <= large for small, large in pairwise(chain)):
+    if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
     return tuple(better if not array.rank or better[0] < array.rank else order)

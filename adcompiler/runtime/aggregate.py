@@ -90,9 +90,8 @@ class Aggregate(Call):
     ) -> None:
         super().__init__(name, args, program.parts.wanted)
         self.program, self.sizes = program, tuple(sizes)
-        self.saved = {
-            k: values[k] for k in program.reads if k < len(values) and k not in program.parts.wanted
-        }
+        constants = [k for k in program.reads if k < len(values) and k not in program.parts.wanted]
+        self.saved = {k: _own(values[k]) for k in constants}
 
     def clear(self) -> None:
         self.saved = {}
@@ -134,6 +133,11 @@ def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, 
         lowered = Lowered(func, (), (None,) * len(func.results))
         made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
     return made[key]
+
+
+def _own(value: Any) -> Any:
+    """A constant as it is now: the caller may write to its array before the backward pass."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _kernel_array(v: Any) -> np.ndarray:

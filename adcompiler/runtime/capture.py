@@ -6,14 +6,17 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, overload
+
+import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.parse import parse
 from adcompiler.syntax.program import closure_of, scope_of
-from adcompiler.syntax.values import Closure
+from adcompiler.syntax.values import Closure, Foreign
 
 
 def compile(
@@ -121,11 +124,34 @@ def _captured(f: FunctionType) -> dict[str, Any]:
     }
     found: dict[str, Any] = {}
     for name, value in seen.items():
-        if isinstance(value, SourceFunction):
-            found[name] = value.closure
-        elif isinstance(value, bool | int | float):
-            found[name] = value.item() if hasattr(value, "item") else value
+        if isinstance(value, ModuleType) or (callable(value) and name in BUILTINS and not _ours(value)):
+            continue
+        found[name] = _meaning(name, value)
     return found
+
+
+def _ours(value: Any) -> bool:
+    return isinstance(value, Function | FunctionType)
+
+
+def _meaning(name: str, value: Any) -> Any:
+    """What a name of the surrounding program is in the language."""
+    match value:
+        case SourceFunction():
+            return value.closure
+        case bool() | int() | float():
+            return value
+        case np.generic() if value.dtype.kind in "biuf":
+            return value.item()
+        case np.ndarray():
+            return Foreign("an array of the surrounding program", f"make {name} a parameter")
+        case Function():
+            return Foreign(
+                "a function made by a transform", "only functions with a source can be called here"
+            )
+        case FunctionType():
+            return Foreign("a plain Python function", f"decorate {name} with @adc.function")
+    return Foreign(f"a {type(value).__name__} of the surrounding program", f"make {name} a parameter")
 
 
 def _filled(cell: Any) -> bool:

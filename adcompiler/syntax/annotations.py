@@ -6,7 +6,7 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError
 from adcompiler.ir.nodes import Element, const
-from adcompiler.ir.types import DTYPES
+from adcompiler.ir.types import DTYPES, NUMPY, Dtype, is_float
 from adcompiler.ops.build import cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
@@ -64,15 +64,20 @@ def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:
     for k, axis in enumerate(axes):
         _size(context, parameter.name, value, k, axis)
     if value.dtype != base.id:
-        if not value.weak:
+        if not value.weak or not _holds(base.id, value.dtype):
             context.fail(
                 DtypeError,
                 f"{parameter.name} is {value.dtype}, its annotation {base.id}",
                 annotation.span,
-                f"convert it: {parameter.name}.astype({base.id!r})",
+                f"convert it: {parameter.name}.astype('{NUMPY[base.id]}')",
             )
         return Value(value.shape, cast(value.element, base.id), False)
     return Value(value.shape, value.element, False)
+
+
+def _holds(declared: Dtype, given: Dtype) -> bool:
+    """Whether a Python number of one type may stand for another: no float for an integer."""
+    return is_float(declared) or not is_float(given)
 
 
 def _size(context: Context, name: str, value: Value, k: int, axis: tree.Expression) -> None:

@@ -36,16 +36,16 @@ def bind_arguments(
     missing = [p for p in required if p not in bound and p not in keywords]
     if len(args) > len(params) or bad or missing:
         shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
-        context.fail(
-            ParseError, f"{name} takes ({shown})", span, f"missing: {', '.join(missing)}" if missing else None
-        )
+        why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
+        remedy = why if bad or missing else f"it is given {len(args)}"
+        context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
     return [bound.get(p) for p in params]
 
 
-def _elementwise(op: str) -> Builtin:
+def _elementwise(op: str, name: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = bind_arguments(context, op, TABLE[op].params, args, keywords, span)
+        bound = bind_arguments(context, name, TABLE[op].params, args, keywords, span)
         return context.elementwise(op, bound, span)
 
     return call
@@ -101,7 +101,7 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
 
 
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(
-    {name: _elementwise(name) for name in TABLE}
-    | {alias: _elementwise(name) for alias, name in ALIASES.items()}
+    {name: _elementwise(name, name) for name in TABLE}
+    | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
     | {"where": _where, "sum": _sum, "max": _extremum("maximum"), "min": _extremum("minimum"), "len": _len}
 )

@@ -31,6 +31,15 @@ from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, describe, is_number, whole
 
 ONE = const(1, "i64")
+OF_TRUTH = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
+INTEGERS_ONLY = {
+    "bitwise_and": "for conditions write `and`",
+    "bitwise_or": "for conditions write `or`",
+    "bitwise_xor": "a power is written **",
+    "invert": "for conditions write `not`",
+    "left_shift": "multiply by a power of 2",
+    "right_shift": "divide by a power of 2",
+}
 INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly
 
 
@@ -58,12 +67,20 @@ class Context:
             return self.fold(op, args, span)
         common, weak = self.meet(args)
         if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
-            self.fail(DtypeError, f"{op} takes integers, not {common}", span, "use // or % for floats")
+            self.fail(DtypeError, f"{op} takes integers, not {common}", span, INTEGERS_ONLY.get(op))
+        if common == "bool":
+            op = self.of_truth(op, span)
         operand, result = result_dtype(op, (common,) * len(args))
         shape = self.broadcast(op, args, span)
         element = Apply(op, tuple(over(a, shape, operand) for a in args), result)
         self.spans.setdefault(element, span)
         return Value(shape, element, weak)
+
+    def of_truth(self, op: str, span: Span) -> str:
+        """What an operation is for truth values: NumPy's + is `or`, * is `and`, and there is no -."""
+        if op in ("subtract", "negative"):
+            self.fail(DtypeError, f"{op} of truth values", span, "write 1 * x to count, or not x")
+        return OF_TRUTH.get(op, op)
 
     def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
         """The type in which values meet, and whether it is weak: Python numbers yield to arrays."""
@@ -132,12 +149,16 @@ class Context:
             exact = _exact(op, [int(a) for a in args])
             if exact is not None:
                 return exact
-        dtype: Dtype = "i64" if TABLE[op].kind == "integer" else "f64"
-        if dtype == "i64":
+        if TABLE[op].kind == "integer":
+            if not all(isinstance(a, int) for a in args):
+                self.fail(DtypeError, f"{op} takes integers", span, INTEGERS_ONLY.get(op))
             self.fail(LimitError, f"{op}: the constant does not fit", span)
+        whole = TABLE[op].kind == "arithmetic" and op != "power" and all(_fits(a) for a in args)
         with np.errstate(all="ignore"):
-            result = TABLE[op].numpy(*(np.float64(_float(a)) for a in args))
-        return bool(result) if TABLE[op].kind in ("bool", "logical") else float(result)
+            result = TABLE[op].numpy(*(np.int64(a) if whole else np.float64(_float(a)) for a in args))
+        if TABLE[op].kind in ("bool", "logical"):
+            return bool(result)
+        return int(result) if whole else float(result)
 
     def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
         """`then` where `guard` holds; what the other branch would be has no effect."""
@@ -231,6 +252,10 @@ def _weak_dtype(value: AnyValue) -> Dtype:
     if isinstance(value, Value):
         return value.dtype
     return "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64"
+
+
+def _fits(value: int | float) -> bool:
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def _float(value: int | float) -> float:

@@ -14,7 +14,7 @@ from adcompiler.errors import LimitError, ParseError, Span
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import AnyValue, Closure, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, describe, is_number
 
 Steps = Generator[tree.Expression, AnyValue, AnyValue]
 
@@ -29,6 +29,14 @@ COMPARE = {
 }  # fmt: skip
 LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 CALL_DEPTH = 100
+# What other languages and libraries call it.
+ELSEWHERE = {
+    "ln": "the natural logarithm is log",
+    "sec": "write 1 / cos(x)",
+    "csc": "write 1 / sin(x)",
+    "cot": "write 1 / tan(x)",
+    "print": "programs have no output but their result",
+}
 
 
 class _Returned(Exception):  # noqa: N818 (control flow, no error)
@@ -99,7 +107,12 @@ class Lowering(Context):
                         ParseError, f"cannot unpack {describe(value)}", target.span, "assign it to one name"
                     )
                 if len(items) != len(value):
-                    self.fail(ParseError, f"{len(value)} values for {len(items)} names", target.span)
+                    self.fail(
+                        ParseError,
+                        f"{len(value)} values for {len(items)} names",
+                        target.span,
+                        f"write {len(value)} names",
+                    )
                 for item, part in zip(items, value, strict=True):
                     self.assign(item, part, scope)
             case _:
@@ -197,7 +210,10 @@ class Lowering(Context):
 
     def name(self, node: tree.Name, scope: dict[str, AnyValue]) -> Steps:
         if node.id in scope:
-            return scope[node.id]
+            value = scope[node.id]
+            if isinstance(value, Foreign):
+                self.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
+            return value
         if node.id in CONSTANTS:
             return CONSTANTS[node.id]
         remedy = f"{node.id} is a function: call it as {node.id}(...)" if node.id in BUILTINS else None
@@ -307,10 +323,21 @@ class Lowering(Context):
         """What is called: a def, another compiled function, or a builtin."""
         match node.function:
             case tree.Name(id=name):
-                if name in scope and not (isinstance(scope[name], Value) or is_number(scope[name])):
+                if isinstance(scope.get(name), Closure):
                     return scope[name]
+                if isinstance(scope.get(name), Foreign):
+                    self.fail(
+                        ParseError, f"{name!r} is {scope[name].what}", node.function.span, scope[name].remedy
+                    )
                 if name in BUILTINS:
                     return BUILTINS[name]
+                if name in CONSTANTS:
+                    self.fail(
+                        ParseError,
+                        f"{name} is a number",
+                        node.function.span,
+                        f"write * to multiply: {name} * (...)",
+                    )
                 if name in scope:
                     self.fail(
                         ParseError,
@@ -343,7 +370,10 @@ class Lowering(Context):
 
 
 def _similar(name: str, scope: Mapping[str, Any]) -> str | None:
-    close_names = difflib.get_close_matches(name, [*scope, *BUILTINS, *CONSTANTS], n=2)
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    known = [n for n in (*scope, *BUILTINS, *CONSTANTS) if len(n) > 1]
+    close_names = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     return f"did you mean {' or '.join(close_names)}?" if close_names else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adcompiler.errors import DtypeError, ParseError, Source
+from adcompiler.errors import DtypeError, ParseError, Source, Span
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
@@ -47,9 +47,13 @@ def free_names(expression: tree.Expression) -> list[str]:
         for n in _walk(expression)
         if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in PREFIXES
     }
-    found = [n for n in _walk(expression) if isinstance(n, tree.Name) and id(n) not in called | prefixes]
+    bound = {name for n in _walk(expression) if isinstance(n, tree.Clause) for name in n.targets}
+    skipped = called | prefixes
+    found = [n for n in _walk(expression) if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
-    return [name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS]
+    return [
+        name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS and name not in bound
+    ]
 
 
 def _walk(expression: tree.Tree) -> list[tree.Tree]:
@@ -96,7 +100,7 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
     )
     leaves: list[Value] = []
-    structure = _flatten(lowering, value, leaves, definition)
+    structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(
         name=definition.name,
         inputs=tuple(inputs),
@@ -118,16 +122,20 @@ def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], definition: tree.Def) -> Any:
+def _result_span(definition: tree.Def) -> Span:
+    """Where a definition's result is written."""
+    last = definition.body[-1] if definition.body else definition
+    return last.value.span if isinstance(last, tree.Return) else definition.span
+
+
+def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Span) -> Any:
     """Collect the arrays of a result and say how they nest."""
     if isinstance(value, tuple):
-        return tuple(_flatten(lowering, part, leaves, definition) for part in value)
+        return tuple(_flatten(lowering, part, leaves, span) for part in value)
     if is_number(value):
         value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
     if not isinstance(value, Value):
-        lowering.fail(
-            DtypeError, f"the result is {describe(value)}", definition.span, "return numbers or arrays"
-        )
+        lowering.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
     leaves.append(value)
     return None
 

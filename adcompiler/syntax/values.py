@@ -65,6 +65,14 @@ class Closure:
         return self.definition.name
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A name of the surrounding Python program that the language has no meaning for."""
+
+    what: str
+    remedy: str
+
+
 # A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
 AnyValue: TypeAlias = Any
 
@@ -92,4 +100,6 @@ def describe(value: AnyValue) -> str:
             return "a text"
         case None:
             return "None"
+        case Foreign(what=what):
+            return what
     return f"the function {getattr(value, 'name', '?')!r}"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from compared import agrees, along, directions, drawn, has_oracles_value, leaves, near, structure, totalled
 from hypothesis import assume, given, settings
-from oracle import Exact, contracted, evaluate
+from oracle import Exact, contracted, evaluate, rounded
 from programs import Program
 
 import adcompiler as adc
@@ -53,6 +53,24 @@ def has_oracles_pullback(program: Program, backend: str, relative: float = 1e-9)
     agrees(f.split().propagate(saved, given), direction, expected, relative)
 
 
+def has_oracles_tangent(program: Program, backend: str) -> None:
+    """`jvp`, and every block of `jacobian`, along a random direction."""
+    f = adc.compile(program.source, backend=backend)
+    (direction,) = directions(program, 1)
+    exact = Exact(program.source, program.args)
+    slopes, beside = exact.difference([direction]), exact.difference([direction], shift=1)
+    expected = [rounded(slope) for slope in slopes]
+    for one, other in zip(expected, map(rounded, beside), strict=True):
+        assume(np.allclose(one, other, rtol=1e-9, atol=1e-9))
+    value, tangent = adc.jvp(f, program.args, direction)
+    blocks = adc.jacobian(f, tuple(range(len(program.args))))(*program.args)
+    rows = [blocks] if structure(value) is None else blocks
+    for one, other, row in zip(leaves(tangent), expected, rows, strict=True):
+        near(one, other)
+        terms = [np.tensordot(b, d, np.ndim(d)) for b, d in zip(row, direction, strict=True)]
+        near(sum(terms), other, 1e-9 * sum(map(np.abs, terms)))
+
+
 # ---- Values ----
 
 
@@ -82,6 +100,12 @@ def test_values_in_float32(program: Program) -> None:
 def test_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
     has_oracles_pullback(program, "numpy")
+
+
+@settings(max_examples=60)
+@given(drawn(smooth=True))
+def test_tangents_interpreted(program: Program) -> None:
+    has_oracles_tangent(program, "numpy")
 
 
 @settings(max_examples=5)
@@ -146,6 +170,13 @@ def test_many_gradients_interpreted(program: Program) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=2000)
+@given(drawn(smooth=True))
+def test_many_tangents_interpreted(program: Program) -> None:
+    has_oracles_tangent(program, "numpy")
+
+
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(drawn(smooth=True, dtype=np.float32))
 def test_many_pullbacks_in_float32(program: Program) -> None:
@@ -165,3 +196,4 @@ def test_many_values_compiled(program: Program) -> None:
 def test_many_gradients_compiled(program: Program) -> None:
     has_oracles_gradient(program, "cpu")
     has_oracles_pullback(program, "cpu")
+    has_oracles_tangent(program, "cpu")

@@ -526,6 +526,9 @@ def test_calls_take_constants_integers_and_names():
     np.testing.assert_array_equal(x.grad.value, [4, 0, 24])
     assert tape.grad(f(x, Variable(k), 1.0), x).value[2] == 12
     assert f(x.value, Variable(k), 1.0).item() == 19  # integers alone: a constant
+    result = f(x, k, 1.0)
+    k += 1  # the call saw the array as it was
+    np.testing.assert_array_equal(tape.grad(result, x).value, [2, 0, 12])
     with pytest.raises(ShapeError, match="differ"):
         simple()(Variable([1.0, 2.0]), Variable([1.0, 2.0, 3.0]))
     assert isinstance(adc.grad(adc.compile("x ** 2", backend="numpy"))(Variable(3.0)), Variable)
