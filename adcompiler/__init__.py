@@ -18,7 +18,7 @@ from adcompiler.errors import (
 )
 
 if TYPE_CHECKING:
-    from adcompiler.runtime import tape
+    import adcompiler.runtime.tape as tape
     from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp

@@ -68,17 +68,16 @@ def has_oracles_value(program: Program, backend: str) -> None:
 
 def totalled(program: Program) -> Program:
     """The sum of all that a program returns, as a program of one more def."""
-    names = [p.name for p in adc.compile(program.source).parameters]
+    f = adc.compile(program.source)
+    parameters = ", ".join(p.name for p in f.parameters)
     value = evaluate(program.source, *program.args)
     results = [f"r_{k}" for k in range(len(value))] if isinstance(value, tuple) else ["r_0"]
     source = program.source.strip()
     if not source.startswith("def "):
-        source = f"def main({', '.join(names)}):\n    return ({source})"
-    call = f"{', '.join(results)} = main({', '.join(names)})"
+        source = f"def {f.__name__}({parameters}):\n    return ({source})"
     sums = " + ".join(["0.0", *(f"sum({name})" for name in results)])
-    return Program(
-        f"{source}\n\ndef total({', '.join(names)}):\n    {call}\n    return {sums}\n", program.args
-    )
+    call = f"{', '.join(results)} = {f.__name__}({parameters})"
+    return Program(f"{source}\n\ndef total({parameters}):\n    {call}\n    return {sums}\n", program.args)
 
 
 def directions(program: Program, count: int) -> list[list[np.ndarray]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.products import others
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -55,6 +56,11 @@ def _array(array: Array, tangents: Tangents) -> Array | None:
             return Map(shape, tangent)
         case Reduce(op="sum", shape=shape, reduced=reduced):
             return Reduce("sum", shape, reduced, tangent)
+        case Reduce(op="prod", shape=shape, reduced=reduced):
+            return Reduce("sum", shape, reduced, apply("multiply", tangent, others(array)))
+        case Reduce(op="logsumexp", shape=shape, reduced=reduced):
+            softmax = apply("exp", apply("subtract", body, Read(array, identity(shape))))
+            return Reduce("sum", shape, reduced, apply("multiply", tangent, softmax))
         case Reduce(shape=shape, reduced=reduced):
             # The points that attain the extremum share evenly, as in reverse mode.
             attains = apply("equal", body, Read(array, identity(array.shape)))

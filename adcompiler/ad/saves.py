@@ -73,7 +73,7 @@ def _needed(array: Array, active: set[Array]) -> set[Element]:
         else:
             needed.update(element.args)
     match array:
-        case Reduce(op="min" | "max"):
+        case Reduce(op="min" | "max" | "prod" | "logsumexp"):
             needed.add(array.body)
     needed.update(e for e in array.elements[:-1])
     return _stored(needed)

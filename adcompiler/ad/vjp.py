@@ -15,7 +15,9 @@ from functools import reduce as fold_left
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both, either, mask, negation
+from adcompiler.ad.inverse import invert
 from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.products import others
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -163,6 +165,12 @@ class _Body:
                 count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
                 share = apply("divide", cotangent, Read(count, identity(shape)))
                 return Guarded(both(guard, attains), share)
+            case Reduce(op="prod"):
+                return Guarded(guard, apply("multiply", cotangent, others(self.array)))
+            case Reduce(op="logsumexp", shape=shape):
+                # d log(sum exp b) / db = exp(b - log(sum exp b)), the softmax.
+                softmax = apply("exp", apply("subtract", self.body, Read(self.array, identity(shape))))
+                return Guarded(guard, apply("multiply", cotangent, softmax))
         return self.cotangent
 
     def value(self, element: Element) -> Element:
@@ -223,20 +231,16 @@ class _Body:
         kept, gone = sorted(scope), sorted(made - scope)
         if not gone:
             return value
-        return Read(self.reduction(value, kept, gone), tuple(Index(k) for k in kept))
-
-    def reduction(
-        self, value: Element, kept: Sequence[int], gone: Sequence[int], shape: Shape | None = None
-    ) -> Reduce:
-        """The sum of `value` over the axes `gone`, as an array over the axes `kept`."""
-        return Reduce("sum", shape or self.sizes(kept), self.sizes(gone), self.renamed(value, (*kept, *gone)))
+        body = self.renamed(value, (*kept, *gone))
+        array = Reduce("sum", self.sizes(kept), self.sizes(gone), body)
+        return Read(array, tuple(Index(k) for k in kept))
 
     def sizes(self, axes: Sequence[int]) -> Shape:
         return tuple(self.domain[k] for k in axes)
 
     def renamed(self, value: Element, axes: Sequence[int]) -> Element:
         """`value` with the axis `axes[p]` of the domain called p."""
-        return substitute(value, {k: Index(p) for p, k in enumerate(axes) if k >= 0})
+        return substitute(value, {k: Index(p) for p, k in enumerate(axes)})
 
     def write(self, read: Read, contribution: Contribution) -> Guarded:
         """What a read contributes to its array's cotangent, over that array's axes.
@@ -244,30 +248,19 @@ class _Body:
         The guard goes along if it is known at each of the array's points; else it is applied here.
         """
         guard, scope, value = contribution
-        shape, axes = read.array.shape, self.plain_axes(read)
-        if axes is None:
+        shape = read.array.shape
+        inverse = invert(read, self.domain)
+        if inverse is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)
             body = self.renamed(mask(value, guard), points)
             array: Array = Accumulate(shape, self.sizes(points), indices, body)
             return Guarded(TRUE, Read(array, identity(shape)))
-        if not guard.axes <= set(axes):
+        if not guard.axes <= inverse.places.keys():
             guard, value = TRUE, mask(value, guard)
-        gone = sorted(scope - set(axes))
+        guard = both(inverse.guard, substitute(guard, inverse.places)) if guard is not TRUE else inverse.guard
+        gone = sorted(scope - inverse.places.keys())
+        body = substitute(value, inverse.places | {k: Index(len(shape) + p) for p, k in enumerate(gone)})
         if gone:
-            return Guarded(
-                self.renamed(guard, axes), Read(self.reduction(value, axes, gone, shape), identity(shape))
-            )
-        return Guarded(self.renamed(guard, axes), self.renamed(value, axes))
-
-    def plain_axes(self, read: Read) -> list[int] | None:
-        """The domain's axis that indexes each axis of the array (-1 for a length of 1); None if not so."""
-        axes: list[int] = []
-        for index, size in zip(read.args, read.array.shape, strict=True):
-            if isinstance(index, Index) and self.domain[index.axis] is size and index.axis not in axes:
-                axes.append(index.axis)
-            elif is_const(index, 0) and is_const(size, 1):
-                axes.append(-1)
-            else:
-                return None
-        return axes
+            body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))
+        return Guarded(guard, body)

@@ -55,8 +55,6 @@ class Compiled:
 
         `into` gives arrays to write results to.
         """
-        if 0 in sizes:  # a clamped read in a branch not taken reads the first element all the same
-            args = [np.zeros(1, a.dtype)[:0].reshape(a.shape) if np.size(a) == 0 else a for a in args]
         blocks: list[int] = []
         points = 0
         for plan in self.plans:

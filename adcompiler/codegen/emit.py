@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.schedule import Loop, Schedule, Task
-from adcompiler.codegen.precedence import COMPARE, PRODUCT, TERNARY
-from adcompiler.codegen.writer import Writer
+from adcompiler.codegen.precedence import COMPARE, PRODUCT, SIGN, TERNARY
+from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import elements_of
@@ -267,7 +267,7 @@ class _Emitter:
                 if task.stored:
                     writer.line(f"{self.place(writer, task)} = {text}")
             case Reduce():
-                value = writer.text(task.elements[0], TERNARY if is_float(task.array.dtype) else PRODUCT)
+                value = writer.text(task.elements[0], operand_level(task.array))
                 spot = self.accumulator(writer, task, (partial or {}).get(task))
                 writer.line(f"{spot} = {update(task.array, spot, value)}")
             case Accumulate():
@@ -284,19 +284,12 @@ class _Emitter:
 
     def scatter(self, writer: Writer, task: Task) -> None:
         """One addition at computed indices; a point outside the array adds nothing."""
-        name = writer.label(task.array)
-        spot, checks = [], []
-        for index, size in zip(task.elements[:-1], task.array.shape, strict=True):
-            if isinstance(index, Index):
-                spot.append(f"i{index.axis}")
-                continue
-            text = writer.text(index, COMPARE + 1)
-            checks.append(f"0 <= {text} < {writer.text(size, COMPARE + 1)}")
-            spot.append(f"uint64({text})")
-        value = writer.text(task.elements[-1])
-        if checks:
-            writer.line(f"if {' and '.join(checks)}:")
-        writer.line(("    " if checks else "") + f"{name}[{', '.join(spot)}] += {value}")
+        *indices, body = task.elements
+        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
+        value = writer.text(body)
+        if inside:
+            writer.line(f"if {inside}:")
+        writer.line(("    " if inside else "") + f"{spot} += {value}")
 
     def note(self, writer: Writer, node: Node) -> None:
         """The line of the user's source that a statement computes."""
@@ -311,11 +304,20 @@ class _Emitter:
 def neutral(array: Array) -> str:
     """The value that a reduction starts from."""
     if not isinstance(array, Reduce) or array.op == "sum":
-        return "np.float32(0)" if array.dtype == "f32" else "0.0" if array.dtype == "f64" else "0"
+        return zero(array.dtype)
+    if array.op == "prod":
+        return "np.float32(1)" if array.dtype == "f32" else "1.0" if array.dtype == "f64" else "1"
     sign = "-" if array.op == "max" else ""
     if not is_float(array.dtype):
         return "np.int64(-(2**63))" if sign else "np.int64(2**63 - 1)"
     return f"np.float32({sign}math.inf)" if array.dtype == "f32" else f"{sign}math.inf"
+
+
+def operand_level(array: Reduce) -> int:
+    """How tightly a reduction's operand must bind in `update`."""
+    if array.op == "prod":
+        return SIGN
+    return TERNARY if is_float(array.dtype) else PRODUCT
 
 
 def update(array: Array, total: str, value: str, fixed: bool = False) -> str:
@@ -324,4 +326,6 @@ def update(array: Array, total: str, value: str, fixed: bool = False) -> str:
     if array.op == "sum":
         reassociated = is_float(array.dtype) and not fixed
         return f"reduce_add({total}, {value})" if reassociated else f"{total} + {value}"
+    if array.op == "prod":
+        return f"{total} * {value}"
     return f"{'reduce_' if is_float(array.dtype) else ''}{array.op}({total}, {value})"

@@ -55,6 +55,10 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
             axes = tuple(range(len(shape), len(domain)))
             if op == "sum":
                 return np.asarray(np.sum(body, axis=axes, dtype=dtype))
+            if op == "prod":
+                return np.asarray(np.prod(body, axis=axes, dtype=dtype))
+            if op == "logsumexp":
+                return np.asarray(np.logaddexp.reduce(body.reshape(*body.shape[: len(shape)], -1), axis=-1))
             reducer = np.max if op == "max" else np.min
             return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
         case Accumulate(shape=shape):
@@ -114,12 +118,10 @@ def _element(
 def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, ...]) -> np.ndarray:
     """`array[indices]` over the domain; a view where the indices are plain axes.
 
-    Indices are clamped: an element under a guard that does not hold may read anywhere.
+    Outside the array there is zero: an element under a guard that does not hold may read anywhere.
     """
     axes = [i.axis if isinstance(i, Index) else None for i in read.indices]
-    plain = [
-        array.shape[d] == (domain[a] if a is not None else 1) for d, a in enumerate(axes)
-    ]
+    plain = [array.shape[d] == (domain[a] if a is not None else 1) for d, a in enumerate(axes)]
     if all(plain) and len({a for a in axes if a is not None}) == sum(a is not None for a in axes):
         order = sorted((d for d, a in enumerate(axes) if a is not None), key=lambda d: axes[d] or 0)
         shape = [1] * len(domain)
@@ -127,9 +129,10 @@ def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, 
             shape[axes[d] or 0] = array.shape[d]
         rest = [d for d, a in enumerate(axes) if a is None]
         return array.transpose(*order, *rest).reshape(shape)
-    clamped = tuple(np.clip(i, 0, max(n - 1, 0)) for i, n in zip(indices, array.shape, strict=True))
+    inside = np.asarray(True)
+    for index, n in zip(indices, array.shape, strict=True):
+        inside = inside & (index >= 0) & (index < n)
     if 0 in array.shape:
-        return np.zeros(np.broadcast_shapes(*(np.shape(i) for i in clamped)), array.dtype)
-    return np.asarray(array[clamped])
-
-
+        return np.zeros(np.shape(inside), array.dtype)
+    clamped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True))
+    return np.where(inside, array[clamped], array.dtype.type(0))

@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from adcompiler.codegen.precedence import ATOM, COMPARE, OR, SIGN, SUM, TERNARY, Text, form
+from adcompiler.codegen.precedence import ATOM, COMPARE, SIGN, TERNARY, Text, form
 from adcompiler.codegen.schedule import Loop
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, is_const
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const, is_const
 from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
@@ -114,6 +114,7 @@ class Writer:
         """Whether an element's text may stand inside the expression of `user`, its only one."""
         return (
             len(text.text) <= INLINE_WIDTH
+            and not (isinstance(element, Read) and text.level == TERNARY)
             and not (isinstance(user, Apply) and user.op not in DTYPES and self.repeats(user))
             and self.level(user) == self.level(element)
         )
@@ -140,7 +141,8 @@ class Writer:
         """The text of an operation on arguments that have a text."""
         match element:
             case Read():
-                return Text(f"{self.label(element.array)}[{', '.join(self.indices(element, args))}]")
+                spot, inside = self.place(element.array, element.args, args)
+                return Text(f"{spot} if {inside} else {zero(element.dtype)}", TERNARY) if inside else Text(spot)
             case Select():
                 return Text(f"select({', '.join(a.text for a in args)})")
             case Apply(op="bool"):
@@ -154,18 +156,39 @@ class Writer:
                 return Text(entry.kernel.format(**dict(zip(entry.params, operands, strict=True))), level)
         raise AssertionError(f"no text for {type(element).__name__}")
 
-    def indices(self, read: Read, args: Sequence[Text]) -> list[str]:
-        """Unsigned indices (signed ones cost a wraparound and the vectoriser); computed ones are clamped."""
-        texts = []
-        for index, text, size in zip(read.args, args, read.array.shape, strict=True):
+    def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
+        """An element of an array, and the condition that it exists: empty if it surely does.
+
+        Indices are unsigned: signed ones cost a wraparound and the vectoriser.
+        """
+        spots, inside = [], []
+        for index, text, size in zip(indices, texts, array.shape, strict=True):
             match index:
                 case Index(axis=number):
-                    texts.append(f"i{number}")
-                case Const(value=value) if value == 0 or is_const(size) and 0 < value < size.value:
-                    texts.append(str(value))
+                    spot = f"i{number}"
+                case Const(value=value) if value >= 0:
+                    spot = f"{value}"
                 case _:
-                    texts.append(f"uint64(max(min({text.text}, {self.text(size, SUM)} - 1), 0))")
-        return texts
+                    text = text if text.text.isidentifier() else self.name(index, text)
+                    spot = f"uint64({text.text})"
+            spots.append(spot)
+            if not self.fits(index, size):
+                inside.append(f"{spot} < uint64({self.text(size)})")
+        return f"{self.label(array)}[{', '.join(spots)}]", " and ".join(inside)
+
+    def fits(self, index: Element, size: Element) -> bool:
+        """Whether an index is surely inside an axis: it runs over that axis, or is a constant below."""
+        match index:
+            case Index(axis=number):
+                return any(loop.size is size for loop in self.loops if loop.number == number)
+            case Const(value=value):
+                return value == 0 or (is_const(size) and 0 <= value < size.value)
+        return False
+
+
+def zero(dtype: Dtype) -> str:
+    """The text of zero."""
+    return constant(const(0, dtype)).text
 
 
 def constant(element: Const) -> Text:

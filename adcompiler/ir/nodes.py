@@ -226,7 +226,7 @@ class Map(Array):
         return (self.body,)
 
 
-REDUCERS = ("sum", "min", "max")
+REDUCERS = ("sum", "prod", "min", "max", "logsumexp")
 
 
 class Reduce(Array):

@@ -10,9 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, Reduce, Select, const, is_const, select
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    is_const,
+    select,
+)
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, elements_of, postorder, substitute
+from adcompiler.ir.walk import Rewriter, elements_of, postorder, rewrite, substitute
 from adcompiler.ops.build import apply
 
 COMMUTATIVE = frozenset(("add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"))
@@ -44,7 +58,25 @@ class _Canonical(Rewriter):
                 return apply(op, self.signed(x)[1])
             case Apply(op=op, args=(x, y)) if op in COMMUTATIVE and self.exchanged(x, y):
                 return apply(op, y, x)
+            case Read(array=Map() | Reduce() as array):
+                return self.turned(element, array)
         return element
+
+    def turned(self, read: Read, array: Map | Reduce) -> Read:
+        """`read` with its axes in order, if exchanging them leaves the array as it is: d[j, i] is d[i, j]."""
+        axes = [i.axis for i in read.args if isinstance(i, Index)]
+        places = {axis: p for p, axis in enumerate(sorted(axes))}
+        if not len(places) == len(axes) == array.rank or axes == sorted(axes):
+            return read
+        body = substitute(array.body, {k: Index(places[axis]) for k, axis in enumerate(axes)})
+        body = rewrite((body,), self.element)[0]
+        match array:
+            case Map():
+                other: Array = Map(array.shape, body)
+            case Reduce():
+                other = self.array(Reduce(array.op, array.shape, array.reduced, body))
+        same = all(array.shape[k] is array.shape[places[axis]] for k, axis in enumerate(axes))
+        return Read(array, tuple(Index(axis) for axis in sorted(axes))) if same and other is array else read
 
     def exchanged(self, x: Element, y: Element) -> bool:
         """Whether y is x with other axes, and these come first."""

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Const, Element, Func, const, is_const
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Map,
+    Read,
+    Reduce,
+    const,
+    identity,
+    is_const,
+    select,
+)
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, rewrite
 from adcompiler.ops.build import apply
@@ -18,6 +31,9 @@ def expand(func: Func) -> Func:
 
 
 class _Expand(Rewriter):
+    def array(self, array: Array) -> Array:
+        return _logsumexp(array) if isinstance(array, Reduce) and array.op == "logsumexp" else array
+
     def element(self, element: Element) -> Element:
         if isinstance(element, Apply) and element.op == "power":
             return _power(element)
@@ -29,6 +45,15 @@ class _Expand(Rewriter):
         # The text may use primitives that expand in turn; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
         return rewrite((made,), lambda e: e if e is element else self.element(e), memo)[0]
+
+
+def _logsumexp(array: Reduce) -> Array:
+    """m + log(sum exp(b - m)) with m the greatest b: no exponential overflows. An infinite m is left out."""
+    greatest = Read(Reduce("max", array.shape, array.reduced, array.body), identity(array.shape))
+    shift = select(apply("isfinite", greatest), greatest, const(0, array.dtype))
+    exponentials = apply("exp", apply("subtract", array.body, shift))
+    total = Read(Reduce("sum", array.shape, array.reduced, exponentials), identity(array.shape))
+    return Map(array.shape, apply("add", shift, apply("log", total)))
 
 
 def _power(element: Apply) -> Element:

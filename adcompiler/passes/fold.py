@@ -59,7 +59,7 @@ class _Fold(Rewriter):
             case Apply():
                 if all(isinstance(a, Const) for a in element.args):
                     return _constant(element)
-                return _identity(element)
+                return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
 
 
@@ -80,6 +80,27 @@ def _select(element: Select) -> Element:
     if isinstance(guard, Apply) and guard.op == "logical_not":
         return select(guard.args[0], otherwise, then)
     return element
+
+
+def _offset(element: Apply) -> Element:
+    """A whole number plus constants as the number plus one positive constant: i - -1 is i + 1."""
+    base: Element = element
+    total = 0
+    while isinstance(base, Apply) and base.op in ("add", "subtract"):
+        x, y = base.args
+        if isinstance(y, Const):
+            total += int(y.value) if base.op == "add" else -int(y.value)
+            base = x
+        elif isinstance(x, Const) and base.op == "add":
+            total += int(x.value)
+            base = y
+        else:
+            break
+    if base is element:
+        return _identity(element)
+    if not total:
+        return base
+    return apply("add" if total > 0 else "subtract", base, const(abs(total), "i64"))
 
 
 def _identity(element: Apply) -> Element:

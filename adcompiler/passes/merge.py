@@ -32,24 +32,37 @@ class _Merge(Rewriter):
         self.single: set[Array] = {a for a, count in self.uses.items() if count == 1}
         self.depth = cache(self._depth)
 
-    def array(self, array: Array) -> Array:
-        return array
-
     def element(self, element: Element) -> Element:
         match element:
-            case Apply(op="add" | "subtract" as op, args=(Read(array=Reduce() as a), Read(array=Reduce() as b))):
-                if self.mergeable(a, b) and element.args[0].args == element.args[1].args:
-                    made = Reduce("sum", a.shape, a.reduced, apply(op, a.body, b.body))
+            case Apply(op="add" | "subtract" as op, args=(Read(array=a) as x, Read(array=b) as y)):
+                if x.args == y.args and self.mergeable(a, b):
+                    made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
                     self.single.add(made)
-                    return Read(made, element.args[0].args)
+                    return Read(made, x.args)
         return element
 
-    def mergeable(self, a: Reduce, b: Reduce) -> bool:
-        """Whether two reductions are sums over one domain that nothing else reads, and ready at one time."""
-        same = a.op == b.op == "sum" and a.shape == b.shape and a.reduced == b.reduced
+    def mergeable(self, a: Array, b: Array) -> bool:
+        """Whether two sums over one domain add to the same places, nothing else reads them, and they are
+        ready at one time."""
+        match a, b:
+            case Reduce(op="sum"), Reduce(op="sum"):
+                same = a.shape == b.shape and a.reduced == b.reduced
+            case Accumulate(), Accumulate():
+                same = a.shape == b.shape and a.domain == b.domain and a.indices == b.indices
+            case _:
+                return False
         return same and a in self.single and b in self.single and self.depth(a) == self.depth(b)
 
     def _depth(self, array: Array) -> int:
         """How many reductions stand upon each other below an array."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
+
+
+def _with_body(array: Array, body: Element) -> Array:
+    match array:
+        case Reduce():
+            return Reduce(array.op, array.shape, array.reduced, body)
+        case Accumulate():
+            return Accumulate(array.shape, array.domain, array.indices, body)
+    raise AssertionError(f"{type(array).__name__} is no sum")

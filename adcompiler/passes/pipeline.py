@@ -12,13 +12,27 @@ from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
 from adcompiler.passes.merge import merge
+from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold,)
 OPTIMISE: tuple[Pass, ...] = (fold, inline, contract, fold)
-KERNEL: tuple[Pass, ...] = (expand, unroll, fold, inline, canonical, merge, canonical, lanes, inline, fold, hoist)
+KERNEL: tuple[Pass, ...] = (
+    expand,
+    unroll,
+    fold,
+    inline,
+    canonical,
+    merge,
+    canonical,
+    lanes,
+    inline,
+    reciprocal,
+    fold,
+    hoist,
+)
 
 
 def run(passes: tuple[Pass, ...], func: Func, check: Callable[[Func], None] | None = None) -> Func:

@@ -16,7 +16,7 @@ from adcompiler.ops.build import apply
 
 LANES = 4  # the coordinates of points, colours, quaternions
 LARGEST = 400  # elements that writing out may make
-STEP = {"sum": "add", "max": "maximum", "min": "minimum"}
+STEP = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def unroll(func: Func) -> Func:
@@ -51,7 +51,7 @@ class _Unroll(Rewriter):
     def array(self, array: Array) -> Array:
         if isinstance(array, Accumulate):
             return _one_hot(array)
-        if not isinstance(array, Reduce):
+        if not isinstance(array, Reduce) or array.op not in STEP:
             return array
         short = [k for k in _short(array) if k >= array.rank]
         if not short:

@@ -78,6 +78,11 @@ def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
         return BOOL, value
     if kind is int:
         return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+    if hasattr(value, "__adc_call__"):
+        raise DtypeError(
+            f"the argument {parameter.name!r} is a {type(value).__name__}",
+            remedy="call the function itself on it, or pass its value",
+        )
     if isinstance(value, np.ma.MaskedArray):
         raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
     array = value if kind is np.ndarray else _array(parameter, value)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from adcompiler.codegen.reference import Reference, length
-from adcompiler.errors import ShapeError
+from adcompiler.errors import OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Func, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -18,6 +18,7 @@ from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import ArgType, Static
 
 Types = tuple[ArgType | Static, ...]
+Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 
 
 class Traceable(Protocol):
@@ -91,6 +92,8 @@ class Specialisation:
             if not isinstance(size, Size)
         ]
 
+        self.demands = [c for c in lowered.constraints if not c.merged]
+
     @property
     def executable(self) -> Executable:
         """The program compiled for its backend."""
@@ -115,35 +118,48 @@ class Specialisation:
         for wanted, k, axis in self.fixed:
             if args[k].shape[axis] != wanted:
                 self.mismatch(args)
+        if self.demands:
+            self.check(self.demands, args)
         return sizes
 
     def mismatch(self, args: Sequence[Any]) -> None:
         """Raise the error for the first equality of sizes that these arguments violate."""
+        self.check(self.lowered.constraints, args)
+        raise ShapeError("the shapes of the arguments do not fit", remedy=self._shapes(args))
+
+    def check(self, constraints: Iterable[Constraint], args: Sequence[Any]) -> None:
+        """Raise the error for the first of `constraints` that these arguments violate."""
         owners = [
             (self.func.input_names[k], axis, n)
             for k, arg in enumerate(args)
             for axis, n in enumerate(np.shape(arg))
             if n != 1
         ]
-        for constraint in self.lowered.constraints:
-            left, right = (self._side(size, owners) for size in (constraint.left, constraint.right))
-            if left[1] != right[1]:
-                self._raise(constraint, left, right, args)
-        raise ShapeError("the shapes of the arguments do not fit", remedy=self._shapes(args))
-
-    def _side(self, size: Any, owners: Sequence[tuple[str, int, int]]) -> tuple[str, int]:
-        """A size in words, and its length."""
-        if isinstance(size, Size):
-            name, axis, n = owners[size.number]
-            return f"{n} (axis {axis} of {name})", n
-        n = length(size, ())
-        return str(n), n
+        lengths = [n for _, _, n in owners]
+        for constraint in constraints:
+            left, right = (length(size, lengths) for size in (constraint.left, constraint.right))
+            if left < right if constraint.at_least else left != right:
+                self._raise(constraint, left, right, owners, args)
 
     def _raise(
-        self, constraint: Constraint, left: tuple[str, int], right: tuple[str, int], args: Sequence[Any]
+        self, constraint: Constraint, left: int, right: int, owners: Sequence[Owner], args: Sequence[Any]
     ) -> None:
+        sides = (constraint.left, left), (constraint.right, right)
+        x, y = (
+            f"{n} (axis {owners[size.number][1]} of {owners[size.number][0]})"
+            if isinstance(size, Size)
+            else str(n)
+            for size, n in sides
+        )
+        if constraint.at_least:
+            raise OutOfRangeError(
+                f"{constraint.what}: the axis has length {x}",
+                remedy=f"{self._shapes(args)}; {constraint.remedy}",
+                source=self.func.source,
+                span=constraint.span,
+            )
         raise ShapeError(
-            f"{constraint.what}: the lengths {left[0]} and {right[0]} differ",
+            f"{constraint.what}: the lengths {x} and {y} differ",
             remedy=f"{self._shapes(args)}; {constraint.remedy}",
             source=self.func.source,
             span=constraint.span,

@@ -9,8 +9,9 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.syntax import reductions, shapes
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import AnyValue, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
@@ -56,12 +57,26 @@ def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
     return context.where(guard, x, y, span)
 
 
+def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, axis, keepdims = bind_arguments(
+            context, name, ("x", "axis", "keepdims"), args, keywords, span, optional=2
+        )
+        if isinstance(keepdims, Value):
+            context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
+        x = reductions.array(context, name, x, span)
+        return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span)
+
+    return call
+
+
 def _extremum(op: str) -> Builtin:
-    """`max(a, b, ...)` of two values or more, elementwise."""
+    """`max(x, axis=)` reduces an array; `max(a, b, ...)` compares elementwise."""
+    reduce = _reduction(op[:3], reductions.REDUCTIONS[f"a{op[:3]}"])
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if len(args) < 2 or keywords:
-            context.fail(ParseError, f"{op[:3]} takes two values or more here", span)
+            return reduce(context, args, keywords, span)
         result = args[0]
         for arg in args[1:]:
             result = context.elementwise(op, (result, arg), span)
@@ -70,25 +85,63 @@ def _extremum(op: str) -> Builtin:
     return call
 
 
-def _sum(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    x, axis, keepdims = bind_arguments(
-        context, "sum", ("x", "axis", "keepdims"), args, keywords, span, optional=2
-    )
-    if not (isinstance(x, Value) or is_number(x)):
-        context.fail(DtypeError, f"sum takes an array, not {describe(x)}", span)
-    if isinstance(keepdims, Value):
-        context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
-    return context.reduce("sum", x, _axes(context, axis, span), bool(keepdims), span)
+def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callable[..., AnyValue]) -> Builtin:
+    """A function of an array first: `operation(context, array, *others, span)`."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
+        return operation(context, reductions.array(context, name, x, span), *others, span)
+
+    return call
 
 
-def _axes(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | None:
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    if axis is None:
-        return None
-    for one in axes:
-        if not isinstance(one, int) or isinstance(one, bool):
-            context.fail(ParseError, "axis must be an integer known while compiling", span, "write axis=0")
-    return axes
+def _reshape(context: Context, x: Value, shape: AnyValue, span: Span) -> AnyValue:
+    return shapes.reshape(context, x, shape if isinstance(shape, tuple) else (shape,), span)
+
+
+def _transpose(context: Context, x: Value, axes: AnyValue, span: Span) -> AnyValue:
+    return shapes.transpose(context, x, reductions.axes_of(context, axes, span), span)
+
+
+def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
+        if not isinstance(parts, tuple):
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+        axes = reductions.axes_of(context, 0 if axis is None else axis, span)
+        assert axes is not None
+        return operation(context, parts, axes[0], span)
+
+    return call
+
+
+def _filled(name: str, value: int | float) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        (shape,) = bind_arguments(context, name, ("shape",), args, keywords, span)
+        return reductions.zeros(context, shape, value, span)
+
+    return call
+
+
+def _full(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    shape, value = bind_arguments(context, "full", ("shape", "value"), args, keywords, span)
+    return reductions.zeros(context, shape, value, span)
+
+
+def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    if not 1 <= len(args) <= 3 or keywords:
+        context.fail(ParseError, "arange takes (stop), (start, stop) or (start, stop, step)", span)
+    return reductions.arange(context, args, span)
+
+
+def _linspace(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    start, stop, number = bind_arguments(context, "linspace", ("start", "stop", "num"), args, keywords, span)
+    return reductions.linspace(context, start, stop, number, span)
+
+
+def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    x, y = bind_arguments(context, "dot", ("x", "y"), args, keywords, span)
+    return shapes.matmul(context, x, y, span)
 
 
 def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -103,5 +156,22 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(
     {name: _elementwise(name, name) for name in TABLE}
     | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
-    | {"where": _where, "sum": _sum, "max": _extremum("maximum"), "min": _extremum("minimum"), "len": _len}
+    | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
+    | {
+        "where": _where,
+        "max": _extremum("maximum"),
+        "min": _extremum("minimum"),
+        "len": _len,
+        "reshape": _moving("reshape", ("x", "shape"), 0, _reshape),
+        "transpose": _moving("transpose", ("x", "axes"), 1, _transpose),
+        "stack": _joining("stack", shapes.stack),
+        "concatenate": _joining("concatenate", shapes.join),
+        "zeros": _filled("zeros", 0.0),
+        "ones": _filled("ones", 1.0),
+        "full": _full,
+        "arange": _arange,
+        "linspace": _linspace,
+        "dot": _dot,
+        "matmul": _dot,
+    }
 )

@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Const, Element, Func, Size, is_const
+from adcompiler.ir.nodes import Const, Element, Func, Size, const, is_const
 from adcompiler.ir.walk import Rewriter
+
+BROADCAST = "lengths must be equal or 1"
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Two axes that must be equally long: `what` says why, in terms of the user's program."""
+    """Two lengths that must be equal (or `at_least`: the left one no less): `what` says why, in terms of the
+    user's program. One that is `merged` holds if the lengths of merged symbols agree."""
 
     left: Element
     right: Element
     what: str
     span: Span | None
-    remedy: str = "lengths must be equal or 1"
+    remedy: str
+    merged: bool = True
+    at_least: bool = False
 
 
 class Sizes:
@@ -53,16 +58,28 @@ class Sizes:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
 
-    def merge(self, left: Element, right: Element, what: str, span: Span | None, *remedy: str) -> bool:
+    def demand(self, size: Element, least: int, what: str, span: Span | None) -> None:
+        """Demand that a size is `least` or more."""
+        remedy = "the index must lie in the axis"
+        self.constraints.append(
+            Constraint(size, const(least, "i64"), what, span, remedy, merged=False, at_least=True)
+        )
+
+    def merge(
+        self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST
+    ) -> bool:
         """Demand that two sizes are equal; False if they are known to differ."""
         a, b = self.find(left), self.find(right)
         if a is b:
+            return True
+        if not all(isinstance(n, Size | Const) for n in (a, b)):
+            self.constraints.append(Constraint(left, right, what, span, remedy, merged=False))
             return True
         if isinstance(b, Size) and (not isinstance(a, Size) or a.number < b.number):
             a, b = b, a
         if not isinstance(a, Size):
             return False
-        self.constraints.append(Constraint(left, right, what, span, *remedy))
+        self.constraints.append(Constraint(left, right, what, span, remedy))
         self.parent[a.number] = b
         return True
 

@@ -337,7 +337,9 @@ def test_name_chooses_a_def() -> None:
     assert interpreted("x + 1", name="successor").__name__ == "successor"
 
 
-@pytest.mark.parametrize("source", ["def one(x):\n    return x", "def one(x):\n    return x\ndef two(x):\n    return x"])
+@pytest.mark.parametrize(
+    "source", ["def one(x):\n    return x", "def one(x):\n    return x\ndef two(x):\n    return x"]
+)
 def test_name_that_is_not_there(source: str) -> None:
     with pytest.raises(adc.ParseError, match="no definition 'three'"):
         interpreted(source, name="three")
@@ -422,7 +424,7 @@ def scaled(x):
 
 
 @adc.function(backend="numpy", static=("n",))
-def powered(x: "f64[k]", n):  # noqa: F821
+def powered(x: f64[k], n):  # noqa: F821
     return scaled(np.sum(x**n)) + e
 
 
@@ -474,7 +476,7 @@ def test_what_cannot_be_captured_is_named() -> None:
 
     with pytest.raises(adc.ParseError, match="table") as caught:
         looked_up(1.0)
-    assert "argument" in (caught.value.remedy or "")
+    assert caught.value.remedy == "make table a parameter"
 
 
 def test_a_plain_function_is_to_be_decorated() -> None:
@@ -565,17 +567,14 @@ HOSTILE = WORDS + GENERATED + BUILTINS + UNICODE
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_name_may_be_a_parameter(backend: str) -> None:
-    terms = [f"{k} * {name} ** 2" for k, name in enumerate(HOSTILE, 1)]
-    source = f"def f({', '.join(HOSTILE)}):\n    return sum({' + '.join(terms)})"
-    f = adc.compile(source, backend=backend)
-    args = [np.full(2, float(k)) for k in range(len(HOSTILE))]
-    assert f(*args) == sum(2 * (k + 1) * k**2 for k in range(len(HOSTILE)))
-    gradients = adc.grad(f)(*args)
-    for k, gradient in enumerate(gradients):
-        assert_array_equal(gradient, np.full(2, 2.0 * (k + 1) * k))
+    terms = " + ".join(f"{k} * {name} ** 2" for k, name in enumerate(HOSTILE, 1))
+    f = adc.compile(f"def f({', '.join(HOSTILE)}):\n    return sum({terms})", backend=backend)
+    numbers = range(1, len(HOSTILE) + 1)
+    args = [np.full(2, 1.0 * k) if k % 6 == 0 else 1.0 * k for k in numbers]
     value, pullback = adc.vjp(f, *args)
-    for one, other in zip(pullback(1.0), gradients, strict=True):
-        assert_array_equal(one, other)
+    assert value == f(*args) == sum(2 * k**3 for k in numbers)
+    for k, gradient in zip(numbers, pullback(1.0), strict=True):
+        assert_array_equal(np.sum(gradient), 4 * k**2)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -585,7 +584,9 @@ def test_any_name_may_be_a_variable_a_def_or_a_size(backend: str) -> None:
     source = "\n".join(["def f(x):", *lines, f"    return sum({names[-1]})"])
     assert adc.compile(source, backend=backend)(np.ones(2)) == 2.0 ** (len(names) + 1)
     for name in ("lambda", "run", "exp"):
-        f = adc.compile(f"def {name}(u):\n    return 3 * u\n\ndef g(x):\n    return {name}(x)", backend=backend)
+        f = adc.compile(
+            f"def {name}(u):\n    return 3 * u\n\ndef g(x):\n    return {name}(x)", backend=backend
+        )
         assert_array_equal(f(PAIR), 3 * PAIR)
         f = adc.compile(f"def g(x: f64[{name}]):\n    return x / {name}", backend=backend)
         assert_array_equal(f(PAIR), PAIR / 2)

@@ -62,7 +62,8 @@ SCALARS = [
     "not x > 0",
     "not not x",
     "x == y or not (x != y)",
-    "(x > 0) + 2 * (y > 0)",
+    "(x > 0) + (y > 0)",
+    "(x > 0) * 2 + (y > 0)",
     "(x > 0) * 2.5",
     "~(x > 0)",
     "(x > 0) & (y > 0)",
@@ -139,8 +140,32 @@ def test_constants(source: str, value: Any) -> None:
 
 # ---- Integers wrap, and divide as NumPy's ----
 
-INTEGERS = ["k + 1", "k * k", "-k", "k // 2", "k % 3", "k // j", "k % j", "k / 2", "k**2", "k**-1", "k & 5", "k | 8"]
-INTEGERS += ["k ^ j", "k << 2", "k >> 1", "~k", "abs(k)", "sign(k)", "square(k)", "k > 0", "k == j", "max(k, j)"]
+INTEGERS = [
+    "k + 1",
+    "k * k",
+    "-k",
+    "k // 2",
+    "k % 3",
+    "k // j",
+    "k % j",
+    "k / 2",
+    "k**2",
+    "k**-1",
+    "k & 5",
+    "k | 8",
+]
+INTEGERS += [
+    "k ^ j",
+    "k << 2",
+    "k >> 1",
+    "~k",
+    "abs(k)",
+    "sign(k)",
+    "square(k)",
+    "k > 0",
+    "k == j",
+    "max(k, j)",
+]
 INTEGERS += ["sum(k)", "sum(k > 0)", "sqrt(abs(k))", "k + 0.5", "where(k > 0, k, 0.5)", "where(k > 0, k, j)"]
 INTEGERS += ["k * True", "k + (k > 0)", "floor(k)", "round(k)", "minimum(k, 2)", "k * 9223372036854775807"]
 
@@ -151,7 +176,25 @@ def test_integers(source: str) -> None:
 
 
 def test_integers_compiled() -> None:
-    is_the_oracles(f"def f(k, j):\n    return ({'), ('.join(INTEGERS)})", WHOLE, WHOLE[::-1].copy(), backend="cpu")
+    is_the_oracles(
+        f"def f(k, j):\n    return ({'), ('.join(INTEGERS)})", WHOLE, WHOLE[::-1].copy(), backend="cpu"
+    )
+
+
+# ---- Truth values add and multiply as NumPy's ----
+
+TRUTHS = ["b + b", "b * b", "b + True", "b + 1", "b * 2.5", "b / b", "b**2", "b << 1", "sum(b)", "maximum(b, b)"]
+TRUTHS += ["~b", "not b", "b & ~b", "b == b", "where(b, 1, 0.5)", "b > 0", "sum(b + b)"]
+
+
+@pytest.mark.parametrize("source", TRUTHS)
+def test_truth_values(source: str) -> None:
+    is_the_oracles(source, np.array([True, False]))
+    is_the_oracles(source, True)
+
+
+def test_truth_values_compiled() -> None:
+    is_the_oracles(f"({'), ('.join(TRUTHS)})", np.array([True, False]), backend="cpu")
 
 
 # ---- Arrays ----
@@ -203,12 +246,26 @@ PROGRAMS = {
     "assignment": "def f(x):\n    y = z = 2 * x\n    return y + z",
     "unpacking": "def f(x):\n    (a, b), c = (x, 2 * x), 3 * x\n    return a + b * c",
     "swap": "def f(x):\n    y = x + 1\n    x, y = y, x\n    return x - 2 * y",
-    "augmented": "def f(x):\n    x += 1\n    x *= x\n    x -= 2\n    x /= 3\n    x **= 2\n    x //= 2\n    x %= 5\n    return x",
+    "augmented": """
+def f(x):
+    x += 1; x *= x; x -= 2; x /= 3
+    x **= 2; x //= 2; x %= 5
+    return x""",
     "shadowing": "def f(x):\n    sum = x\n    x = sum * 2\n    return x + sum",
     "calls": "def g(a, b):\n    return a - b\n\ndef f(x):\n    return g(x, 1) * g(b=x, a=2)",
     "several results": "def g(a):\n    return a, 2 * a\n\ndef f(x):\n    p, q = g(x)\n    return q, g(p)",
     "module constants": "k = 2\nm = k**3\n\ndef f(x):\n    return m * x",
-    "if": "k = 2\n\ndef f(x):\n    if k > 3:\n        return x\n    elif k == 2:\n        x = 2 * x\n    else:\n        x = 3 * x\n    return -x",
+    "if": """
+k = 2
+
+def f(x):
+    if k > 3:
+        return x
+    elif k == 2:
+        x = 2 * x
+    else:
+        x = 3 * x
+    return -x""",
     "docstring": 'def f(x):\n    "Says what it does."\n    # and a comment\n    return x  # another',
     "later def": "def f(x):\n    return 2 * x\n\ndef f(x):\n    return 3 * x",
     "early return": "def f(x):\n    return x\n    return 2 * x",
@@ -227,7 +284,9 @@ def test_statements(source: str, backend: str) -> None:
 
 
 def test_an_inner_def_sees_what_stands_around_it() -> None:
-    f = adc.compile("def f(x):\n    k = 3 * x\n    def g(y):\n        return k * y\n    return g(2)", backend="numpy")
+    f = adc.compile(
+        "def f(x):\n    k = 3 * x\n    def g(y):\n        return k * y\n    return g(2)", backend="numpy"
+    )
     assert f(5) == 30
 
 
@@ -238,7 +297,9 @@ def test_names_are_bound_to_values_not_to_arrays() -> None:
     assert_array_equal((x, y, z), [[1, 1], [2, 2], [1, 1]])
 
 
-@pytest.mark.parametrize("source", ["x + 1", b"x + 1", "x + 1\n", "\n# comment\nx + 1", "\ufeffx + 1", "x + 1\r\n"])
+@pytest.mark.parametrize(
+    "source", ["x + 1", b"x + 1", "x + 1\n", "\n# comment\nx + 1", "\ufeffx + 1", "x + 1\r\n"]
+)
 def test_forms_of_a_source(source: str | bytes) -> None:
     assert adc.compile(source, backend="numpy")(1) == 2
 

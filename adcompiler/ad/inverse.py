@@ -1,0 +1,106 @@
+"""The inverse of a read: for a point of the array, the point of the domain that reads it.
+
+A read at plain axes has one, `A[i, j]` is read at (i, j). So has one at `s * i + c` with a constant s and
+a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
+domain. The adjoint of such a read is a renamed array under a guard, not a scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from adcompiler.ad.guards import TRUE, both
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
+from adcompiler.ops.build import apply
+
+ZERO = const(0, "i64")
+
+
+class Inverse(NamedTuple):
+    """`places` says what each axis of the domain is in terms of the array's axes, where `guard` holds;
+    where it does not, nothing reads the array's point. Axes without a place are free."""
+
+    places: dict[int, Element]
+    guard: Element
+
+
+class _Affine(NamedTuple):
+    """scale * axis + offset; no axis for a constant index."""
+
+    axis: int | None
+    scale: int
+    offset: Element
+
+
+def invert(read: Read, domain: Shape) -> Inverse | None:
+    """The inverse of `read`, which stands in `domain`; None if its indices are not of this kind."""
+    places: dict[int, Element] = {}
+    guard: Element = TRUE
+    for k, (index, size) in enumerate(zip(read.args, read.array.shape, strict=True)):
+        form = _affine(index)
+        if form is None or form.axis in places:
+            return None
+        if is_const(size, 1) and is_const(index, 0):
+            continue
+        place = _place(form, Index(k))
+        if form.axis is None:
+            guard = both(guard, apply("equal", Index(k), form.offset))
+            continue
+        places[form.axis] = place
+        for condition in _conditions(form, Index(k), place, domain[form.axis], size):
+            guard = both(guard, condition)
+    return Inverse(places, guard)
+
+
+def _place(form: _Affine, point: Element) -> Element:
+    """The position along the domain's axis that reads `point`."""
+    if is_const(form.offset, 0) and form.scale == 1:
+        return point
+    if form.scale == -1:
+        return apply("subtract", form.offset, point)
+    distance = apply("subtract", point, form.offset)
+    return distance if form.scale == 1 else apply("floor_divide", distance, const(form.scale, "i64"))
+
+
+def _conditions(
+    form: _Affine, point: Element, place: Element, length: Element, size: Element
+) -> Sequence[Element]:
+    """When that position reads the point: it lies in the domain, and the step divides the distance."""
+    if place is point and length is size:
+        return ()
+    found = [apply("greater_equal", place, ZERO), apply("less", place, length)]
+    if form.scale not in (1, -1):
+        rest = apply("remainder", apply("subtract", point, form.offset), const(form.scale, "i64"))
+        found.append(apply("equal", rest, ZERO))
+    return found
+
+
+def _affine(index: Element) -> _Affine | None:
+    """An index as scale * axis + offset."""
+    if not index.axes:
+        return _Affine(None, 0, index)
+    match index:
+        case Index(axis=axis):
+            return _Affine(axis, 1, ZERO)
+        case Apply(op="add", args=(x, y)) if not x.axes or not y.axes:
+            return _shifted(x if x.axes else y, "add", y if x.axes else x)
+        case Apply(op="subtract", args=(x, y)) if not y.axes:
+            return _shifted(x, "subtract", y)
+        case Apply(op="subtract", args=(x, y)) if not x.axes:
+            form = _affine(y)
+            return form and _Affine(form.axis, -form.scale, apply("subtract", x, form.offset))
+        case Apply(op="multiply", args=(x, y)):
+            factor, rest = (x, y) if isinstance(x, Const) else (y, x)
+            form = _affine(rest) if isinstance(factor, Const) and factor.value else None
+            scale = int(factor.value) if isinstance(factor, Const) else 0
+            return form and _Affine(form.axis, form.scale * scale, apply("multiply", form.offset, factor))
+    return None
+
+
+def _shifted(index: Element, op: str, offset: Element) -> _Affine | None:
+    form = _affine(index)
+    if form is None:
+        return None
+    moved = offset if op == "add" and is_const(form.offset, 0) else apply(op, form.offset, offset)
+    return form._replace(offset=moved)

@@ -1,0 +1,67 @@
+"""Divide once: where several quotients have one denominator, multiply by its reciprocal.
+
+Only where the denominator is far from the subnormal numbers, so that its reciprocal is no infinity
+that the quotients are not: a square root, or a positive constant plus something that is not negative.
+A quotient changes by one rounding.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from adcompiler.ir.nodes import Apply, Const, Element, Func, Index, const, is_const
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
+from adcompiler.ops.build import apply
+
+TINY = 1e-30  # float32 is normal from 1e-38 on
+NOT_NEGATIVE = frozenset(("square", "abs", "exp", "exp2", "sqrt", "cosh", "hypot"))
+
+
+def reciprocal(func: Func) -> Func:
+    """The program with one division for each denominator that several quotients share."""
+    return _Reciprocal(func).func(func)
+
+
+class _Reciprocal(Rewriter):
+    def __init__(self, func: Func) -> None:
+        super().__init__()
+        quotients: dict[Element, set[Element]] = defaultdict(set)
+        divisors: dict[Element, Element] = {}
+        memo: dict[Element, Element] = {}
+        for element in elements_of(e for array in arrays_of(func.results) for e in array.elements):
+            if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1]):
+                # In another array the same divisor may have other axes.
+                anywhere = substitute(element, dict.fromkeys(element.axes, Index(0)), memo)
+                divisors[element.args[1]] = anywhere.args[1]
+                quotients[anywhere.args[1]].add(anywhere)
+        self.shared = [divisor for divisor, anywhere in divisors.items() if len(quotients[anywhere]) > 1]
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="divide", args=(x, divisor)) if not is_const(x, 1):
+                if any(self.elements.get(d) is divisor for d in self.shared):
+                    return apply("multiply", x, apply("divide", const(1, x.dtype), divisor))
+        return element
+
+
+def _is_normal(element: Element) -> bool:
+    """Whether a value is 0, or far from the subnormal numbers."""
+    match element:
+        case Apply(op="sqrt"):
+            return True
+        case Apply(op="add", args=(Const(value=value), x)) | Apply(op="add", args=(x, Const(value=value))):
+            return value > TINY and _not_negative(x)
+    return False
+
+
+def _not_negative(element: Element) -> bool:
+    match element:
+        case Const(value=value):
+            return value >= 0
+        case Apply(op="multiply", args=(x, y)) if x is y:
+            return True
+        case Apply(op="add" | "multiply" | "divide", args=(x, y)):
+            return _not_negative(x) and _not_negative(y)
+        case Apply(op=op):
+            return op in NOT_NEGATIVE
+    return False

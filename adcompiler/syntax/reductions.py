@@ -1,0 +1,174 @@
+"""Reductions of whole arrays and constructors of arrays, said by sums, extrema and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, Span
+from adcompiler.ir.nodes import Element, Index, const, is_const, select
+from adcompiler.ir.types import is_float
+from adcompiler.ops.build import apply, cast
+from adcompiler.syntax import shapes
+from adcompiler.syntax.context import ONE, Context
+from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.values import AnyValue, Value, describe, is_number
+
+Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
+Reduction = Callable[[Context, Value, tuple[int, ...] | None, bool, Span], AnyValue]
+BIGGEST = const(2**63 - 1, "i64")
+
+
+def array(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    """An argument as an array or scalar of the program."""
+    if is_number(x):
+        return Value((), const(x, context.meet((x,))[0]), weak=True)
+    if not isinstance(x, Value):
+        context.fail(DtypeError, f"{name} takes an array, not {describe(x)}", span, "pass an array")
+    return x
+
+
+def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | None:
+    """The axes that an `axis=` names; None for all."""
+    if axis is None:
+        return None
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for one in axes:
+        if not isinstance(one, int) or isinstance(one, bool):
+            context.fail(ParseError, "axis must be an integer known while compiling", span, "write axis=0")
+    return axes
+
+
+def count(context: Context, x: Value, axes: tuple[int, ...] | None, span: Span) -> Value:
+    """How many elements a reduction over `axes` takes together."""
+    total: Element = ONE
+    for k in context.normalise(axes, x.rank, span):
+        total = shapes.combine("multiply", total, context.sizes.find(x.shape[k]))
+    return Value((), total, weak=True)
+
+
+def total(op: str) -> Reduction:
+    """A reduction that the IR knows."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        return context.reduce(op, x, axes, keepdims, span)
+
+    return reduction
+
+
+def mean(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
+    whole = context.reduce("sum", x, axes, keepdims, span)
+    return context.elementwise("divide", (whole, count(context, x, axes, span)), span)
+
+
+def variance(
+    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+) -> AnyValue:
+    """The mean squared distance from the mean (no degree of freedom is subtracted)."""
+    centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
+    return mean(context, context.elementwise("square", (centred,), span), axes, keepdims, span)
+
+
+def deviation(
+    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+) -> AnyValue:
+    return context.elementwise("sqrt", (variance(context, x, axes, keepdims, span),), span)
+
+
+def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
+    """The Euclidean norm; its derivative at 0 is 0."""
+    x = context.elementwise("multiply", (x, 1.0), span)
+    squares = context.reduce("sum", context.elementwise("square", (x,), span), axes, keepdims, span)
+    none = context.elementwise("equal", (squares, 0), span)
+    return context.where(none, squares, context.elementwise("sqrt", (squares,), span), span)
+
+
+def logsumexp(
+    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+) -> AnyValue:
+    return context.reduce("logsumexp", context.elementwise("multiply", (x, 1.0), span), axes, keepdims, span)
+
+
+def truth(op: str) -> Reduction:
+    """`any` and `all`: an extremum of truth values."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        bits = Value(x.shape, cast(cast(x.element, "bool"), "i64"))
+        found = context.reduce(op, bits, axes, keepdims, span)
+        return Value(found.shape, apply("greater", found.element, const(0, "i64")))
+
+    return reduction
+
+
+def position(op: str) -> Reduction:
+    """`argmin` and `argmax`: the first position of the extremum; of all elements in row-major order."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        if axes is None:
+            x = shapes.reshape(context, x, (-1,), span) if x.rank != 1 else x
+        elif len(axes) > 1:
+            context.fail(ParseError, "argmin and argmax take one axis", span, "write axis=0")
+        (axis,) = context.normalise(axes or (0,), x.rank, span)
+        best = context.reduce(op, x, (axis,), True, span)
+        own = const(0, "i64") if unit(x.shape[axis]) else Index(axis)
+        here = apply("equal", x.element, best.element)
+        if is_float(x.dtype):
+            here = apply("logical_or", here, apply("not_equal", x.element, x.element))
+        places = Value(x.shape, select(here, own, BIGGEST))
+        return context.reduce("min", places, (axis,), keepdims, span)
+
+    return reduction
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "sum": total("sum"), "prod": total("prod"), "amax": total("max"), "amin": total("min"), "mean": mean,
+    "var": variance, "std": deviation, "norm": norm, "logsumexp": logsumexp, "any": truth("max"),
+    "all": truth("min"), "argmin": position("min"), "argmax": position("max"),
+}  # fmt: skip
+
+
+def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
+    """An array that is `value` everywhere."""
+    lengths = shape if isinstance(shape, tuple) else (shape,)
+    whole = tuple(shapes.length_of(context, n, span) for n in lengths)
+    filled = array(context, "full", value, span)
+    if filled.rank:
+        context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
+    return Value(whole, filled.element, filled.weak)
+
+
+def arange(context: Context, bounds: list[Any], span: Span) -> Value:
+    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`."""
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if not isinstance(step, int) or step < 1:
+        context.fail(ParseError, "arange takes integers and a positive constant step", span, "use linspace")
+    first, last = shapes.length_of(context, start, span), shapes.length_of(context, stop, span)
+    length = shapes.combine("maximum", shapes.combine("subtract", last, first), const(0, "i64"))
+    length = shapes.combine("add", length, const(step - 1, "i64"))
+    length = shapes.combine("floor_divide", length, const(step, "i64"))
+    index: Element = const(0, "i64") if unit(length) else Index(0)
+    place = shapes.combine("multiply", index, const(step, "i64"))
+    return Value((length,), shapes.combine("add", place, first), weak=True)
+
+
+def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue, span: Span) -> AnyValue:
+    """`number` points from `start` to `stop`, both included."""
+    n = shapes.length_of(context, number, span)
+    index = Value((n,), const(0, "i64") if unit(n) else Index(0), weak=True)
+    steps = Value((), shapes.combine("maximum", shapes.combine("subtract", n, ONE), ONE), weak=True)
+    width = context.elementwise("subtract", (stop, start), span)
+    step = context.elementwise("divide", (width, steps), span)
+    points = context.elementwise("add", (context.elementwise("multiply", (index, step), span), start), span)
+    last = context.elementwise("equal", (index, steps), span)
+    return points if is_const(n, 1) else context.where(last, stop, points, span)
+
+
+def copies(context: Context, x: AnyValue, span: Span) -> tuple[Any, ...]:
+    """The shape of a value as the program sees it."""
+    return tuple(Value((), context.sizes.find(n), weak=True) for n in array(context, "shape", x, span).shape)

@@ -1,0 +1,229 @@
+"""Operations that only move elements: slices, transposes, reshapes, stacking. A value's element is read at
+other indices; nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
+from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply, cast
+from adcompiler.syntax.context import ONE, Context, over
+from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.values import AnyValue, Value, describe, is_number
+
+ZERO = const(0, "i64")
+
+
+def integer(value: int) -> Element:
+    """An int64 constant."""
+    return const(value, "i64")
+
+
+def combine(op: str, x: Element, y: Element) -> Element:
+    """Arithmetic on sizes, folded where both are constants or one is neutral."""
+    if is_const(x) and is_const(y):
+        a, b = int(x.value), int(y.value)
+        results = {
+            "add": a + b,
+            "subtract": a - b,
+            "multiply": a * b,
+            "minimum": min(a, b),
+            "maximum": max(a, b),
+        }
+        if op in results:
+            return integer(results[op])
+        if op == "floor_divide" and b:
+            return integer(a // b)
+    if (op in ("add", "subtract") and is_const(y, 0)) or (
+        op in ("multiply", "floor_divide") and is_const(y, 1)
+    ):
+        return x
+    if (op == "add" and is_const(x, 0)) or (op == "multiply" and is_const(x, 1)):
+        return y
+    return apply(op, x, y)
+
+
+def moved(value: Value, shape: Shape, indices: Sequence[Element]) -> Value:
+    """The value whose element at a point of `shape` is that of `value` at `indices`."""
+    return Value(shape, substitute(value.element, dict(enumerate(indices))), value.weak)
+
+
+def axes_of(value: Value) -> list[Element]:
+    """The indices of a value's own axes; an axis of length 1 is read at 0."""
+    return [ZERO if unit(n) else Index(k) for k, n in enumerate(value.shape)]
+
+
+def transpose(context: Context, value: Value, axes: tuple[int, ...] | None, span: Span) -> Value:
+    """Axis k of the result is axis `axes[k]` of the value; reversed for None."""
+    order = tuple(reversed(range(value.rank))) if axes is None else axes
+    if sorted(a % value.rank if value.rank else a for a in order) != list(range(value.rank)):
+        context.fail(
+            OutOfRangeError,
+            f"{order} does not name each of {value.rank} axes once",
+            span,
+            "name each axis once",
+        )
+    order = tuple(a % value.rank for a in order) if value.rank else ()
+    shape = tuple(value.shape[a] for a in order)
+    places = axes_of(Value(shape, value.element))
+    return moved(value, shape, [places[order.index(k)] for k in range(value.rank)])
+
+
+def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Span) -> Value:
+    """The same elements in row-major order over another shape; one length may be -1."""
+    lengths = [length_of(context, n, span) for n in shape]
+    total = _product(value.shape)
+    unknown = [k for k, n in enumerate(lengths) if is_const(n, -1)]
+    known = _product(n for k, n in enumerate(lengths) if k not in unknown)
+    if len(unknown) > 1:
+        context.fail(ShapeError, "only one length of reshape can be -1", span, "name the other lengths")
+    if unknown:
+        lengths[unknown[0]] = total if is_const(known, 1) else combine("floor_divide", total, known)
+        known = combine("multiply", known, lengths[unknown[0]])
+    if not context.sizes.merge(
+        known, total, "reshape: the number of elements", span, "keep the number of elements"
+    ):
+        context.fail(
+            ShapeError,
+            f"reshape: {context.sizes.describe(total)} elements do not fill {context.sizes.describe(known)}",
+            span,
+            "keep the number of elements",
+        )
+    shape_ = tuple(lengths)
+    flat: Element = ZERO
+    for index, n in zip(axes_of(Value(shape_, value.element)), shape_, strict=True):
+        flat = combine("add", combine("multiply", flat, n), index)
+    return moved(value, shape_, unravel(flat, value.shape))
+
+
+def _product(lengths: Iterable[Element]) -> Element:
+    product: Element = ONE
+    for n in lengths:
+        product = combine("multiply", product, n)
+    return product
+
+
+def unravel(flat: Element, shape: Shape) -> list[Element]:
+    """The indices of element number `flat` in row-major order."""
+    indices: list[Element] = []
+    wide = [k for k, n in enumerate(shape) if not unit(n)]
+    for k in reversed(range(len(shape))):
+        if k not in wide:
+            indices.append(ZERO)
+        elif k == wide[0]:
+            indices.append(flat)
+        else:
+            indices.append(apply("remainder", flat, shape[k]))
+            flat = apply("floor_divide", flat, shape[k])
+    return indices[::-1]
+
+
+def length_of(context: Context, value: AnyValue, span: Span) -> Element:
+    """A length given by the program: an integer, or arithmetic of sizes."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return integer(value)
+    if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
+        return context.sizes.find(value.element)
+    context.fail(
+        ParseError,
+        f"a length must be an integer or a size, not {describe(value)}",
+        span,
+        "use len(x) or x.shape[k]",
+    )
+
+
+def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
+    """`concatenate`: values one after the other along an axis; the other lengths are equal."""
+    parts = [v for v in values if isinstance(v, Value)]
+    if len(parts) < len(values) or not parts or len({v.rank for v in parts}) > 1 or not parts[0].rank:
+        context.fail(
+            ShapeError, "concatenate takes arrays of one rank, 1 or more", span, "reshape them first"
+        )
+    (axis,) = context.normalise((axis,), parts[0].rank, span)
+    dtype, weak = context.meet(parts)
+    shape = list(parts[0].shape)
+    for part in parts[1:]:
+        for k, n in enumerate(part.shape):
+            if k != axis and not context.sizes.merge(
+                shape[k], n, f"concatenate: axis {k}", span, "make them equal"
+            ):
+                context.fail(
+                    ShapeError, f"concatenate: axis {k} has different lengths", span, "make them equal"
+                )
+    ends: list[Element] = []
+    for part in parts:
+        n = context.sizes.find(part.shape[axis])
+        ends.append(combine("add", ends[-1], n) if ends else n)
+    shape[axis] = ends[-1]
+    element: Element | None = None
+    for k in reversed(range(len(parts))):
+        start = ends[k - 1] if k else ZERO
+        places = axes_of(Value(tuple(shape), parts[k].element))
+        places[axis] = ZERO if unit(parts[k].shape[axis]) else combine("subtract", Index(axis), start)
+        here = cast(substitute(parts[k].element, dict(enumerate(places))), dtype)
+        element = here if element is None else select(apply("less", Index(axis), ends[k]), here, element)
+    assert element is not None
+    return Value(tuple(shape), element, weak)
+
+
+def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
+    """Values of one shape along a new axis."""
+    if not values or not all(isinstance(v, Value) or is_number(v) for v in values):
+        context.fail(DtypeError, "stack takes numbers and arrays", span, "pass a tuple of arrays")
+    dtype, weak = context.meet(values)
+    shape = context.broadcast("stack", values, span)
+    if any((isinstance(v, Value) and v.rank != len(shape)) or (is_number(v) and shape) for v in values):
+        context.fail(ShapeError, "stack takes arrays of one shape", span, "reshape or broadcast them first")
+    if not -len(shape) - 1 <= axis <= len(shape):
+        context.fail(OutOfRangeError, f"axis {axis} is out of range", span, f"use 0 to {len(shape)}")
+    axis %= len(shape) + 1
+    whole = (*shape[:axis], integer(len(values)), *shape[axis:])
+    element: Element | None = None
+    for k in reversed(range(len(values))):
+        own = over(values[k], shape, dtype)
+        here = substitute(own, {p: Index(p + (p >= axis)) for p in range(len(shape))})
+        index = ZERO if len(values) == 1 else Index(axis)
+        element = here if element is None else select(apply("equal", index, integer(k)), here, element)
+    assert element is not None
+    return Value(whole, element, weak)
+
+
+def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
+    """`left @ right`, as NumPy defines it for ranks 1 and more."""
+    if not (isinstance(left, Value) and isinstance(right, Value) and left.rank and right.rank):
+        context.fail(ShapeError, "@ takes arrays of rank 1 or more", span, "write * for scalars")
+    a = left if left.rank > 1 else Value((ONE, *left.shape), _after(left.element, 1), left.weak)
+    b = right if right.rank > 1 else Value((*right.shape, ONE), right.element, right.weak)
+    a = Value((*a.shape[:-1], ONE, a.shape[-1]), _before_last(a), a.weak)
+    b = Value((*b.shape[:-2], ONE, b.shape[-1], b.shape[-2]), _swapped(b), b.weak)
+    product = context.elementwise("multiply", (a, b), span)
+    total = context.reduce("sum", product, (-1,), False, span)
+    if left.rank == 1:
+        total = _dropped(total, total.rank - 2)
+    return _dropped(total, total.rank - 1) if right.rank == 1 else total
+
+
+def _after(element: Element, count: int) -> Element:
+    return substitute(element, {k: Index(k + count) for k in element.axes})
+
+
+def _before_last(value: Value) -> Element:
+    """A new axis before the last one."""
+    last = value.rank - 1
+    return substitute(value.element, {last: Index(last + 1)})
+
+
+def _swapped(value: Value) -> Element:
+    """The last two axes swapped, behind a new one before them."""
+    last = value.rank - 1
+    return substitute(value.element, {last: Index(last), last - 1: Index(last + 1)})
+
+
+def _dropped(value: Value, axis: int) -> Value:
+    """Without an axis of length 1."""
+    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
+    return Value(
+        shape, substitute(value.element, {k: Index(k - 1) for k in range(axis + 1, value.rank)}), value.weak
+    )
