@@ -39,7 +39,8 @@ def load(source: str) -> ModuleType:
     with _lock:
         if name not in sys.modules:
             spec = spec_from_file_location(name, path)
-            assert spec is not None and spec.loader is not None
+            assert spec is not None
+            assert spec.loader is not None
             module = module_from_spec(spec)
             sys.modules[name] = module
             spec.loader.exec_module(module)
@@ -63,6 +64,7 @@ def _written(source: str) -> Path:
         os.replace(temporary, path)
     except OSError as error:
         raise Error(
-            f"cannot write the kernel cache: {error}", remedy="set ADC_CACHE_DIR to a folder that can be written"
+            f"cannot write the kernel cache: {error}",
+            remedy="set ADC_CACHE_DIR to a folder that can be written",
         ) from error
     return path

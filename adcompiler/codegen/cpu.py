@@ -81,7 +81,13 @@ class Compiled:
         found: list[Any] = []
         seen: set[Array] = set()
         for array in self.func.results:
-            value = values[array] if array in values else args[array.position] if isinstance(array, Input) else buffers[self.out[array]]
+            value = (
+                values[array]
+                if array in values
+                else args[array.position]
+                if isinstance(array, Input)
+                else buffers[self.out[array]]
+            )
             if isinstance(value, np.ndarray) and (array in seen or isinstance(array, Input)):
                 value = value.copy()
             seen.add(array)
@@ -101,7 +107,7 @@ def lengths(shape: Sequence[Element]) -> Lengths:
 
 
 def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:
-    """How a nest is cut: the number of blocks, turns a block, and points in all; a function of lengths only."""
+    """How a nest is cut: the number of blocks, turns a block, and points in all; by lengths only."""
     outer = lengths((loop.size,))
     inner = [lengths(tuple(t.array.domain[k] for k in t.order[1:])) for t in loop.tasks]
     wide = any(b.nest == number and b.shape for b in kernel.buffers)

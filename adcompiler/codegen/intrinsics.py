@@ -48,7 +48,7 @@ def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
 
 
 def _extremum(name: str) -> Any:
-    """The lesser or the greater of two floats, NaN if either is: LLVM knows how to vectorise its reduction."""
+    """The lesser or the greater of two floats, NaN if either is; LLVM can vectorise its reduction."""
 
     @intrinsic
     def reduce(typingctx: Any, total: Any, value: Any) -> Any:

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ir.nodes import (
-    Accumulate, Apply, Array, Const, Element, Func, Index, Map, Read, Reduce, Select, Size,
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Size,
 )  # fmt: skip
 from adcompiler.ir.types import DTYPES, NUMPY
 from adcompiler.ir.walk import arrays_of, elements_of
@@ -30,7 +41,9 @@ class Reference:
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any]) -> list[np.ndarray]:
         """The results for these lengths of the size symbols and these inputs."""
-        values: Values = {i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)}
+        values: Values = {
+            i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)
+        }
         with np.errstate(all="ignore"):
             for array in self.order:
                 if array not in values:
@@ -135,4 +148,4 @@ def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, 
     if 0 in array.shape:
         return np.zeros(np.shape(inside), array.dtype)
     clamped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True))
-    return np.where(inside, array[clamped], array.dtype.type(0))
+    return np.asarray(np.where(inside, array[clamped], array.dtype.type(0)))

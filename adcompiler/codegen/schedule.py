@@ -88,7 +88,7 @@ def schedule(func: Func) -> Schedule:
     placer = _Placer(tasks)
     body = placer.place(tasks, 0)
     for task in tasks:
-        task.stored = task.array in func.results or task.array.rank > 0 and placer.escapes(task)
+        task.stored = task.array in func.results or (task.array.rank > 0 and placer.escapes(task))
     return Schedule(func, body, tasks)
 
 
@@ -149,7 +149,7 @@ class _Placer:
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
-        if isinstance(task.array, Accumulate) or isinstance(task.array, Reduce) and not task.in_register:
+        if isinstance(task.array, Accumulate) or (isinstance(task.array, Reduce) and not task.in_register):
             return True
         own = task.loops[: task.first_reduced]
         if not own:

@@ -86,7 +86,7 @@ class Writer:
         return next((Text(scope[element]) for scope in reversed(self.values) if element in scope), None)
 
     def text(self, root: Element, level: int = TERNARY) -> str:
-        """An expression for `root` that binds at least as tightly as `level`; what it needs is written above it."""
+        """An expression for `root` that binds as tightly as `level`; what it needs is written above it."""
         return self.written(root).within(level)
 
     def written(self, root: Element) -> Text:
@@ -142,7 +142,9 @@ class Writer:
         match element:
             case Read():
                 spot, inside = self.place(element.array, element.args, args)
-                return Text(f"{spot} if {inside} else {zero(element.dtype)}", TERNARY) if inside else Text(spot)
+                return (
+                    Text(f"{spot} if {inside} else {zero(element.dtype)}", TERNARY) if inside else Text(spot)
+                )
             case Select():
                 return Text(f"select({', '.join(a.text for a in args)})")
             case Apply(op="bool"):

@@ -9,7 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from adcompiler.ir.nodes import (
-    Accumulate, Apply, Array, Const, Element, Func, Index, Input, Map, Read, Reduce, Select, const, is_const, select,
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    is_const,
+    select,
 )  # fmt: skip
 from adcompiler.ir.types import DTYPES, NUMPY
 from adcompiler.ir.walk import Rewriter, substitute
@@ -55,7 +69,7 @@ class _Fold(Rewriter):
             case Select():
                 return _select(element)
             case Apply(op=op, args=(x,)) if op in DTYPES:
-                return cast(x, op) if isinstance(x, Const) else element
+                return cast(x, element.dtype) if isinstance(x, Const) or x.dtype == op else element
             case Apply():
                 if all(isinstance(a, Const) for a in element.args):
                     return _constant(element)
@@ -123,12 +137,12 @@ def _identity(element: Apply) -> Element:
                 return x
             if isinstance(y, Apply) and y.op == "negative":
                 return apply("add", x, y.args[0])
-        case ("divide" | "power"), (x, y):
+        case (("divide" | "power"), (x, y)):
             if is_const(y, 1):
                 return x
         case "negative", (Apply(op="negative", args=(x,)),):
             return x
-        case ("logical_and" | "logical_or"), (x, y):
+        case (("logical_and" | "logical_or"), (x, y)):
             for kept, other in ((x, y), (y, x)):
                 if isinstance(other, Const):
                     return kept if bool(other.value) == (element.op == "logical_and") else other

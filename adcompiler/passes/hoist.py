@@ -42,10 +42,14 @@ class _Hoist(Rewriter):
 
     def parts(self, array: Array, count: int) -> list[Element]:
         """The largest costly parts that depend on fewer axes than the loops."""
-        kept = [e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)]
+        kept = [
+            e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)
+        ]
         fewer = set(kept)
         inner = {a for e in kept for a in e.args}
-        users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(array.elements)
+        users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(
+            array.elements
+        )
         return [e for e in kept if (e not in inner or e in users) and costly(e)]
 
 

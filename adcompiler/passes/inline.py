@@ -11,6 +11,7 @@ from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, i
 from adcompiler.ir.walk import Rewriter, elements_of, substitute, with_args, with_elements
 from adcompiler.passes.loops import costly
 
+
 def inline(func: Func) -> Func:
     """The program with every map inlined for which that repeats no costly work."""
     return _Inline().func(func)

@@ -10,7 +10,20 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.ops.table import TABLE
 
 CHEAP = frozenset(
-    ("add", "subtract", "multiply", "negative", "minimum", "maximum", "abs", "square", "bool", "i64", "f32", "f64")
+    (
+        "add",
+        "subtract",
+        "multiply",
+        "negative",
+        "minimum",
+        "maximum",
+        "abs",
+        "square",
+        "bool",
+        "i64",
+        "f32",
+        "f64",
+    )
 )
 
 

@@ -10,7 +10,19 @@ from __future__ import annotations
 from functools import reduce as fold_left
 from itertools import product
 
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Func, Index, Map, Read, Reduce, const, select
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    const,
+    select,
+)
 from adcompiler.ir.walk import Rewriter, elements_of, substitute
 from adcompiler.ops.build import apply
 

@@ -135,7 +135,7 @@ def _names_result(name: str) -> bool:
 def word(operand: Any) -> str:
     """An operand as a trace shows it."""
     if is_variable(operand):
-        return operand.name
+        return str(operand.name)
     return str(operand) if np.ndim(operand) == 0 else f"array{np.shape(operand)}"
 
 

@@ -13,15 +13,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 
-if TYPE_CHECKING:
-    from adcompiler.runtime.variable import Variable
-
+Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
 serials = itertools.count()
 _live: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
@@ -53,10 +51,13 @@ def setting(**values: Any) -> Iterator[None]:
 
 
 class Node:
-    """The base of Variable, by which this file and its neighbours know one."""
+    """The base of Variable, by which this file and its neighbours know one; `kind` is Variable itself, which
+    is defined above this file and says so there."""
+
+    kind: ClassVar[Any]
 
 
-def is_variable(value: object) -> TypeGuard[Variable]:
+def is_variable(value: object) -> bool:
     """Whether a value is a Variable, whose class is defined above this file."""
     return isinstance(value, Node)
 
@@ -127,7 +128,7 @@ class Entry:
         alive = found.ref()
         if alive is None:
             assert found.data is not None
-            alive = _made(found.data, found.name)
+            alive = Node.kind.made(found.data, found.name)
             alive.serial, alive.entry, alive.needs_grad = found.serial, self, found.requires_grad
             found.ref = weakref.ref(alive)
         return alive
@@ -139,7 +140,7 @@ class Entry:
         """Give the values back; the shape of the graph stays, to tell what can no longer be computed."""
         if self.state == "live":
             ghosts = tuple(Ghost(v.serial, v.entry, v.requires_grad) for v in self.inputs)
-            self.inputs, self.state = ghosts if why == "freed" else (), why  # type: ignore[assignment]
+            self.inputs, self.state = ghosts if why == "freed" else (), why
             for output in self.outputs:
                 output.data = None
             self.clear()
@@ -204,15 +205,11 @@ def _check_returned(what: str, v: Variable, g: Any) -> None:
 # -- making Variables --------------------------------------------------------------------------
 
 
-def _made(data: np.ndarray, name: str | None = None) -> Variable:
-    from adcompiler.runtime.variable import Variable  # defined with operators, above this file
-
-    return Variable.made(data, name)
-
-
 def perform(entry: Entry, values: Sequence[Any], names: Sequence[str | None] | None = None) -> list[Variable]:
     """Variables for the results of an operation; they hold it, while recording is on."""
-    made = [_made(np.asarray(v), n) for v, n in zip(values, names or [None] * len(values), strict=True)]
+    made = [
+        Node.kind.made(np.asarray(v), n) for v, n in zip(values, names or [None] * len(values), strict=True)
+    ]
     attach(entry, made)
     if state.tracing:
         print(entry.line())

@@ -7,15 +7,12 @@ and transpose of themselves. Together they are closed under differentiation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ShapeError
-from adcompiler.runtime.graph import Cotangents, Entry, is_variable, perform
-
-if TYPE_CHECKING:
-    from adcompiler.runtime.variable import Variable
+from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, perform
 
 Shape = tuple[int, ...]
 
@@ -35,7 +32,7 @@ class Linear(Entry):
         return [self.pull(cotangents[0])]
 
     def right(self) -> str:
-        return self.inputs[0].name + self.words
+        return f"{self.inputs[0].name}{self.words}"
 
 
 def _linear(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from adcompiler.errors import GraphError
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import linear
 from adcompiler.runtime.elementwise import apply
-from adcompiler.runtime.graph import Node
-
-if TYPE_CHECKING:
-    from adcompiler.runtime.variable import Variable
+from adcompiler.runtime.graph import Node, Variable
 
 Axis = int | Sequence[int] | None
 

@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
-from adcompiler.runtime.graph import Entry, fresh_name, is_variable, reachable, serials, setting, walk
+from adcompiler.runtime.graph import Entry, Node, fresh_name, is_variable, reachable, serials, setting, walk
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.signature import DTYPE_OF
 
@@ -234,7 +234,8 @@ class Variable(Operators):
 
     def clone(self) -> Variable:
         """A Variable of its own with the same value; gradients flow back to this one."""
-        return linear.clone(self)
+        made: Variable = linear.clone(self)
+        return made
 
     copy = __copy__ = clone
 
@@ -274,7 +275,8 @@ def seed(v: Variable, cotangent: Any) -> Variable:
             f"the cotangent of {v.name} has shape {found.shape}, {v.name} has {v.shape}",
             remedy="a cotangent has its Variable's shape",
         )
-    return found.astype(v.dtype)
+    made: Variable = found.astype(v.dtype)
+    return made
 
 
 def _holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
@@ -301,3 +303,6 @@ def _array_of(value: Any) -> np.ndarray:
             remedy="pass bool, integer, float32 or float64 values",
         )
     return array.astype(NUMPY[kind], copy=False)
+
+
+Node.kind = Variable

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from compared import agrees, along, directions, drawn, totalled
+from compared import agrees, along, directions, totalled
 from hypothesis import assume, example, given, settings
-from programs import Program
+from programs import Program, programs
 
 import adcompiler as adc
 from adcompiler.ad.split import split
@@ -81,19 +81,19 @@ def has_oracles_second_derivatives(program: Program, backend: str, relative: flo
 @example(EMPTY)
 @example(SHARED)
 @settings(max_examples=60)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_second_order_interpreted(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy")
 
 
 @settings(max_examples=3)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_second_order_compiled(program: Program) -> None:
     has_oracles_second_derivatives(program, "cpu")
 
 
 @settings(max_examples=30)
-@given(drawn(smooth=True, dtype=np.float32))
+@given(programs(smooth=True, dtype=np.float32))
 def test_second_order_in_float32(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy", 1e-4)
 
@@ -132,7 +132,7 @@ def has_oracles_second_propagate(program: Program) -> None:
 @example(EMPTY)
 @example(SHARED)
 @settings(max_examples=40)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_second_propagate(program: Program) -> None:
     has_oracles_second_propagate(program)
 
@@ -154,13 +154,13 @@ def has_oracles_third_derivatives(program: Program, backend: str, relative: floa
 
 
 @settings(max_examples=60)
-@given(drawn(smooth=True, scalar_only=True))
+@given(programs(smooth=True, scalar_only=True))
 def test_third_order_interpreted(program: Program) -> None:
     has_oracles_third_derivatives(program, "numpy")
 
 
 @settings(max_examples=4)
-@given(drawn(smooth=True, scalar_only=True))
+@given(programs(smooth=True, scalar_only=True))
 def test_third_order_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")
 
@@ -170,34 +170,34 @@ def test_third_order_compiled(program: Program) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=1500)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_second_orders_interpreted(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy")
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_second_propagates(program: Program) -> None:
     has_oracles_second_propagate(program)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500)
-@given(drawn(smooth=True, scalar_only=True))
+@given(programs(smooth=True, scalar_only=True))
 def test_many_third_orders_interpreted(program: Program) -> None:
     has_oracles_third_derivatives(program, "numpy")
 
 
 @pytest.mark.slow
 @settings(max_examples=150)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_second_orders_compiled(program: Program) -> None:
     has_oracles_second_derivatives(program, "cpu")
 
 
 @pytest.mark.slow
 @settings(max_examples=150)
-@given(drawn(smooth=True, scalar_only=True))
+@given(programs(smooth=True, scalar_only=True))
 def test_many_third_orders_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")

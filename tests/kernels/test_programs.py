@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compared import agrees, along, directions, drawn, has_oracles_value, leaves, near, structure, totalled
+from compared import agrees, along, directions, has_oracles_value, leaves, near, structure, totalled
 from hypothesis import assume, given, settings
 from oracle import Exact, contracted, evaluate, rounded
-from programs import Program
+from programs import Program, programs
 
 import adcompiler as adc
 
@@ -75,19 +75,19 @@ def has_oracles_tangent(program: Program, backend: str) -> None:
 
 
 @settings(max_examples=150)
-@given(drawn())
+@given(programs())
 def test_values_interpreted(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
 @settings(max_examples=12)
-@given(drawn())
+@given(programs())
 def test_values_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")
 
 
 @settings(max_examples=50)
-@given(drawn(dtype=np.float32))
+@given(programs(dtype=np.float32))
 def test_values_in_float32(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
@@ -96,32 +96,32 @@ def test_values_in_float32(program: Program) -> None:
 
 
 @settings(max_examples=100)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
     has_oracles_pullback(program, "numpy")
 
 
 @settings(max_examples=60)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_tangents_interpreted(program: Program) -> None:
     has_oracles_tangent(program, "numpy")
 
 
 @settings(max_examples=5)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_gradients_compiled(program: Program) -> None:
     has_oracles_gradient(program, "cpu")
 
 
 @settings(max_examples=5)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_pullbacks_compiled(program: Program) -> None:
     has_oracles_pullback(program, "cpu")
 
 
 @settings(max_examples=50)
-@given(drawn(smooth=True, dtype=np.float32))
+@given(programs(smooth=True, dtype=np.float32))
 def test_pullbacks_in_float32(program: Program) -> None:
     has_oracles_pullback(program, "numpy", 1e-4)
 
@@ -149,21 +149,21 @@ def test_a_branch_not_taken_contributes_nothing(source: str, backend: str) -> No
 
 @pytest.mark.slow
 @settings(max_examples=3000)
-@given(drawn())
+@given(programs())
 def test_many_values_interpreted(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
 @pytest.mark.slow
 @settings(max_examples=3000)
-@given(drawn(dtype=np.float32))
+@given(programs(dtype=np.float32))
 def test_many_values_in_float32(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
 @pytest.mark.slow
 @settings(max_examples=2000)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
     has_oracles_pullback(program, "numpy")
@@ -171,28 +171,28 @@ def test_many_gradients_interpreted(program: Program) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=2000)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_tangents_interpreted(program: Program) -> None:
     has_oracles_tangent(program, "numpy")
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
-@given(drawn(smooth=True, dtype=np.float32))
+@given(programs(smooth=True, dtype=np.float32))
 def test_many_pullbacks_in_float32(program: Program) -> None:
     has_oracles_pullback(program, "numpy", 1e-4)
 
 
 @pytest.mark.slow
 @settings(max_examples=400)
-@given(drawn())
+@given(programs())
 def test_many_values_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
-@given(drawn(smooth=True))
+@given(programs(smooth=True))
 def test_many_gradients_compiled(program: Program) -> None:
     has_oracles_gradient(program, "cpu")
     has_oracles_pullback(program, "cpu")

@@ -55,9 +55,7 @@ class Maker:
         made = self.arrays[4:]
         results = (*made[-2:], self.random.choice(made[-2:]))
         names = tuple(f"r{k}" for k in range(len(results)))
-        return Func(
-            "random", tuple(self.inputs), tuple("abcde"), results, names, size_names=("n", "m")
-        )
+        return Func("random", tuple(self.inputs), tuple("abcde"), results, names, size_names=("n", "m"))
 
     def array(self) -> Array:
         kept = tuple(self.random.choice(SIZES) for _ in range(self.random.randint(0, 2)))
@@ -149,7 +147,9 @@ def arguments(seed: int) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", range(int(__import__("os").environ.get("LO","0")), int(__import__("os").environ.get("HI","20"))))
+@pytest.mark.parametrize(
+    "seed", range(int(__import__("os").environ.get("LO", "0")), int(__import__("os").environ.get("HI", "20")))
+)
 def test_random_program(seed):
     func, args = Maker(seed).func(), arguments(seed)
     check(func)

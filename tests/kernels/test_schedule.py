@@ -1,0 +1,146 @@
+"""The schedule: what runs in one nest, what needs no storage, and what is computed where."""
+
+from __future__ import annotations
+
+import pytest
+from irprograms import kernel, orders, program
+from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
+
+from adcompiler.codegen.emit import emit
+from adcompiler.codegen.schedule import Loop, Task, schedule
+from adcompiler.ir.nodes import Apply, Const, Map, Reduce
+from adcompiler.ir.walk import arrays_of, elements_of
+
+
+def scheduled(func):
+    return schedule(kernel(func))
+
+
+def derivative(text, order=1):
+    *_, (_, joint) = orders(program(text), order)
+    return joint
+
+
+def nests(made):
+    return [item for item in made.body if isinstance(item, Loop)]
+
+
+def pairs(made):
+    """Temporaries and partial sums, one element for each point of two long axes."""
+    results = {b.name for b in made.buffers if b.name in {made.arrays[r] for r in made.func.results}}
+    return [
+        b
+        for b in made.buffers
+        if b.name not in results and sum(not isinstance(n, Const) for n in b.shape) > 1
+    ]
+
+
+ELEMENTWISE = """
+    func @elementwise(%a: f64[n], %b: f64[n]) -> (%s: f64) {
+      %t = array (i < n) { %a[i] + %b[i] }
+      %s = reduce sum (| i < n) { %t[i] * %b[i] }
+    }"""
+ANY_DIMENSION = """
+    func @pairwise(%x: f64[n, p], %m: f64[n]) -> (%e: f64) {
+      %d = reduce sum (i < n, j < n | k < p) {
+        d = %x[i, k] - %x[j, k]
+        d * d
+      }
+      %e = reduce sum (| i < n, j < n) { %m[i] * %m[j] / sqrt(%d[i, j] + 0.01) }
+    }"""
+ROWS_AND_COLUMNS = """
+    func @plane(%x: f64[n, m]) -> (%c: f64[m], %r: f64[n], %s: f64) {
+      %c = reduce sum (j < m | i < n) { %x[i, j] * 2.0 }
+      %r = reduce sum (i < n | j < m) { %x[i, j] * 2.0 }
+      %s = reduce sum (| i < n, j < m) { %x[i, j] * 2.0 }
+    }"""
+COSTLY = """
+    func @costly(%x: f64[n], %w: f64[m]) -> (%r: f64[n]) {
+      %r = reduce sum (i < n | j < m) { %x[i] * exp(%w[j]) + %w[j] }
+    }"""
+OUTER = """
+    func @outer(%x: f64[n], %w: f64[m]) -> (%r: f64[n]) {
+      %r = reduce sum (i < n | j < m) { exp(%x[i]) * %w[j] }
+    }"""
+
+
+def test_value_and_gradient_run_in_one_loop():
+    made = scheduled(derivative(ELEMENTWISE))
+    assert len(nests(made)) == 1
+    (loop,) = nests(made)
+    assert all(isinstance(item, Task) for item in loop.body)
+    assert [t.array in made.func.results for t in made.tasks if t.stored and t.array.rank] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "text", [PAIRWISE, UNROLLED, ANY_DIMENSION], ids=["sums", "unrolled", "any dimension"]
+)
+def test_pairs_are_never_stored(text):
+    made = emit(scheduled(derivative(text)))
+    allowed = (
+        {("n", "p")} if text is ANY_DIMENSION else set()
+    )  # a row for each point, not a point for each pair
+    found = {tuple(made.func.size_names[n.number] for n in b.shape) for b in pairs(made)}
+    assert found <= allowed
+
+
+@pytest.mark.parametrize("text", [PAIRWISE, UNROLLED], ids=["sums", "unrolled"])
+def test_pairs_are_never_stored_at_second_order(text):
+    assert pairs(emit(scheduled(derivative(text, 2)))) == []
+
+
+def test_a_symmetric_gradient_is_one_sum_for_each_coordinate():
+    """f(i, j) and f(j, i) are one term, so the kernel has the sums of one written by hand."""
+    made = scheduled(derivative(PAIRWISE))
+    *_, pairwise = nests(made)
+    sums = [t for t in pairwise.tasks if isinstance(t.array, Reduce)]
+    assert len(sums) == 5  # the energy, three coordinates, the masses
+    assert all(t.in_register for t in sums)
+    roots = {e for t in sums for e in elements_of(t.elements) if isinstance(e, Apply) and e.op == "sqrt"}
+    assert len(roots) == 1
+
+
+def test_rows_columns_and_the_whole_are_summed_in_one_pass():
+    made = scheduled(program(ROWS_AND_COLUMNS))
+    assert len(nests(made)) == 1
+    (buffer,) = pairs(emit(made)) or [None]
+    assert buffer is None
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, LAYERNORM], ids=["softmax", "layernorm"])
+def test_chains_of_row_reductions_share_the_outer_loop(text):
+    made = scheduled(program(text))
+    assert len(nests(made)) == 1
+    assert pairs(emit(made)) == []
+
+
+def test_a_costly_part_over_an_inner_axis_is_an_array_of_its_own():
+    arrays = arrays_of(kernel(program(COSTLY)).results)
+    own = [a for a in arrays if isinstance(a, Map)]
+    assert [a.body.op for a in own] == ["exp"]
+    (total,) = (a for a in arrays if isinstance(a, Reduce))
+    assert not any(isinstance(e, Apply) and e.op == "exp" for e in elements_of(total.elements))
+
+
+def test_a_costly_part_that_the_loops_hoist_stays():
+    assert not [a for a in arrays_of(kernel(program(OUTER)).results) if isinstance(a, Map)]
+    source = emit(scheduled(program(OUTER))).source
+    hoisted, inner = source.index("math.exp"), source.index("for i1")
+    assert hoisted < inner
+
+
+def test_small_powers_are_products():
+    func = kernel(program("func @f(%x: f64[n]) -> (%r: f64[n]) { %r = array (i < n) { %x[i] ** 6.0 } }"))
+    ops = [e.op for a in arrays_of(func.results) for e in elements_of(a.elements) if isinstance(e, Apply)]
+    assert ops == ["multiply"] * 3
+    func = kernel(program("func @f(%x: f64[n]) -> (%r: f64[n]) { %r = array (i < n) { %x[i] ** 0.5 } }"))
+    (power,) = (e for a in arrays_of(func.results) for e in elements_of(a.elements) if isinstance(e, Apply))
+    assert power.op == "power", "a root and the power 0.5 differ at -0.0 and -inf"
+
+
+def test_expressions_have_no_needless_parentheses():
+    source = emit(scheduled(program(ELEMENTWISE))).source
+    assert "reduce_add(s, (a[i0] + v0) * v0)" in source
+    text = "func @f(%x: f64[n], %y: f64) -> (%r: f64[n]) { %r = array (i < n) { -(%x[i] - (%y - 2.0)) / (3.0 * %y) } }"
+    source = emit(scheduled(program(text))).source
+    assert "r[i0] = -(x[i0] - v0) / v1" in source
