@@ -15,7 +15,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.schedule import Loop, Schedule, Task
 from adcompiler.codegen.writer import Writer, zero
-from adcompiler.ir.nodes import Accumulate, Array, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype, is_float
 
 HEADER = """import math
@@ -100,8 +100,9 @@ class _Emitter:
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.functions: list[str] = []
+        alone = [t for t in schedule.tasks if not t.order]
         self.driver = Writer(
-            self.labels, self.sizes, (e for t in schedule.tasks for e in t.elements if not t.order)
+            self.labels, self.sizes, (e for t in alone for e in t.elements), self.local(alone)
         )
 
     # -- the driver ----------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class _Emitter:
         k = len(self.nests)
         self.nests.append(loop)
         tasks = loop.tasks
-        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements))
+        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements), self.local(tasks))
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         for t in tasks:
@@ -171,6 +172,11 @@ class _Emitter:
             self.driver.use(name)
         for t in partial:
             self.combine(t, accumulators[t], k)
+
+    def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
+        """Variables that bear the names which the user gave to what they hold."""
+        wanted = {e: name for t in tasks for e, name in t.named(self.func.names).items()}
+        return {e: self.names.fresh(name) for e, name in wanted.items() if e.args}
 
     def partial(self, writer: Writer, task: Task, nest: int) -> str:
         """The buffer of a task's partial sums, one a block."""
@@ -270,11 +276,11 @@ class _Emitter:
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""
+        self.note(writer, task.array)
         match task.array:
             case Map(rank=0):
                 writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
             case Map():
-                self.note(writer, task.array)
                 read, text = Read(task.array, task.kept), writer.text(task.elements[0])
                 if writer.uses[read] and not text.isidentifier():
                     text = writer.assign(text)
@@ -308,13 +314,15 @@ class _Emitter:
         writer.line(("    " if inside else "") + f"{spot} += {value}")
 
     def note(self, writer: Writer, node: Node) -> None:
-        """The line of the user's source that a statement computes."""
+        """The line of the user's source that a statement computes, once in a function."""
         span, source = self.func.spans.get(node), self.func.source
         if span is not None and source is not None:
             lines = source.text.splitlines()
             if 0 < span.line <= len(lines):
                 text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
-                writer.line(f"# {text[:100]}")
+                if text not in writer.noted:
+                    writer.noted.add(text)
+                    writer.line(f"# {text[:100]}")
 
 
 def neutral(array: Array) -> str:

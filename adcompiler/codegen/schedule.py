@@ -8,10 +8,10 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Node, Read, Reduce, const
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.passes.loops import loop_order
 
@@ -36,6 +36,12 @@ class Task:
         """The array's elements in terms of the program's loops."""
         memo: dict[Element, Element] = {}
         return tuple(substitute(e, self.index, memo) for e in self.array.elements)
+
+    def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
+        """The names of the array's elements, in terms of the program's loops."""
+        memo: dict[Element, Element] = {}
+        found = [e for e in elements_of(self.array.elements) if e in names]
+        return {substitute(e, self.index, memo): names[e] for e in found}
 
     @property
     def kept(self) -> tuple[Element, ...]:

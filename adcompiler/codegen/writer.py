@@ -21,12 +21,19 @@ class Writer:
     """One function's text: a stack of open scopes (the function, then its open loops), each with its
     lines and the values that have a name in it. `used` collects the names that must be parameters."""
 
-    def __init__(self, labels: Mapping[Array, str], sizes: tuple[str, ...], roots: Iterable[Element]) -> None:
-        self.labels, self.sizes = labels, sizes
+    def __init__(
+        self,
+        labels: Mapping[Array, str],
+        sizes: tuple[str, ...],
+        roots: Iterable[Element],
+        names: Mapping[Element, str],
+    ) -> None:
+        self.labels, self.sizes, self.names = labels, sizes, names
         self.scopes: list[list[str]] = [[]]
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
         self.used: dict[str, None] = {}
+        self.noted: set[str] = set()
         self.count = 0
         self.uses: Counter[Element] = Counter()
         roots = tuple(roots)
@@ -63,10 +70,11 @@ class Writer:
         self.used[name] = None
         return name
 
-    def assign(self, text: str, level: int = -1) -> str:
+    def assign(self, text: str, level: int = -1, name: str = "") -> str:
         """A new variable that holds the value of `text`, in the innermost scope or the one given."""
-        self.count += 1
-        name = f"v{self.count - 1}"
+        if not name:
+            name = f"v{self.count}"
+            self.count += 1
         self.scopes[level].append(f"{name} = {text}")
         return name
 
@@ -107,7 +115,7 @@ class Writer:
     def name(self, element: Element, text: Text) -> Text:
         """A variable for `element`, in the outermost loop that can compute it."""
         level = self.level(element)
-        self.values[level][element] = self.assign(text.text, level)
+        self.values[level][element] = self.assign(text.text, level, self.names.get(element, ""))
         return Text(self.values[level][element])
 
     def stands_alone(self, element: Element, text: Text, user: Element) -> bool:

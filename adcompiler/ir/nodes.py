@@ -11,6 +11,7 @@ and source spans live in side tables of the program (`Func`), never in a node.
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from collections.abc import Mapping
@@ -97,9 +98,12 @@ def const(value: int | float | bool, dtype: Dtype) -> Const:
     """A constant of `dtype`, rounded or wrapped as NumPy converts it."""
     if dtype == "i64" and isinstance(value, int):
         value = (value + 2**63) % 2**64 - 2**63
-    with np.errstate(all="ignore"):
-        number = np.asarray(value).astype(NUMPY[dtype].newbyteorder("<"))
-    return Const(dtype, number.tobytes())
+    try:
+        return Const(dtype, struct.pack(_FORMATS[dtype], value))
+    except (struct.error, OverflowError):  # a float for an int, or beyond the type: as NumPy converts
+        number = value if isinstance(value, float) else math.copysign(math.inf, value > 0 or -1)
+        with np.errstate(all="ignore"):
+            return Const(dtype, np.asarray(number).astype(NUMPY[dtype].newbyteorder("<")).tobytes())
 
 
 class Index(Element):
@@ -186,8 +190,12 @@ class Array(Node):
     `Accumulate`, whose domain is its own.
     """
 
-    __slots__ = ("shape",)
+    __slots__ = ("reads", "shape")
     shape: Shape
+    reads: tuple[Array, ...] | None  # the arrays that it reads, once somebody asked
+
+    def _derive(self) -> None:
+        self.reads = None
 
     @property
     def rank(self) -> int:
@@ -219,6 +227,7 @@ class Map(Array):
     body: Element
 
     def _derive(self) -> None:
+        super()._derive()
         self.dtype = self.body.dtype
 
     @property
@@ -239,6 +248,7 @@ class Reduce(Array):
     body: Element
 
     def _derive(self) -> None:
+        super()._derive()
         self.dtype = self.body.dtype
 
     @property
@@ -260,6 +270,7 @@ class Accumulate(Array):
     body: Element
 
     def _derive(self) -> None:
+        super()._derive()
         self.dtype = self.body.dtype
 
     @property

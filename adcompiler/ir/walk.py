@@ -27,14 +27,16 @@ N = TypeVar("N")
 def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[N]:
     """All nodes below `roots`, each once, children before parents."""
     order: dict[N, None] = {}
-    stack = [(root, False) for root in reversed(list(roots))]
+    stack = list(reversed(list(roots)))
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
+        node = stack[-1]
+        if node not in order:
+            pending = [child for child in children(node) if child not in order]
+            if pending:
+                stack.extend(reversed(pending))
+                continue
             order[node] = None
-        elif node not in order:
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(tuple(children(node))) if child not in order)
+        stack.pop()
     return list(order)
 
 
@@ -43,10 +45,13 @@ def elements_of(roots: Iterable[Element]) -> list[Element]:
     return postorder(roots, lambda e: e.args)
 
 
-def arrays_read(array: Array) -> list[Array]:
+def arrays_read(array: Array) -> tuple[Array, ...]:
     """The arrays that the lengths and elements of `array` read, each once, in order."""
-    parts = (*array.shape, *array.domain, *array.elements)
-    return list(dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read)))
+    if array.reads is None:
+        parts = (*array.shape, *array.domain, *array.elements)
+        found = dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read))
+        array.reads = tuple(found)  # it follows from the node, so it is found once
+    return array.reads
 
 
 def arrays_of(results: Iterable[Array]) -> list[Array]:

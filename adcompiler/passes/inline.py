@@ -21,6 +21,16 @@ class _Inline(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.cost: dict[Map, bool] = {}
+        self.inlined: dict[Element, Map] = {}
+
+    def func(self, func: Func) -> Func:
+        """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
+        made = super().func(func)
+        names = {
+            self.arrays[a]: name for a, name in func.names.items() if isinstance(a, Map) and a in self.arrays
+        }
+        bodies = {body: names[a] for body, a in self.inlined.items() if a in names}
+        return made.with_(names={**bodies, **made.names})
 
     def array(self, array: Array) -> Array:
         points = sum(not is_const(n, 1) for n in array.domain)
@@ -35,7 +45,9 @@ class _Inline(Rewriter):
         for e in elements_of((element,)):
             made = with_args(e, tuple(new[a] for a in e.args))
             if isinstance(made, Read) and isinstance(made.array, Map) and self.inlines(made, points):
-                made = substitute(made.array.body, dict(enumerate(made.args)))
+                array = made.array
+                made = substitute(array.body, dict(enumerate(made.args)))
+                self.inlined[made] = array
             new[e] = made
         return new[element]
 

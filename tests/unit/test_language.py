@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import leaves, structure
-from numpy.testing import assert_array_equal, assert_array_max_ulp
-from oracle import evaluate
+from numpy.testing import assert_allclose, assert_array_equal, assert_array_max_ulp
+from oracle import evaluate, gradient, hessian
 
 import adcompiler as adc
 
@@ -183,7 +183,18 @@ def test_integers_compiled() -> None:
 
 # ---- Truth values add and multiply as NumPy's ----
 
-TRUTHS = ["b + b", "b * b", "b + True", "b + 1", "b * 2.5", "b / b", "b**2", "b << 1", "sum(b)", "maximum(b, b)"]
+TRUTHS = [
+    "b + b",
+    "b * b",
+    "b + True",
+    "b + 1",
+    "b * 2.5",
+    "b / b",
+    "b**2",
+    "b << 1",
+    "sum(b)",
+    "maximum(b, b)",
+]
 TRUTHS += ["~b", "not b", "b & ~b", "b == b", "where(b, 1, 0.5)", "b > 0", "sum(b + b)"]
 
 
@@ -223,6 +234,41 @@ ARRAYS = [
     "hypot(x, y)",
     "(x - y)**2 / 2",
     "-x",
+    "mean(x, axis=0)",
+    "prod(x, axis=1)",
+    "max(x)",
+    "np.max(x, 1)",
+    "min(x, axis=0, keepdims=True)",
+    "max(x, axis=(0, 1))",
+    "logsumexp(x, axis=1)",
+    "any(x > 3)",
+    "all(x > -9, axis=0)",
+    "var(x)",
+    "std(x, axis=0)",
+    "argmax(x)",
+    "argmin(x, axis=1)",
+    "dot(x[0], y[1])",
+    "x.T",
+    "x.T @ y",
+    "matmul(x, y.T)",
+    "x[0] @ y[1]",
+    "x @ y[0]",
+    "x[0]",
+    "x[-1]",
+    "x[0, 1]",
+    "x[:, ::-1]",
+    "x[::-1, 1:]",
+    "x[None]",
+    "x[:, None] * y",
+    "x[1:] - x[:-1]",
+    "x[5:]",
+    "x[-5:5]",
+    "sum(x[2:])",
+    "reshape(x, (3, 2))",
+    "transpose(x)",
+    "concatenate((x, y))",
+    "stack((x, y))",
+    "clip(x, -1, 1)",
 ]
 
 
@@ -233,11 +279,54 @@ def test_arrays(source: str, dtype: type) -> None:
     is_the_oracles(f"def f(x, y):\n    return {source}", x, x[:, ::-1], ulp=8)
 
 
+@pytest.mark.parametrize(
+    "source", ["zeros((2, 3)) + x", "full((2, 3), 2.0) * x", "arange(3) * x[0]", "linspace(0, 1, 3)"]
+)
+def test_made_arrays(source: str) -> None:
+    is_the_oracles(f"def f(x):\n    return {source}", MATRIX)
+
+
 def test_arrays_compiled() -> None:
     source = f"def f(x, y):\n    return ({'), ('.join(ARRAYS)})"
     for dtype in (np.float64, np.float32):
         x = MATRIX.astype(dtype)
         is_the_oracles(source, x, x[:, ::-1], backend="cpu", ulp=8)
+
+
+# ---- Derivatives of array operations: x is (2, 3) ----
+
+SCALARS_OF_ARRAYS = [
+    "sum(mean(x, axis=0)**2)",
+    "sum(prod(x, axis=1)) + prod(x)",
+    "sum(max(x, axis=1) * min(x, axis=1))",
+    "logsumexp(x) + sum(logsumexp(x, axis=0)**2)",
+    "var(x) + sum(std(x, axis=0))",
+    "sum((x.T @ x)**2)",
+    "sum(exp(x @ x[0]))",
+    "x[0] @ x[1] * x[0, 1]",
+    "sum((x[:, 1:] - x[:, :-1])**3)",
+    "sum(x[::-1] * x * x[:, ::-1])",
+    "sum(x[:, None] * x[None] * x)",
+    "sum(sin(reshape(x, (3, 2)) @ x))",
+    "sum(concatenate((x, x**2), axis=1)**2)",
+    "sum(stack((x, sin(x)))**3)",
+    "sum(x[5:]) + x[-1, -1]**3",
+    "sum(where(x > 0, x, exp(x))**2)",
+]
+
+
+@pytest.mark.parametrize("source", SCALARS_OF_ARRAYS)
+def test_derivatives_of_array_operations(source: str) -> None:
+    f = adc.compile(source, backend="numpy")
+    assert_allclose(adc.grad(f)(MATRIX), gradient(source, (MATRIX,)), rtol=1e-12, atol=1e-12)
+    assert_allclose(adc.hessian(f)(MATRIX), hessian(source, (MATRIX,)), rtol=1e-12, atol=1e-12)
+
+
+def test_derivatives_of_array_operations_compiled() -> None:
+    source = " + ".join(SCALARS_OF_ARRAYS[:4])
+    f = adc.compile(source)
+    assert_allclose(adc.grad(f)(MATRIX), gradient(source, (MATRIX,)), rtol=1e-12, atol=1e-12)
+    assert_allclose(adc.hessian(f)(MATRIX), hessian(source, (MATRIX,)), rtol=1e-12, atol=1e-12)
 
 
 # ---- Statements ----
