@@ -67,13 +67,25 @@ def _conditions(
     form: _Affine, point: Element, place: Element, length: Element, size: Element
 ) -> Sequence[Element]:
     """When that position reads the point: it lies in the domain, and the step divides the distance."""
-    if place is point and length is size:
-        return ()
-    found = [apply("greater_equal", place, ZERO), apply("less", place, length)]
+    found = []
+    if place is not point:
+        found.append(apply("greater_equal", place, ZERO))
+    if not (form.scale == 1 and _fills(length, form.offset, size)):
+        found.append(apply("less", place, length))
     if form.scale not in (1, -1):
         rest = apply("remainder", apply("subtract", point, form.offset), const(form.scale, "i64"))
         found.append(apply("equal", rest, ZERO))
     return found
+
+
+def _fills(length: Element, offset: Element, size: Element) -> bool:
+    """Whether `length` points from `offset` on reach just to the end of an axis: n, or max(n - c, 0) from c."""
+    if is_const(offset, 0):
+        return length is size
+    match length:
+        case Apply(op="maximum", args=(Apply(op="subtract", args=(n, c)), zero)) if is_const(zero, 0):
+            return n is size and c is offset
+    return False
 
 
 def _affine(index: Element) -> _Affine | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from adcompiler.codegen.precedence import ATOM, COMPARE, SIGN, TERNARY, Text, form
 from adcompiler.codegen.schedule import Loop
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const, is_const
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
@@ -187,13 +187,28 @@ class Writer:
         return f"{self.label(array)}[{', '.join(spots)}]", " and ".join(inside)
 
     def fits(self, index: Element, size: Element) -> bool:
-        """Whether an index is surely inside an axis: it runs over that axis, or is a constant below."""
-        match index:
-            case Index(axis=number):
-                return any(loop.size is size for loop in self.loops if loop.number == number)
-            case Const(value=value):
-                return value == 0 or (is_const(size) and 0 <= value < size.value)
+        """Whether an index is surely inside an axis: i + 1 is if i runs over the axis but for its last turn."""
+        axis, first = shifted(index)
+        whole, less = shifted(size)
+        if axis is None:
+            return first == 0 or (whole is None and 0 <= first < less)
+        for loop in self.loops:
+            if isinstance(axis, Index) and loop.number == axis.axis:
+                turns, extra = shifted(loop.size)
+                return turns is whole and 0 <= first <= less - extra
         return False
+
+
+def shifted(element: Element) -> tuple[Element | None, int]:
+    """A whole number as a variable part and a constant that is added to it."""
+    match element:
+        case Const(value=value):
+            return None, int(value)
+        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
+            return x, int(value)
+        case Apply(op="subtract", args=(x, Const(value=value))):
+            return x, -int(value)
+    return element, 0
 
 
 def zero(dtype: Dtype) -> str:

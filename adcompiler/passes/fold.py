@@ -25,7 +25,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )  # fmt: skip
-from adcompiler.ir.types import DTYPES, NUMPY
+from adcompiler.ir.types import DTYPES, NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
@@ -146,7 +146,17 @@ def _identity(element: Apply) -> Element:
             for kept, other in ((x, y), (y, x)):
                 if isinstance(other, Const):
                     return kept if bool(other.value) == (element.op == "logical_and") else other
+                if kept is other or _absorbs(element.op, kept, other):
+                    return kept
+        case (("equal" | "not_equal"), (x, y)) if x is y and not is_float(x.dtype):
+            return const(element.op == "equal", "bool")
     return element
+
+
+def _absorbs(op: str, kept: Element, other: Element) -> bool:
+    """a and (a or b) is a; so is a or (a and b)."""
+    dual = "logical_or" if op == "logical_and" else "logical_and"
+    return isinstance(other, Apply) and other.op == dual and kept in other.args
 
 
 def _negative_zero(element: Element) -> bool:

@@ -111,6 +111,10 @@ def _slice(
             )
     if not isinstance(step, int) or step == 0:
         context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
+    if step == 1 and part.stop is None and isinstance(part.start, int) and part.start >= 0:
+        # x[1:] and x[:-1] have one length, max(n - 1, 0), which is then known to be the same.
+        length = combine("maximum", combine("subtract", size, integer(part.start)), ZERO)
+        return length, combine("add", ZERO if is_const(length, 1) else Index(axis), integer(part.start))
     if step > 0:
         start = _bound(part.start, size, ZERO, size, ZERO)
         stop = _bound(part.stop, size, ZERO, size, size)

@@ -63,6 +63,7 @@ CASES = {
     OUTSIDE: (np.array([1.0, 0.0, 2.0, 3.0, -1.0]),),
     EMPTY: (X, np.zeros(0)),
 }
+SHORTER = (X, np.array([3.0, 5.0]))
 
 
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
@@ -73,6 +74,14 @@ def test_no_nan_leaks_out_of_a_branch(text):
         for result, name in zip(reference(joint, args), joint.result_names, strict=True):
             assert np.isfinite(result).all(), (joint.name, name, result)
         backends(joint, args)
+
+
+def test_arrays_shorter_than_the_loop():
+    """Where the guard keeps an index inside, nothing outside is read or written."""
+    func = program(EMPTY)
+    backends(func, SHORTER)
+    for _, joint in orders(func, 2):
+        backends(joint, SHORTER)
 
 
 def inside(func, args):

@@ -129,6 +129,17 @@ def test_a_costly_part_that_the_loops_hoist_stays():
     assert hoisted < inner
 
 
+def test_reads_that_are_surely_inside_are_not_checked():
+    text = """
+        func @steps<n>(%x: f64[n]) -> (%s: f64) {
+          %s = reduce sum (| i < n - 1) { (%x[i + 1] - %x[i]) * (%x[i + 1] - %x[i]) }
+        }"""
+    source = emit(scheduled(program(text))).source
+    assert " if " not in source
+    source = emit(scheduled(program(text.replace("n - 1", "n")))).source
+    assert source.count(" if ") == 1
+
+
 def test_small_powers_are_products():
     func = kernel(program("func @f(%x: f64[n]) -> (%r: f64[n]) { %r = array (i < n) { %x[i] ** 6.0 } }"))
     ops = [e.op for a in arrays_of(func.results) for e in elements_of(a.elements) if isinstance(e, Apply)]
@@ -141,6 +152,9 @@ def test_small_powers_are_products():
 def test_expressions_have_no_needless_parentheses():
     source = emit(scheduled(program(ELEMENTWISE))).source
     assert "reduce_add(s, (a[i0] + v0) * v0)" in source
-    text = "func @f(%x: f64[n], %y: f64) -> (%r: f64[n]) { %r = array (i < n) { -(%x[i] - (%y - 2.0)) / (3.0 * %y) } }"
+    text = """
+        func @f(%x: f64[n], %y: f64) -> (%r: f64[n]) {
+          %r = array (i < n) { -(%x[i] - (%y - 2.0)) / (3.0 * %y) }
+        }"""
     source = emit(scheduled(program(text))).source
     assert "r[i0] = -(x[i0] - v0) / v1" in source
