@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adcompiler.errors import (
     DtypeError,
     Error,
+    GradientError,
     GraphError,
     LimitError,
     OutOfRangeError,
@@ -20,6 +21,7 @@ from adcompiler.errors import (
 if TYPE_CHECKING:
     import adcompiler.runtime.tape as tape
     from adcompiler.runtime.capture import compile, function, load
+    from adcompiler.runtime.check import check_grad
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "adcompiler.runtime": ("tape",),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
+    "adcompiler.runtime.check": ("check_grad",),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
@@ -41,12 +44,14 @@ __all__ = [
     "DtypeError",
     "Error",
     "Function",
+    "GradientError",
     "GraphError",
     "LimitError",
     "OutOfRangeError",
     "ParseError",
     "ShapeError",
     "Variable",
+    "check_grad",
     "compile",
     "function",
     "grad",

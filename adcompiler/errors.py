@@ -107,5 +107,9 @@ class GraphError(Error, RuntimeError):
     """The tape or a gradient was asked for something it does not hold."""
 
 
+class GradientError(Error, ArithmeticError):
+    """A derivative does not agree with finite differences."""
+
+
 class LimitError(Error):
     """The source is larger or deeper than the compiler accepts."""

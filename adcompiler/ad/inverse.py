@@ -79,7 +79,7 @@ def _conditions(
 
 
 def _fills(length: Element, offset: Element, size: Element) -> bool:
-    """Whether `length` points from `offset` on reach just to the end of an axis: n, or max(n - c, 0) from c."""
+    """Whether `length` points from `offset` on reach the axis's end: n from 0, or max(n - c, 0) from c."""
     if is_const(offset, 0):
         return length is size
     match length:

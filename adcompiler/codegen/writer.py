@@ -187,11 +187,11 @@ class Writer:
         return f"{self.label(array)}[{', '.join(spots)}]", " and ".join(inside)
 
     def fits(self, index: Element, size: Element) -> bool:
-        """Whether an index is surely inside an axis: i + 1 is if i runs over the axis but for its last turn."""
+        """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""
         axis, first = shifted(index)
         whole, less = shifted(size)
         if axis is None:
-            return first == 0 or (whole is None and 0 <= first < less)
+            return whole is None and 0 <= first < less
         for loop in self.loops:
             if isinstance(axis, Index) and loop.number == axis.axis:
                 turns, extra = shifted(loop.size)

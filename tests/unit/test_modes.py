@@ -1,0 +1,127 @@
+"""Forward mode, Hessian-vector products, dense Jacobians and Hessians, and the check of derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import hessian, jacobian
+
+import adcompiler as adc
+
+RANDOM = np.random.default_rng(1)
+X, Y, A = RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, (3, 4))
+
+SCALARS = {
+    "x**2 * y + sin(x * y)": (1.2, 0.7),
+    "sum(exp(x * y)) + sum(x**3)": (X, Y),
+    "sum(tanh(a @ x)**2)": (A, X),
+    "sum((x[1:] - x[:-1]**2)**2)": (X,),
+    "logsumexp(x * b)": (X, 0.5),
+}
+ARRAYS = {
+    "x * sum(y)": (X, Y),
+    "a @ x": (A, X),
+    "exp(x) / y": (X, 2.0),
+    "x[::-1]": (X,),
+}
+TWO = """
+def two(x, s):
+    return x * s, sum(x) + s**2
+"""
+
+
+def close(got, want) -> None:
+    """Nested tuples of numbers agree."""
+    if isinstance(want, tuple | list):
+        assert len(got) == len(want)
+        for g, w in zip(got, want, strict=True):
+            close(g, w)
+    else:
+        assert np.shape(got) == np.shape(want)
+        np.testing.assert_allclose(np.asarray(got, float), np.asarray(want, float), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("source", SCALARS)
+def test_the_hessian_is_the_oracles(source, backend):
+    f, args = adc.compile(source, backend=backend), SCALARS[source]
+    found = adc.hessian(f)(*args)
+    close(found, hessian(source, args))
+
+
+@pytest.mark.parametrize("source", [*SCALARS, *ARRAYS, TWO])
+def test_the_jacobian_is_the_oracles(source):
+    args = {**SCALARS, **ARRAYS, TWO: (X, 0.5)}[source]
+    close(adc.jacobian(adc.compile(source, backend="numpy"))(*args), jacobian(source, args))
+
+
+@pytest.mark.parametrize("source", SCALARS)
+def test_a_hessian_vector_product_is_the_hessian_times_the_vector(source):
+    f, args = adc.compile(source, backend="numpy"), SCALARS[source]
+    names = tuple(p.name for p in f.parameters)
+    v = tuple(RANDOM.normal(size=np.shape(a)) for a in args)
+    blocks = adc.hessian(f, names)(*args)
+    want = [
+        sum(np.tensordot(block, d, np.ndim(d)) for block, d in zip(row, v, strict=True)) for row in blocks
+    ]
+    close(adc.hvp(f, names)(args, v), tuple(want))
+
+
+def test_forward_mode_is_reverse_mode_transposed():
+    f = adc.compile("tanh(a @ x) * s", backend="numpy")
+    args, tangents = (A, X, 1.5), (np.ones((3, 4)), None, 2.0)
+    value, tangent = adc.jvp(f, args, tangents)
+    _, pullback = adc.vjp(f, *args)
+    w = RANDOM.normal(size=3)
+    back = pullback(w)
+    np.testing.assert_allclose(value, np.tanh(A @ X) * 1.5)
+    np.testing.assert_allclose(w @ tangent, np.sum(back[0]) + 2.0 * back[2])
+
+
+def test_structures_are_those_of_the_contract():
+    f = adc.compile("x * y", backend="numpy")
+    assert adc.hessian(f, "x")(1.0, 2.0) == 0.0
+    assert adc.hessian(f, ("x",))(1.0, 2.0) == ((0.0,),)
+    assert adc.jacobian(f)(3.0, 2.0) == (2.0, 3.0)
+    assert adc.jacobian(adc.compile(TWO, backend="numpy"), "s")(X, 0.5)[1] == 1.0
+    assert adc.hvp(f)((1.0, 2.0), (1.0, 0.0)) == (0.0, 1.0)
+
+
+def test_float32_stays_float32():
+    f = adc.compile("sum(exp(x))", backend="numpy")
+    x = X.astype(np.float32)
+    assert adc.hessian(f)(x).dtype == np.float32
+    assert adc.jvp(f, (x,), (x,))[1].dtype == np.float32
+
+
+def test_a_diagonal_hessian_makes_no_sum_over_directions():
+    f = adc.compile("sum(exp(x) * x)", backend="numpy")
+    adc.hessian(f)(X)
+    from adcompiler.ir.nodes import Reduce
+    from adcompiler.ir.walk import arrays_of
+    from adcompiler.passes.pipeline import OPTIMISE, run
+
+    h = adc.hessian(f)
+    func = run(OPTIMISE, h.trace(h.describe((X,), {})[0]).func)
+    assert not any(isinstance(a, Reduce) for a in arrays_of(func.results))
+
+
+def test_tangents_must_fit():
+    f = adc.compile("sum(x * s)", backend="numpy")
+    with pytest.raises(adc.ShapeError, match="the tangent of x"):
+        adc.jvp(f, (X, 1.0), (np.ones(3), None))
+    with pytest.raises(adc.ShapeError, match="None stands for zero"):
+        adc.jvp(f, (X, 1.0), (X,))
+    with pytest.raises(adc.DtypeError, match="i64"):
+        adc.jvp(f, (np.arange(3), 1.0), (np.ones(3), None))
+
+
+@pytest.mark.parametrize("source", [*SCALARS, *ARRAYS])
+def test_check_grad_agrees(source):
+    assert adc.check_grad(adc.compile(source, backend="numpy"), *{**SCALARS, **ARRAYS}[source]) < 1e-8
+
+
+def test_check_grad_shows_the_worst_entry():
+    f = adc.compile("sum(abs(x))", backend="numpy")
+    with pytest.raises(adc.GradientError, match=r"with respect to x\[1\] is 1, finite differences give"):
+        adc.check_grad(f, np.array([1.0, 1e-5, 2.0]), order=1)
