@@ -53,6 +53,7 @@ class Kernel:
     sequential: set[int]
     scalars: tuple[Array, ...]
     arrays: dict[Array, str]
+    sizes: tuple[str, ...]
 
     @property
     def parallel_source(self) -> str:
@@ -125,7 +126,8 @@ class _Emitter:
             params += [f"blocks{k}", f"rows{k}"]
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
         source = "\n".join([self.comment() + HEADER, *self.functions, "\n".join(lines), ""])
-        return Kernel(source, self.func, self.buffers, self.nests, self.sequential, scalars, self.labels)
+        found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
+        return Kernel(source, self.func, *found)
 
     def comment(self) -> str:
         """The program's name and the source it came from."""

@@ -66,10 +66,10 @@ def check_grad(
 ) -> float:
     """Compare the derivatives of `f` at `args` with finite differences, up to `order` 1 or 2.
 
-    Results other than one scalar are summed with random weights first, so `f` may return arrays. First order: every
-    entry of the gradient; second: the Hessian times a random direction. Differences are central with two
-    Richardson extrapolations. Returns the worst relative error; raises GradientError with the worst
-    entry, where it stands, and both numbers, if that exceeds `rtol` (1e-6; 2e-2 in float32).
+    Results other than one scalar are summed with random weights first, so `f` may return arrays. First
+    order: every entry of the gradient; second: the Hessian times a random direction. Differences are
+    central with two Richardson extrapolations. Returns the worst relative error; raises GradientError
+    with the worst entry and both numbers if that exceeds `rtol` (1e-6; 2e-2 in float32).
     """
     random = np.random.default_rng(seed)
     types, values, _ = f.describe(args, {})

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.ir.nodes import Array
-from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.ir.nodes import Array, Func
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.show import default_types, explain, show
-from adcompiler.runtime.signature import Parameter, bind, describe, parameters_of
+from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, parameters_of
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax.program import Lowered, lower
@@ -175,6 +176,43 @@ class Function:
         """The program's inputs for parameters: static parameters are no inputs."""
         dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
         return tuple(dynamic.index(k) for k in positions)
+
+    # -- beyond Python calls -------------------------------------------------------------------
+
+    @cached_property
+    def jitted(self) -> Any:
+        """The function for calls from the user's own `@njit` code: compiled, allocated and returned there.
+
+        Results are nested tuples as in Python. Arrays may have any lengths that fit, but axes of length 1
+        do not broadcast: numba knows ranks only. Static parameters are not supported (DtypeError).
+        """
+        from adcompiler.codegen.jitted import jitted
+
+        if any(p.static for p in self.parameters):
+            raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
+        return jitted(self.__name__, [p.name for p in self.parameters], self, self._for_numba)
+
+    def _for_numba(self, given: Sequence[tuple[Dtype, int]]) -> tuple[Func, Any]:
+        """The program for arguments of these dtypes and ranks, as numba knows them."""
+        types = tuple(
+            FLOAT if dtype == "i64" and not rank and not p.integer else ArgType(dtype, (False,) * rank)
+            for (dtype, rank), p in zip(given, self.parameters, strict=True)
+        )
+        lowered = self.trace(types)
+        if any(not c.merged for c in lowered.constraints):
+            raise ShapeError(
+                f"{self.__name__} needs lengths to be checked at each call", remedy="call it from Python"
+            )
+        return run((*OPTIMISE, *KERNEL), lowered.func), lowered.structure
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without kernels and other things that are made again when they are needed."""
+        made = ("_specialisations", "_splits", "_derived", "jitted")
+        return {k: v for k, v in self.__dict__.items() if k not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._specialisations, self._splits, self._derived = {}, {}, {}
 
     # -- looking inside ------------------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+"""A compiled program as a function that the user's own @njit code calls.
+
+numba asks for an implementation for the types of each call; it is a wrapper around the same kernel,
+generated source too, that allocates the results and cuts the nests into blocks as `cpu.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adcompiler.codegen import cache
+from adcompiler.codegen.cpu import BLOCK, MOST_BLOCKS, MOST_WIDE_BLOCKS
+from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.names import Names
+from adcompiler.codegen.precedence import ATOM
+from adcompiler.codegen.schedule import Loop, schedule
+from adcompiler.codegen.writer import Writer
+from adcompiler.errors import DtypeError
+from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
+from adcompiler.ir.types import NUMPY, Dtype
+
+Structure = Any
+Specialise = Callable[[Sequence[tuple[Dtype, int]]], tuple[Func, Structure]]
+
+
+def wrapper_source(kernel: Kernel, structure: Structure) -> str:
+    """The kernel's source and `call(*inputs)`, which returns results nested as `structure` says."""
+    func = kernel.func
+    writer = Writer(kernel.arrays, kernel.sizes, (), {})
+    params = [kernel.arrays[i] for i in func.inputs]
+    known: set[int] = set()
+    for array, name in zip(func.inputs, params, strict=True):
+        for axis, size in enumerate(array.shape):
+            if isinstance(size, Size) and size.number not in known:
+                known.add(size.number)
+                writer.line(f"{kernel.sizes[size.number]} = {name}.shape[{axis}]")
+            else:
+                writer.line(f"if {name}.shape[{axis}] != {writer.text(size, ATOM)}:")
+                writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
+    for k, loop in enumerate(kernel.nests):
+        _plan(writer, kernel, k, loop)
+    for buffer in kernel.buffers:
+        first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
+        shape = "".join(f"{n}, " for n in (*first, *_texts(writer, buffer.shape)))
+        writer.line(f"{buffer.name} = np.empty(({shape}), np.{NUMPY[buffer.dtype]})")
+    args = [*kernel.sizes, *params, *(b.name for b in kernel.buffers)]
+    args += [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
+    writer.line(f"scalars = run({', '.join(args)})")
+    leaves = [_result(kernel, array) for array in func.results]
+    writer.line(f"return {_nested(structure, leaves)}")
+    lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
+    return kernel.source + "\n\n" + "\n".join(lines)
+
+
+def _plan(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
+    """How a nest is cut into blocks; the same numbers as in `cpu.py`, by lengths only."""
+    turns = writer.text(loop.size, ATOM)
+    products = []
+    for task in loop.tasks:
+        sizes = _texts(writer, tuple(task.array.domain[a] for a in task.order[1:]))
+        products.append(" * ".join(sizes) or "1")
+    wide = any(b.nest == k and b.shape for b in kernel.buffers)
+    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
+    inner = f"max({', '.join([*dict.fromkeys(products), '1'])})"
+    writer.line(f"rows{k} = max(1, {BLOCK} // {inner}, -(-{turns} // {most}))")
+    writer.line(f"blocks{k} = -(-{turns} // rows{k})")
+
+
+def _texts(writer: Writer, shape: Shape) -> list[str]:
+    return [writer.text(n, ATOM) for n in shape]
+
+
+def _result(kernel: Kernel, array: Array) -> str:
+    if isinstance(array, Input):
+        return f"{kernel.arrays[array]}.copy()" if array.rank else kernel.arrays[array]
+    if array in kernel.scalars:
+        return f"scalars[{kernel.scalars.index(array)}]"
+    return kernel.arrays[array]
+
+
+def _nested(structure: Structure, leaves: list[str]) -> str:
+    if not isinstance(structure, tuple):
+        return leaves.pop(0)
+    return "(" + "".join(f"{_nested(part, leaves)}, " for part in structure) + ")"
+
+
+def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], specialise: Specialise) -> Any:
+    """A Python function of `params` that numba compiles calls of; called by Python it is `fallback`.
+
+    `specialise` gives the program for the types (dtype, rank) of a call.
+    """
+    from numba.extending import overload
+
+    mangled = Names()
+    names = [mangled.fresh(p) for p in params]
+    listed = ", ".join(names)
+    namespace: dict[str, Any] = {"fallback": fallback}
+    text = f"def stub({listed}):\n    return fallback({listed})\n"
+    text += f"def types({listed}):\n    return implement([{listed}])\n"
+
+    def implement(types: Sequence[Any]) -> Any:
+        func, structure = specialise([_described(n, t) for n, t in zip(params, types, strict=True)])
+        call = cache.load(wrapper_source(emit(schedule(func)), structure)).call
+        given = zip(names, types, func.inputs, strict=True)
+        casts = ", ".join(n if _rank(t) else f"to_{i.dtype}({n})" for n, t, i in given)
+        made: dict[str, Any] = {"call": call} | {f"to_{d}": t.type for d, t in NUMPY.items()}
+        exec(
+            f"def implementation({listed}):\n    return call({casts})\n", made
+        )  # our own text, mangled names
+        return made["implementation"]
+
+    namespace["implement"] = implement
+    exec(text, namespace)  # our own text, mangled names
+    stub = namespace["stub"]
+    stub.__name__ = stub.__qualname__ = name
+    overload(stub)(namespace["types"])
+    return stub
+
+
+def _rank(kind: Any) -> int:
+    return int(getattr(kind, "ndim", 0))
+
+
+def _described(name: str, kind: Any) -> tuple[Dtype, int]:
+    """The dtype and rank of a numba type."""
+    from numba import types
+
+    element = types.unliteral(kind.dtype if isinstance(kind, types.Array) else kind)
+    known: dict[Any, Dtype] = {types.float64: "f64", types.float32: "f32", types.boolean: "bool"}
+    if element in known:
+        return known[element], _rank(kind)
+    if isinstance(element, types.Integer) and (element is types.int64 or not _rank(kind)):
+        return "i64", _rank(kind)
+    raise DtypeError(f"the argument {name!r} is a {kind}", remedy="pass float64, float32, int64 or bool")
