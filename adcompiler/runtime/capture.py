@@ -14,13 +14,14 @@ import numpy as np
 from adcompiler.errors import DtypeError, Error, ParseError
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.syntax.builtins import BUILTINS
+from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.syntax.parse import parse
 from adcompiler.syntax.program import closure_of, scope_of
 from adcompiler.syntax.values import Closure, Foreign
 
 
 def compile(
-    source: str | bytes | Callable[..., Any],
+    source: Any,
     name: str | None = None,
     args: Sequence[str] | str | None = None,
     static: Sequence[str] | str = (),
@@ -29,7 +30,8 @@ def compile(
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
-    source        the text (str, or bytes in UTF-8), or a Python function, read from its own source
+    source        the text (str, or bytes in UTF-8), a Python function, read from its own source, or a SymPy
+                  expression or matrix, whose parameters are its symbols sorted by name
     name          which definition, where there are several (the last one otherwise); an expression's name
     args          parameters of an expression, in order: a sequence, or one text "x, y". Without it they are
                   its variables in order of first appearance
@@ -41,8 +43,11 @@ def compile(
     """
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), broadcasting, backend)
-    module = parse(source)  # type: ignore[arg-type]
-    closure = closure_of(module, name, _names(args) if args is not None else None, {})
+    given = _names(args) if args is not None else None
+    if is_sympy(source):
+        return _made(closure_from_sympy(source, name, given), _names(static), broadcasting, backend)
+    module = parse(source)
+    closure = closure_of(module, name, given, {})
     return _made(closure, _names(static), broadcasting, backend)
 
 
@@ -177,7 +182,9 @@ def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: s
 
 def _names(given: Sequence[str] | str) -> tuple[str, ...]:
     """Names from a sequence, or from one text with commas or blanks."""
-    names = given.replace(",", " ").split() if isinstance(given, str) else list(given)
+    names = (
+        given.replace(",", " ").split() if isinstance(given, str) else [getattr(n, "name", n) for n in given]
+    )
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             raise ParseError(f"{name!r} is no name of a parameter", remedy="write letters, digits and _")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.types import NUMPY, Dtype, is_float
@@ -213,6 +214,21 @@ class Function:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._specialisations, self._splits, self._derived = {}, {}, {}
+
+    def sympy(self) -> Any:
+        """The function of scalars as SymPy expressions in its parameters' names, nested like its result.
+
+        Raises DtypeError for arrays, and for functions that SymPy does not have.
+        """
+        lowered = self.trace(tuple(FLOAT for _ in self.parameters))
+        return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
+
+    def latex(self) -> str:
+        """The function of scalars in LaTeX, by SymPy; several results are a tuple."""
+        from sympy import latex
+
+        text: str = latex(self.sympy())
+        return text
 
     # -- looking inside ------------------------------------------------------------------------
 
