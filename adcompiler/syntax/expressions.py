@@ -199,9 +199,9 @@ class Expressions(Context):
         if isinstance(node.value, tree.Name) and node.value.id in PREFIXES and node.value.id not in scope:
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            self.fail(
-                ParseError, f"unknown name {node.value.id}.{node.name}", node.span, _similar(node.name, {})
-            )
+            whole = f"{node.value.id}.{node.name}"
+            remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
+            self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = yield node.value
         if isinstance(value, Value):
             if node.name == "T":

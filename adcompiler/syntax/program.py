@@ -146,7 +146,12 @@ def closure_of(
     """The definition that a source stands for: its expression, the one called `name`, or its last one."""
     source: Source = module.source
     if module.expression is not None:
-        return Closure(definition_of(module.expression, name or "f", args), dict(outer), source)
+        definition = definition_of(module.expression, name or "f", args)
+        known = {p.name for p in definition.parameters}
+        for call in _walk(module.expression):
+            if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
+                Lowering(source).callee(call, dict(outer))  # an unknown function is told at once
+        return Closure(definition, dict(outer), source)
     scope = scope_of(module, outer)
     defined = [s for s in module.statements if isinstance(s, tree.Def)]
     found = [d for d in defined if name in (None, d.name)]

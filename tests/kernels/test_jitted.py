@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 
-import adcompiler as adc
 import numpy as np
 import pytest
 from numba import njit
+
+import adcompiler as adc
 
 
 def test_a_gradient_descends_inside_njit():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compared import agrees, along, directions, has_oracles_value, leaves, near, structure, totalled
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from oracle import Exact, contracted, evaluate, rounded
 from programs import Program, programs
 
@@ -95,6 +95,9 @@ def test_values_in_float32(program: Program) -> None:
 # ---- Gradients ----
 
 
+@example(
+    Program("where(w > 0, -x, where(x > 0, sqrt(x), y))", (np.ones(2), np.full(1, -1.4), np.full(1, 0.8)))
+)
 @settings(max_examples=100)
 @given(programs(smooth=True))
 def test_gradients_interpreted(program: Program) -> None:
@@ -142,6 +145,29 @@ def test_a_branch_not_taken_contributes_nothing(source: str, backend: str) -> No
     """Its slope may be infinite or NaN there."""
     gradient = adc.grad(adc.compile(source, backend=backend))(np.array([-1.0, 4.0]))
     np.testing.assert_allclose(gradient, [0, 0.25], rtol=1e-15)
+
+
+NAMED = "def f(w, x):\n    t = sqrt(x)\n    return sum(where(w > 0, t, 1))"
+
+
+@pytest.mark.parametrize(
+    ("source", "x"),
+    [
+        ("sum(where(w > 0, sqrt(x), 1))", np.float64(-1)),
+        ("sum(where(w > 0, x, where(x > 0, sqrt(x), 1)))", np.full(1, -1.0)),
+        (NAMED, np.float64(-1)),
+        (NAMED, np.float64(0)),
+        (NAMED, np.full((1, 3), -1.0)),
+        (NAMED.replace("where(w > 0, t, 1)", "where(w > 0, where(x > 0, t, 0), 1)"), np.float64(-1)),
+    ],
+)
+def test_a_guard_over_more_axes_than_its_branch(source: str, x: np.ndarray) -> None:
+    """No point takes the branch, so its slope, NaN or infinite, meets nothing: named, saved or neither."""
+    f = adc.compile(source, backend="numpy")
+    w = np.full((2, 3), -1.0)
+    _, pullback = adc.vjp(f, w, x)
+    for gradient in (adc.grad(f, "x")(w, x), pullback(1.0)[1]):
+        np.testing.assert_array_equal(gradient, np.zeros_like(x))
 
 
 # ---- Thousands ----

@@ -38,7 +38,7 @@ THREE = const(3, "i64")
 
 
 def f64(value):
-    return const(value, "f64")
+    return const(float(value), "f64")
 
 
 def program(*results, names=None, **more):
