@@ -7,6 +7,7 @@ of the array it stands in, with length 1 along the axes that it does not depend 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from adcompiler.ir.types import DTYPES, NUMPY
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
 
+LARGEST = 2**62  # points that no memory holds; NumPy itself answers with a ValueError
 Values = dict[Array, np.ndarray]
 
 
@@ -58,6 +60,8 @@ def length(size: Element, sizes: Sequence[int]) -> int:
 
 def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
     domain = tuple(length(n, sizes) for n in array.domain)
+    if prod(domain) >= LARGEST:
+        raise MemoryError
     found = _elements(array.elements, domain, values, sizes)
     dtype = NUMPY[array.dtype]
     body = np.broadcast_to(np.asarray(found[-1], dtype), domain)

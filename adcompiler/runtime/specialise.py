@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adcompiler.codegen.reference import Reference, length
-from adcompiler.errors import OutOfRangeError, ShapeError
+from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Func, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -177,7 +177,13 @@ class Specialisation:
         into: dict[Array, np.ndarray] | None = None,
     ) -> list[Any]:
         """The results as a flat list; `plain` makes those of rank 0 Python numbers."""
-        found = self.executable(self.sizes(args, sizes), args, into)
+        lengths = self.sizes(args, sizes)
+        try:
+            found = self.executable(lengths, args, into)
+        except MemoryError as error:
+            raise LimitError(
+                f"{self.func.name} needs more memory than there is", remedy=self._shapes(args)
+            ) from error
         for k, array in enumerate(self.func.results):
             if not array.rank:
                 kind = NUMPY[array.dtype].type

@@ -40,6 +40,7 @@ INTEGERS_ONLY = {
     "left_shift": "multiply by a power of 2",
     "right_shift": "divide by a power of 2",
 }
+MOST_AXES = 32
 INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly
 
 
@@ -55,6 +56,12 @@ class Context:
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""
         raise kind(cause, remedy=remedy, source=self.source, span=span)
+
+    def ranked(self, shape: Shape, span: Span) -> Shape:
+        """A shape, unless it has more axes than arrays may have."""
+        if len(shape) > MOST_AXES:
+            self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use {MOST_AXES} axes at most")
+        return shape
 
     # -- elementwise ---------------------------------------------------------------------------
 
@@ -262,7 +269,7 @@ def _float(value: int | float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _exact(op: str, args: list[int]) -> int | None:

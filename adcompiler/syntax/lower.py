@@ -11,6 +11,7 @@ from adcompiler.syntax.expressions import Expressions
 from adcompiler.syntax.values import AnyValue, Closure, Value, describe
 
 CALL_DEPTH = 100
+MOST_CALLS = 10_000
 
 
 class _Returned(Exception):  # noqa: N818 (control flow, no error)
@@ -20,7 +21,8 @@ class _Returned(Exception):  # noqa: N818 (control flow, no error)
 class Lowering(Expressions):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
-    calls = 0
+    calls = 0  # how deep calls nest now
+    total = 0  # how many there were
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -97,6 +99,11 @@ class Lowering(Expressions):
     def call(self, closure: Closure, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
         scope = {**closure.scope, **self.arguments(closure.definition, args, keywords, span)}
+        self.total += 1
+        if self.total > MOST_CALLS:
+            self.fail(
+                LimitError, f"more than {MOST_CALLS} calls", span, "each call is written out: call less"
+            )
         if self.calls >= CALL_DEPTH:
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"

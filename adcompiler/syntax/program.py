@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adcompiler.errors import DtypeError, ParseError, Source, Span
+from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
@@ -16,6 +16,8 @@ from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import AnyValue, ArgType, Closure, Static, Value, describe, is_number, whole
+
+MOST_RESULTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
         return tuple(_flatten(lowering, part, leaves, span) for part in value)
     if is_number(value):
         value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
+    if len(leaves) >= MOST_RESULTS:
+        lowering.fail(LimitError, f"more than {MOST_RESULTS} results", span, "return arrays")
     if not isinstance(value, Value):
         lowering.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
     leaves.append(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adcompiler.errors import DtypeError, ParseError, Span
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
@@ -136,7 +136,10 @@ REDUCTIONS: dict[str, Reduction] = {
 def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
     """An array that is `value` everywhere."""
     lengths = shape if isinstance(shape, tuple) else (shape,)
-    whole = tuple(shapes.length_of(context, n, span) for n in lengths)
+    whole = context.ranked(tuple(shapes.length_of(context, n, span) for n in lengths), span)
+    for n in whole:
+        if is_const(n) and n.value < 0:
+            context.fail(ShapeError, f"a length of {n.value}", span, "lengths are 0 or more")
     filled = array(context, "full", value, span)
     if filled.rank:
         context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")

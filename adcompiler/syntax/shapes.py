@@ -91,7 +91,7 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
             span,
             "keep the number of elements",
         )
-    shape_ = tuple(lengths)
+    shape_ = context.ranked(tuple(lengths), span)
     flat: Element = ZERO
     for index, n in zip(axes_of(Value(shape_, value.element)), shape_, strict=True):
         flat = combine("add", combine("multiply", flat, n), index)
@@ -179,7 +179,7 @@ def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -
     if not -len(shape) - 1 <= axis <= len(shape):
         context.fail(OutOfRangeError, f"axis {axis} is out of range", span, f"use 0 to {len(shape)}")
     axis %= len(shape) + 1
-    whole = (*shape[:axis], integer(len(values)), *shape[axis:])
+    whole = context.ranked((*shape[:axis], integer(len(values)), *shape[axis:]), span)
     element: Element | None = None
     for k in reversed(range(len(values))):
         own = over(values[k], shape, dtype)

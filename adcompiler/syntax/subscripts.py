@@ -62,7 +62,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
             place = _fixed(context, index, size, span)
         places[axis] = ZERO if unit(size) else place
         axis += 1
-    return Value(tuple(shape), substitute(value.element, places), value.weak)
+    return Value(context.ranked(tuple(shape), span), substitute(value.element, places), value.weak)
 
 
 def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Span) -> AnyValue:
