@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from adcompiler.ad.saves import outline
-from adcompiler.ad.vjp import vjp
-from adcompiler.ir.nodes import Array, Func, Input, Map, Node, const
+from adcompiler.ad.vjp import relevance, vjp
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_read, postorder
 
@@ -37,6 +38,11 @@ class Split:
         """Which results of forward can carry a cotangent."""
         return tuple(is_float(r.dtype) for r in self.forward.results)
 
+    @cached_property
+    def guards(self) -> list[Element]:
+        """Where each result of forward matters: a saved temporary, only where a taken branch reads it."""
+        return relevance(self.forward.results, self.count, [self.forward.inputs[k] for k in self.wanted])
+
     def propagate(self, present: Pattern, asked: Pattern) -> Propagate:
         """The program for one pattern of cotangents that are not None, and of gradients asked for."""
         forward = self.forward
@@ -45,7 +51,7 @@ class Split:
             for k, (r, here) in enumerate(zip(forward.results, present, strict=True))
         ]
         targets = [forward.inputs[k] for k, ask in zip(self.wanted, asked, strict=True) if ask]
-        found = vjp(forward.results, cotangents, targets)
+        found = vjp(forward.results, cotangents, targets, self.guards)
         grads = [g for g in found if g is not None]
         known = dict(zip(targets, (g is not None for g in found), strict=True))
         mask = pattern_text(present) + "|" + pattern_text(asked)

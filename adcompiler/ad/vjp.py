@@ -10,7 +10,7 @@ Where the indices are distinct plain axes, the write is a renamed array; else it
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
@@ -59,29 +59,53 @@ class Contribution(NamedTuple):
 
 
 def vjp(
-    results: Sequence[Array], cotangents: Sequence[Array | None], wanted: Sequence[Array]
+    results: Sequence[Array],
+    cotangents: Sequence[Array | None],
+    wanted: Sequence[Array],
+    guards: Sequence[Element] | None = None,
 ) -> list[Array | None]:
     """The cotangent of each array in `wanted`; None where it is known to be zero.
 
-    `cotangents` are shaped like `results`; None stands for zeros.
+    `cotangents` are shaped like `results`; None stands for zeros. `guards` say where each cotangent means
+    anything (over its result's axes): elsewhere it is zero, and is not multiplied with anything.
     """
+    totals = _totals(results, cotangents, wanted, guards or [TRUE] * len(results))
+    return [_closed(a.shape, mask(totals[a].value, totals[a].guard)) if a in totals else None for a in wanted]
+
+
+def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> list[Element]:
+    """Where each of `results` matters to the derivative of the first `count` of them.
+
+    A saved temporary that is read only under a guard matters only there; its derivative need not exist
+    elsewhere. The cotangent that comes back for it is zero there.
+    """
+    first = [r if k < count and is_float(r.dtype) else None for k, r in enumerate(results)]
+    totals = _totals(results, first, wanted, [TRUE] * len(results))
+    return [TRUE if k < count or r not in totals else totals[r].guard for k, r in enumerate(results)]
+
+
+def _totals(
+    results: Sequence[Array],
+    cotangents: Sequence[Array | None],
+    wanted: Sequence[Array],
+    guards: Sequence[Element],
+) -> dict[Array, Guarded]:
+    """The cotangent of every array that one reaches."""
     order = arrays_of(results)
     active = _active(order, wanted)
     pending: dict[Array, list[Guarded]] = defaultdict(list)
-    for result, cotangent in zip(results, cotangents, strict=True):
+    for result, cotangent, guard in zip(results, cotangents, guards, strict=True):
         if cotangent is not None and result in active:
-            pending[result].append(Guarded(TRUE, Read(cotangent, identity(result.shape))))
-    found: dict[Array, Array] = {}
+            pending[result].append(Guarded(guard, Read(cotangent, identity(result.shape))))
+    totals: dict[Array, Guarded] = {}
     for array in reversed(order):
         if pending[array]:
-            total = _total(pending[array])
-            if array in wanted:
-                found[array] = _closed(array.shape, mask(total.value, total.guard))
+            total = totals[array] = _total(pending[array])
             if not isinstance(array, Input):
                 shared = Guarded(total.guard, _shared(array.shape, total.value))
                 for target, value in _Body(array, shared, active).pull():
                     pending[target].append(value)
-    return [found.get(array) for array in wanted]
+    return totals
 
 
 def _active(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
@@ -243,24 +267,43 @@ class _Body:
         return substitute(value, {k: Index(p) for p, k in enumerate(axes)})
 
     def write(self, read: Read, contribution: Contribution) -> Guarded:
-        """What a read contributes to its array's cotangent, over that array's axes.
-
-        The guard goes along if it is known at each of the array's points; else it is applied here.
-        """
+        """What a read contributes to its array's cotangent, over that array's axes."""
         guard, scope, value = contribution
         shape = read.array.shape
         inverse = invert(read, self.domain)
         if inverse is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)
-            body = self.renamed(mask(value, guard), points)
-            array: Array = Accumulate(shape, self.sizes(points), indices, body)
-            return Guarded(TRUE, Read(array, identity(shape)))
-        if not guard.axes <= inverse.places.keys():
-            guard, value = TRUE, mask(value, guard)
-        guard = both(inverse.guard, substitute(guard, inverse.places)) if guard is not TRUE else inverse.guard
-        gone = sorted(scope - inverse.places.keys())
-        body = substitute(value, inverse.places | {k: Index(len(shape) + p) for p, k in enumerate(gone)})
+
+            def written(element: Element) -> Element:
+                body = self.renamed(element, points)
+                return Read(Accumulate(shape, self.sizes(points), indices, body), identity(shape))
+
+            return Guarded(self.anywhere(read, guard, written), written(mask(value, guard)))
+        places, gone = inverse.places, sorted(scope - inverse.places.keys())
+        free = {k: Index(len(shape) + p) for p, k in enumerate(gone)}
+        if guard.axes <= places.keys():
+            guard = substitute(guard, places)
+        else:
+            value = mask(value, guard)
+
+            def any_of(element: Element) -> Element:
+                body = substitute(element, places | free)
+                return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
+
+            guard = self.anywhere(read, guard, any_of)
+        body = substitute(value, places | free)
         if gone:
             body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))
-        return Guarded(guard, body)
+        return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
+
+    def anywhere(self, read: Read, guard: Element, gather: Callable[[Element], Element]) -> Element:
+        """Where the guard holds at any of the points that read an element, by `gather` of its bits.
+
+        A temporary that no taken branch reads must hand on no derivative: its own may be infinite.
+        An input hands on nothing.
+        """
+        if guard is TRUE or isinstance(read.array, Input):
+            return TRUE
+        bits = select(guard, const(1, "i64"), const(0, "i64"))
+        return apply("greater", gather(bits), const(0, "i64"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
-from adcompiler.ir.nodes import Array, Func, Size
+from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
@@ -86,7 +86,7 @@ class Specialisation:
             if isinstance(size, Size)
         ]
         self.fixed = [
-            (int(length(size, ())), k, axis)
+            (size, k, axis)
             for k, i in enumerate(self.func.inputs)
             for axis, size in enumerate(i.shape)
             if not isinstance(size, Size)
@@ -115,8 +115,8 @@ class Specialisation:
                 sizes[number] = found
             elif sizes[number] != found:
                 self.mismatch(args)
-        for wanted, k, axis in self.fixed:
-            if args[k].shape[axis] != wanted:
+        for size, k, axis in self.fixed:
+            if args[k].shape[axis] != (size.value if isinstance(size, Const) else length(size, sizes)):
                 self.mismatch(args)
         if self.demands:
             self.check(self.demands, args)

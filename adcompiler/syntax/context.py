@@ -156,6 +156,8 @@ class Context:
             exact = _exact(op, [int(a) for a in args])
             if exact is not None:
                 return exact
+        if op == "divide" and all(isinstance(a, int) for a in args) and args[1]:
+            return _quotient(args[0], args[1])
         if TABLE[op].kind == "integer":
             if not all(isinstance(a, int) for a in args):
                 self.fail(DtypeError, f"{op} takes integers", span, INTEGERS_ONLY.get(op))
@@ -258,7 +260,15 @@ def close(value: Value) -> Array:
 def _weak_dtype(value: AnyValue) -> Dtype:
     if isinstance(value, Value):
         return value.dtype
-    return "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64"
+    return "bool" if isinstance(value, bool) else "i64" if _fits(value) else "f64"
+
+
+def _quotient(x: int, y: int) -> float:
+    """x / y of integers of any size, rounded once."""
+    try:
+        return x / y
+    except OverflowError:
+        return math.inf if (x > 0) == (y > 0) else -math.inf
 
 
 def _fits(value: int | float) -> bool:

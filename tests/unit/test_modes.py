@@ -125,3 +125,27 @@ def test_check_grad_shows_the_worst_entry():
     f = adc.compile("sum(abs(x))", backend="numpy")
     with pytest.raises(adc.GradientError, match=r"with respect to x\[1\] is 1, finite differences give"):
         adc.check_grad(f, np.array([1.0, 1e-5, 2.0]), order=1)
+
+
+BRANCHES = [
+    ("where(x > 0, sqrt(x), 0)", (-1.0,)),
+    ("where(x > 0, sqrt(x), 0)", (0.0,)),
+    ("where(x != 0, sin(x) / x, 1)", (0.0,)),
+    ("where(x > 0, sqrt(x * y), 0)", (0.0, 3.0)),
+    ("where(x > 0, sqrt(log(x * y) + 1 / x), y * y)", (0.0, 3.0)),
+    ("(x if x < 0 else sqrt(x)) + (1 / y if y != 0 else y)", (-1.0, 0.0)),
+    ("where(x == 0, 0, exp(-1 / x**2))", (0.0,)),
+    ("where(x > 0, x**y, 0)", (-1.0, 0.5)),
+]
+
+
+@pytest.mark.parametrize(("source", "point"), BRANCHES)
+def test_a_branch_not_taken_contributes_nothing_at_second_order(source, point):
+    """Also through explicit programs, where the branch's temporary is saved and has a cotangent of its own."""
+    f = adc.compile(source, backend="numpy")
+    leaves = [adc.Variable(p) for p in point]
+    hessian = adc.hessian(f, tuple(range(len(point))))(*point)
+    for row, slope in zip(hessian, adc.tape.grad(f(*leaves), leaves, create_graph=True), strict=True):
+        second = adc.tape.grad(slope, leaves)
+        assert np.isfinite(row).all()
+        assert [0.0 if s is None else s.item() for s in second] == pytest.approx(list(row))
