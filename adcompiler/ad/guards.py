@@ -8,9 +8,11 @@ sqrt at 0. A guard is an element of type bool; TRUE is no guard at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 
-from adcompiler.ir.nodes import Apply, Element, const, select
+from adcompiler.ir.nodes import Apply, Element, Select, const, is_const, select
+from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
 
@@ -46,6 +48,37 @@ def either(guards: Iterable[Element]) -> Element:
     for guard in kept[1:]:
         result = Apply("logical_or", (result, guard), "bool")
     return result
+
+
+def total(parts: Sequence[tuple[Element, Element]]) -> tuple[Element, Element]:
+    """The sum of (guard, value) pairs, and where any of them means anything."""
+    guard = either(g for g, _ in parts)
+    values = [value if g is guard else mask(value, g) for g, value in parts]
+    return guard, reduce(lambda a, b: apply("add", a, b), values)
+
+
+def support(element: Element) -> Element | None:
+    """Where an element that selects zeros is not one of them; None if it is zero everywhere.
+
+    A derivative such as where(x > 0, 1, 0) is a branch like any other: what it is multiplied with counts
+    only where it is not zero.
+    """
+    if is_const(element, 0):
+        return None
+    if not isinstance(element, Select):
+        return TRUE
+    then, otherwise = support(element.then), support(element.otherwise)
+    parts = []
+    if then is not None:
+        parts.append(within(element.guard, then))
+    if otherwise is not None:
+        parts.append(within(negation(element.guard), otherwise))
+    return either(parts) if parts else None
+
+
+def within(guard: Element, inner: Element) -> Element:
+    """Where both hold; `inner` may be no guard at all."""
+    return guard if inner is TRUE else both(guard, inner)
 
 
 def mask(value: Element, guard: Element) -> Element:

@@ -1,14 +1,16 @@
 """Forward mode: from inputs and their tangents to the tangents of results, program to program.
 
 The tangent of an element is the sum of its arguments' tangents times the partial derivatives; that of
-an array is the same array of tangents. A `select` selects between tangents, so nothing of the branch
-not taken is ever seen.
+an array is the same array of tangents. A tangent carries the guard outside which it is zero, so that no
+zero is multiplied with what may be infinite there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others
 from adcompiler.ir.nodes import (
@@ -25,10 +27,18 @@ from adcompiler.ir.nodes import (
     identity,
     select,
 )
-from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
-Tangents = dict[Array, Array]
+
+class Tangent(NamedTuple):
+    """A tangent, an array or an element; it is zero where `guard` does not hold, whatever it says there."""
+
+    guard: Element
+    value: Any
+
+
+Tangents = dict[Array, Tangent]
 
 
 def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array | None]:
@@ -36,24 +46,37 @@ def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array
 
     A tangent has its array's shape and dtype.
     """
-    found: Tangents = dict(tangents)
+    found: Tangents = {array: Tangent(TRUE, tangent) for array, tangent in tangents.items()}
     for array in arrays_of(results):
         if array not in found and not isinstance(array, Input):
             made = _array(array, found)
             if made is not None:
                 found[array] = made
-    return [found.get(result) for result in results]
+    return [_masked(found[r], r) if r in found else None for r in results]
 
 
-def _array(array: Array, tangents: Tangents) -> Array | None:
+def _masked(tangent: Tangent, array: Array) -> Array:
+    """The tangent of a result as it is, zeros included."""
+    value: Array = tangent.value
+    if tangent.guard is TRUE:
+        return value
+    return Map(array.shape, mask(Read(value, identity(array.shape)), tangent.guard))
+
+
+def _array(array: Array, tangents: Tangents) -> Tangent | None:
     """The tangent of one array."""
     body = array.elements[-1]
-    tangent = _body(body, array, tangents)
-    if tangent is None:
+    found = _body(body, array, tangents)
+    if found is None:
         return None
+    if isinstance(array, Map):
+        return Tangent(found.guard, Map(array.shape, found.value))
+    return Tangent(TRUE, _gathered(array, body, mask(found.value, found.guard)))
+
+
+def _gathered(array: Array, body: Element, tangent: Element) -> Array:
+    """The tangent of a reduction or an accumulation, from that of its body."""
     match array:
-        case Map(shape=shape):
-            return Map(shape, tangent)
         case Reduce(op="sum", shape=shape, reduced=reduced):
             return Reduce("sum", shape, reduced, tangent)
         case Reduce(op="prod", shape=shape, reduced=reduced):
@@ -63,21 +86,19 @@ def _array(array: Array, tangents: Tangents) -> Array | None:
             return Reduce("sum", shape, reduced, apply("multiply", tangent, softmax))
         case Reduce(shape=shape, reduced=reduced):
             # The points that attain the extremum share evenly, as in reverse mode.
-            attains = apply("equal", body, Read(array, identity(array.shape)))
+            attains = apply("equal", body, Read(array, identity(shape)))
             one, zero = const(1, body.dtype), const(0, body.dtype)
             total = Reduce("sum", shape, reduced, select(attains, tangent, zero))
             count = Reduce("sum", shape, reduced, select(attains, one, zero))
-            return Map(
-                shape, apply("divide", Read(total, identity(array.shape)), Read(count, identity(array.shape)))
-            )
+            return Map(shape, apply("divide", Read(total, identity(shape)), Read(count, identity(shape))))
         case Accumulate(shape=shape, domain=domain, indices=indices):
             return Accumulate(shape, domain, indices, tangent)
     raise AssertionError(f"no tangent of {type(array).__name__}")
 
 
-def _body(body: Element, array: Array, tangents: Tangents) -> Element | None:
+def _body(body: Element, array: Array, tangents: Tangents) -> Tangent | None:
     """The tangent of an array's body; None where it is zero everywhere."""
-    found: dict[Element, Element] = {}
+    found: dict[Element, Tangent] = {}
     for element in elements_of((body,)):
         made = _element(element, found, tangents, array if element is body else None)
         if made is not None:
@@ -86,30 +107,52 @@ def _body(body: Element, array: Array, tangents: Tangents) -> Element | None:
 
 
 def _element(
-    element: Element, found: Mapping[Element, Element], tangents: Tangents, array: Array | None
-) -> Element | None:
+    element: Element, found: Mapping[Element, Tangent], tangents: Tangents, array: Array | None
+) -> Tangent | None:
     """The tangent of one element, from those of its arguments."""
     match element:
         case Read():
             tangent = tangents.get(element.array)
-            return None if tangent is None else Read(tangent, element.args)
-        case Select(guard=guard, then=then, otherwise=otherwise):
-            if then not in found and otherwise not in found:
+            if tangent is None:
                 return None
-            zero = const(0, element.dtype)
-            return select(guard, found.get(then, zero), found.get(otherwise, zero))
+            guard = substitute(tangent.guard, dict(enumerate(element.args)))
+            return Tangent(guard, Read(tangent.value, element.args))
+        case Select():
+            return _selected(element, found)
         case Apply() if differentiable(element):
             value = Read(array, identity(array.shape)) if isinstance(array, Map) else element
             return _chain(element, found, value)
     return None
 
 
-def _chain(element: Apply, found: Mapping[Element, Element], value: Element) -> Element | None:
+def _selected(element: Select, found: Mapping[Element, Tangent]) -> Tangent | None:
+    """The tangent of the branch taken."""
+    parts = [
+        (within(condition, found[branch].guard), found[branch].value)
+        for condition, branch in ((element.guard, element.then), (negation(element.guard), element.otherwise))
+        if branch in found
+    ]
+    if len(parts) < 2:
+        return Tangent(*parts[0]) if parts else None
+    (then_guard, then), (other_guard, otherwise) = parts
+    return Tangent(
+        either((then_guard, other_guard)), select(element.guard, *_zeroed(element, found, then, otherwise))
+    )
+
+
+def _zeroed(
+    element: Select, found: Mapping[Element, Tangent], then: Element, otherwise: Element
+) -> tuple[Element, Element]:
+    return mask(then, found[element.then].guard), mask(otherwise, found[element.otherwise].guard)
+
+
+def _chain(element: Apply, found: Mapping[Element, Tangent], value: Element) -> Tangent | None:
     """The sum over arguments of tangent times partial derivative."""
-    total: Element | None = None
+    parts = []
     for k, arg in enumerate(element.args):
         if arg in found:
-            term = times(cast(found[arg], element.dtype), partial(element, k, value))
-            if term is not None:
-                total = term if total is None else apply("add", total, term)
-    return total
+            term = times(cast(found[arg].value, element.dtype), partial(element, k, value))
+            where = None if term is None else support(term)
+            if term is not None and where is not None:
+                parts.append((within(where, found[arg].guard), term))
+    return Tangent(*total(parts)) if parts else None

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
-from adcompiler.ad.guards import TRUE, both, either, mask, negation
+from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, within
+from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others
@@ -100,7 +101,7 @@ def _totals(
     totals: dict[Array, Guarded] = {}
     for array in reversed(order):
         if pending[array]:
-            total = totals[array] = _total(pending[array])
+            total = totals[array] = Guarded(*sum_of(pending[array]))
             if not isinstance(array, Input):
                 shared = Guarded(total.guard, _shared(array.shape, total.value))
                 for target, value in _Body(array, shared, active).pull():
@@ -115,12 +116,6 @@ def _active(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
         if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
             active.add(array)
     return active
-
-
-def _total(parts: Sequence[Guarded]) -> Guarded:
-    """The sum of cotangents, where any of them means anything."""
-    guard = either(part.guard for part in parts)
-    return Guarded(guard, _sum([p.value if p.guard is guard else mask(p.value, p.guard) for p in parts]))
 
 
 def _sum(values: Sequence[Element]) -> Element:
@@ -219,8 +214,9 @@ class _Body:
         for k, arg in enumerate(element.args):
             if arg in self.active:
                 product = times(value, partial(element, k, self.value(element)))
-                if product is not None:
-                    yield arg, Contribution(guard, scope, cast(product, arg.dtype))
+                where = None if product is None else support(product)
+                if product is not None and where is not None:
+                    yield arg, Contribution(within(guard, where), scope, cast(product, arg.dtype))
 
     def merged(self, pending: list[Contribution], element: Element) -> list[Contribution]:
         """Contributions to one element, summed over the axes that neither it nor a guard depends on.

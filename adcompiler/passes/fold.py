@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adcompiler.ad.guards import support
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -89,7 +90,7 @@ def _select(element: Select) -> Element:
     guard, then, otherwise = element.args
     if isinstance(guard, Const):
         return then if guard.value else otherwise
-    if then is otherwise:
+    if then is otherwise or (is_const(otherwise, 0) and support(then) is guard):
         return then
     if isinstance(guard, Apply) and guard.op == "logical_not":
         return select(guard.args[0], otherwise, then)

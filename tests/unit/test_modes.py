@@ -141,7 +141,7 @@ BRANCHES = [
 
 @pytest.mark.parametrize(("source", "point"), BRANCHES)
 def test_a_branch_not_taken_contributes_nothing_at_second_order(source, point):
-    """Also through explicit programs, where the branch's temporary is saved and has a cotangent of its own."""
+    """Also through explicit programs: the saved temporary of a branch has a cotangent of its own."""
     f = adc.compile(source, backend="numpy")
     leaves = [adc.Variable(p) for p in point]
     hessian = adc.hessian(f, tuple(range(len(point))))(*point)
@@ -149,3 +149,22 @@ def test_a_branch_not_taken_contributes_nothing_at_second_order(source, point):
         second = adc.tape.grad(slope, leaves)
         assert np.isfinite(row).all()
         assert [0.0 if s is None else s.item() for s in second] == pytest.approx(list(row))
+
+
+ZEROS = [
+    ("sqrt(relu(x))", (-1.0,)),
+    ("relu(sqrt(x))", (0.0,)),
+    ("maximum(sqrt(x), 0.1)", (0.0,)),
+    ("sqrt(maximum(x, 0))", (-1.0,)),
+    ("minimum(1 / x, 2)", (0.0,)),
+    ("clip(log(x), 0, 1)", (0.0,)),
+]
+
+
+@pytest.mark.parametrize(("source", "point"), ZEROS)
+def test_a_derivative_that_is_zero_stays_zero_beside_infinities(source, point):
+    f = adc.compile(source, backend="numpy")
+    assert adc.grad(f)(*point) == 0.0
+    assert adc.jvp(f, point, (1.0,))[1] == 0.0
+    assert adc.vjp(f, *point)[1](1.0) in ((0.0,), (None,))
+    assert adc.hessian(f)(*point) == 0.0
