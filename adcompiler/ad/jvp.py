@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
 from adcompiler.ad.partials import differentiable, partial, times
-from adcompiler.ad.products import others
+from adcompiler.ad.products import others, softmax
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -82,8 +82,7 @@ def _gathered(array: Array, body: Element, tangent: Element) -> Array:
         case Reduce(op="prod", shape=shape, reduced=reduced):
             return Reduce("sum", shape, reduced, apply("multiply", tangent, others(array)))
         case Reduce(op="logsumexp", shape=shape, reduced=reduced):
-            softmax = apply("exp", apply("subtract", body, Read(array, identity(shape))))
-            return Reduce("sum", shape, reduced, apply("multiply", tangent, softmax))
+            return Reduce("sum", shape, reduced, apply("multiply", tangent, softmax(body, array, shape)))
         case Reduce(shape=shape, reduced=reduced):
             # The points that attain the extremum share evenly, as in reverse mode.
             attains = apply("equal", body, Read(array, identity(shape)))

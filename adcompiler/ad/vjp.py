@@ -18,7 +18,7 @@ from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, wi
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
 from adcompiler.ad.partials import differentiable, partial, times
-from adcompiler.ad.products import others
+from adcompiler.ad.products import others, softmax
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -187,9 +187,7 @@ class _Body:
             case Reduce(op="prod"):
                 return Guarded(guard, apply("multiply", cotangent, others(self.array)))
             case Reduce(op="logsumexp", shape=shape):
-                # d log(sum exp b) / db = exp(b - log(sum exp b)), the softmax.
-                softmax = apply("exp", apply("subtract", self.body, Read(self.array, identity(shape))))
-                return Guarded(guard, apply("multiply", cotangent, softmax))
+                return Guarded(guard, apply("multiply", cotangent, softmax(self.body, self.array, shape)))
         return self.cotangent
 
     def value(self, element: Element) -> Element:

@@ -6,11 +6,14 @@ changes once it is there; numba adds the processor's features to its own keys.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 import threading
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +38,7 @@ def load(source: str) -> ModuleType:
     The module is registered: numba's cached machine code looks its module up by name.
     """
     path = _written(source)
-    name = f"_adcompiler_kernel_{path.stem}"
+    name = _module_name(path)
     with _lock:
         if name not in sys.modules:
             spec = spec_from_file_location(name, path)
@@ -47,14 +50,50 @@ def load(source: str) -> ModuleType:
         return sys.modules[name]
 
 
-def _written(source: str) -> Path:
+def forget(source: str) -> None:
+    """Remove generated source and its machine code from the cache: a file of it is damaged."""
+    path = _path(source)
+    with _lock:
+        sys.modules.pop(_module_name(path), None)
+        for damaged in (path, *path.parent.glob(f"__pycache__/{path.stem}*")):
+            damaged.unlink(missing_ok=True)
+
+
+def _module_name(path: Path) -> str:
+    return f"_adcompiler_kernel_{path.stem}"
+
+
+def _path(source: str) -> Path:
     import llvmlite
     import numba
 
     versions = f"{numba.__version__} {llvmlite.__version__}"
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()[:32]
-    path = folder() / "kernels" / digest[:2] / f"{digest}.py"
-    if path.exists():
+    return _writable() / "kernels" / digest[:2] / f"{digest}.py"
+
+
+@cache
+def _folder_of(given: str | None) -> Path:
+    """The cache folder, or one of this process alone where that cannot be written."""
+    wanted = folder()
+    try:
+        (wanted / "kernels").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=wanted / "kernels"):
+            return wanted
+    except OSError:
+        own = tempfile.mkdtemp(prefix="adcompiler-")
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        return Path(own)
+
+
+def _writable() -> Path:
+    return _folder_of(os.environ.get("ADC_CACHE_DIR"))
+
+
+def _written(source: str) -> Path:
+    """The file of a generated source, which holds just that."""
+    path = _path(source)
+    if path.exists() and path.read_text("utf-8") == source:
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -31,6 +30,7 @@ class Compiled:
 
     def __init__(self, func: Func) -> None:
         self.func = func
+        self._kernels: dict[str, Any] = {}
         self.kernel: Kernel = emit(schedule(func))
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
@@ -38,15 +38,33 @@ class Compiled:
         names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
         self.out = {a: self.places[b] for a, b in names.items()}
 
-    @cached_property
+    @property
     def serial(self) -> Any:
         """The kernel that runs its blocks one after the other."""
-        return cache.load(self.kernel.source).run
+        return self._run(self.kernel.source)
 
-    @cached_property
+    @property
     def parallel(self) -> Any:
         """The kernel that runs its blocks on all threads."""
-        return cache.load(self.kernel.parallel_source).run
+        return self._run(self.kernel.parallel_source)
+
+    def _run(self, source: str) -> Any:
+        """The kernel of a source; a damaged file of it in the cache is replaced once."""
+        if source in self._kernels:
+            return self._kernels[source]
+
+        def first(*args: Any) -> Any:
+            try:
+                run = cache.load(source).run
+                found = run(*args)
+            except Exception:
+                cache.forget(source)
+                run = cache.load(source).run
+                found = run(*args)
+            self._kernels[source] = run
+            return found
+
+        return first
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None

@@ -75,7 +75,11 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
             if op == "prod":
                 return np.asarray(np.prod(body, axis=axes, dtype=dtype))
             if op == "logsumexp":
-                return np.asarray(np.logaddexp.reduce(body.reshape(*body.shape[: len(shape)], -1), axis=-1))
+                return np.asarray(
+                    np.logaddexp.reduce(
+                        body.reshape(*domain[: len(shape)], prod(domain[len(shape) :])), axis=-1
+                    )
+                )
             reducer = np.max if op == "max" else np.min
             return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
         case Accumulate(shape=shape):

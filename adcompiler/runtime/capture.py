@@ -180,11 +180,12 @@ def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: s
     return SourceFunction(closure, static, broadcasting == "strict", backend)
 
 
-def _names(given: Sequence[str] | str) -> tuple[str, ...]:
-    """Names from a sequence, or from one text with commas or blanks."""
-    names = (
-        given.replace(",", " ").split() if isinstance(given, str) else [getattr(n, "name", n) for n in given]
-    )
+def _names(given: Any) -> tuple[str, ...]:
+    """Names from a sequence (of texts or SymPy symbols), or from one text with commas or blanks."""
+    if not isinstance(given, str | tuple | list):
+        raise ParseError(f"names of parameters are a {type(given).__name__}", remedy='write args="x, y"')
+    listed = given.replace(",", " ").split() if isinstance(given, str) else given
+    names: list[str] = [getattr(n, "name", n) for n in listed]
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             raise ParseError(f"{name!r} is no name of a parameter", remedy="write letters, digits and _")

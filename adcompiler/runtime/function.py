@@ -155,7 +155,7 @@ class Function:
             return tuple(k for k, t in enumerate(types) if isinstance(t, ArgType) and is_float(t.dtype))
         found = []
         for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
-            k = names.index(one) if one in names else one
+            k = names.index(one) if one in names else int(one) if isinstance(one, np.integer) else one
             if not isinstance(k, int) or isinstance(k, bool) or not -len(names) <= k < len(names):
                 raise ArgumentNameError(
                     f"{self.__name__} has no parameter {one!r}", remedy=f"it takes ({', '.join(names)})"

@@ -15,7 +15,7 @@ from adcompiler.ir.nodes import Func, Input, Map, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.program import Lowered
@@ -123,7 +123,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     `tangents` has one entry for each argument, shaped like it; None stands for zero. Raises ShapeError
     for a tangent of another shape, DtypeError for a tangent of an argument that is no float.
     """
-    args, tangents = tuple(args), tuple(tangents)
+    args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
     types, _, _ = f.describe(args, {})
@@ -131,6 +131,13 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     pushed = f.derived(("jvp", wrt), lambda: Tangent(f, wrt))
     value, tangent = pushed(*args, *(like(tangents[k], args[k], types[k], f.parameters[k].name) for k in wrt))
     return value, tangent
+
+
+def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
+    """Arguments that are always a tuple, also of one."""
+    if not isinstance(value, tuple | list):
+        raise ArgumentError(f"{what}: {name} is a {type(value).__name__}", remedy=f"pass a tuple: ({name},)")
+    return tuple(value)
 
 
 def like(tangent: Any, arg: Any, kind: Any, name: str) -> Any:
@@ -153,7 +160,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     gradient = Gradient(f, wrt, with_value=False)
 
     def product(args: Sequence[Any], v: Any) -> Any:
-        args = tuple(args)
+        args = as_tuple("hvp", "args", args)
         types, _, _ = f.describe(args, {})
         positions = f.positions(wrt, types)
         bare = not isinstance(wrt, tuple | list) and len(positions) == 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from adcompiler.errors import DtypeError, ParseError, Span
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import reductions, shapes
 from adcompiler.syntax.context import Context
@@ -139,8 +139,15 @@ def _linspace(context: Context, args: list[Any], keywords: dict[str, Any], span:
     return reductions.linspace(context, start, stop, number, span)
 
 
+def _matmul(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    x, y = bind_arguments(context, "matmul", ("x", "y"), args, keywords, span)
+    return shapes.matmul(context, x, y, span)
+
+
 def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     x, y = bind_arguments(context, "dot", ("x", "y"), args, keywords, span)
+    if any(isinstance(v, Value) and v.rank > 2 for v in (x, y)):
+        context.fail(ShapeError, "dot takes vectors and matrices", span, "write @ for stacks of matrices")
     return shapes.matmul(context, x, y, span)
 
 
@@ -172,6 +179,6 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "arange": _arange,
         "linspace": _linspace,
         "dot": _dot,
-        "matmul": _dot,
+        "matmul": _matmul,
     }
 )

@@ -152,6 +152,14 @@ def closure_of(
     if module.expression is not None:
         definition = definition_of(module.expression, name or "f", args)
         known = {p.name for p in definition.parameters}
+        unknown = [n for n in free_names(module.expression) if n not in known and n not in outer]
+        if unknown:
+            raise ParseError(
+                f"args leaves out {', '.join(unknown)}",
+                remedy="name every variable",
+                source=source,
+                span=module.span,
+            )
         for call in _walk(module.expression):
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
                 Lowering(source).callee(call, dict(outer))  # an unknown function is told at once

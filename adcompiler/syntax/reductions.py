@@ -53,7 +53,10 @@ def total(op: str) -> Reduction:
     def reduction(
         context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
     ) -> AnyValue:
-        return context.reduce(op, x, axes, keepdims, span)
+        found = context.reduce(op, x, axes, keepdims, span)
+        if x.dtype == "bool" and op in ("min", "max"):
+            return Value(found.shape, cast(found.element, "bool"))
+        return found
 
     return reduction
 
@@ -74,15 +77,20 @@ def variance(
 def deviation(
     context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
 ) -> AnyValue:
-    return context.elementwise("sqrt", (variance(context, x, axes, keepdims, span),), span)
+    """The square root of the variance; where that is 0 its derivative is 0."""
+    return _root(context, variance(context, x, axes, keepdims, span), span)
+
+
+def _root(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    none = context.elementwise("equal", (x, 0), span)
+    return context.where(none, x, context.elementwise("sqrt", (x,), span), span)
 
 
 def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
     """The Euclidean norm; its derivative at 0 is 0."""
     x = context.elementwise("multiply", (x, 1.0), span)
     squares = context.reduce("sum", context.elementwise("square", (x,), span), axes, keepdims, span)
-    none = context.elementwise("equal", (squares, 0), span)
-    return context.where(none, squares, context.elementwise("sqrt", (squares,), span), span)
+    return _root(context, squares, span)
 
 
 def logsumexp(
@@ -110,11 +118,17 @@ def position(op: str) -> Reduction:
     def reduction(
         context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
     ) -> AnyValue:
+        if axes is None and x.rank != 1:
+            flat = shapes.reshape(context, x, (-1,), span)
+            found = reduction(context, flat, (0,), False, span)
+            return shapes.reshape(context, found, (1,) * x.rank, span) if keepdims else found
         if axes is None:
-            x = shapes.reshape(context, x, (-1,), span) if x.rank != 1 else x
-        elif len(axes) > 1:
+            axes = (0,)
+        if len(axes) != 1:
             context.fail(ParseError, "argmin and argmax take one axis", span, "write axis=0")
-        (axis,) = context.normalise(axes or (0,), x.rank, span)
+        (axis,) = context.normalise(axes, x.rank, span)
+        if not is_const(x.shape[axis]):
+            context.sizes.demand(x.shape[axis], 1, f"arg{op} of an empty axis", span)
         best = context.reduce(op, x, (axis,), True, span)
         own = const(0, "i64") if unit(x.shape[axis]) else Index(axis)
         here = apply("equal", x.element, best.element)

@@ -14,6 +14,7 @@ from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, describe, is_number
 
 ZERO = const(0, "i64")
+INNER = "the last axis of the left one and the first of the right one's last two are equally long"
 
 
 def integer(value: int) -> Element:
@@ -194,6 +195,13 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
     """`left @ right`, as NumPy defines it for ranks 1 and more."""
     if not (isinstance(left, Value) and isinstance(right, Value) and left.rank and right.rank):
         context.fail(ShapeError, "@ takes arrays of rank 1 or more", span, "write * for scalars")
+    inner = left.shape[-1], right.shape[-2 if right.rank > 1 else -1]
+    fits = unit(context.sizes.find(inner[0])) == unit(context.sizes.find(inner[1]))
+    if not fits or not context.sizes.merge(*inner, "@: the inner axes", span, INNER):
+        lengths = " and ".join(context.sizes.describe(n) for n in inner)
+        context.fail(
+            ShapeError, f"@ of {context.operands((left, right))}: the inner lengths {lengths}", span, INNER
+        )
     a = left if left.rank > 1 else Value((ONE, *left.shape), _after(left.element, 1), left.weak)
     b = right if right.rank > 1 else Value((*right.shape, ONE), right.element, right.weak)
     a = Value((*a.shape[:-1], ONE, a.shape[-1]), _before_last(a), a.weak)
