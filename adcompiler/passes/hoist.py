@@ -50,7 +50,8 @@ class _Hoist(Rewriter):
         users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(
             array.elements
         )
-        return [e for e in kept if (e not in inner or e in users) and costly(e)]
+        known: dict[Element, bool] = {}
+        return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
 
 
 def _strided(element: Element, innermost: int) -> bool:

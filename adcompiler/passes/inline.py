@@ -22,6 +22,7 @@ class _Inline(Rewriter):
         super().__init__()
         self.cost: dict[Map, bool] = {}
         self.inlined: dict[Element, Map] = {}
+        self.known: dict[Element, bool] = {}
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
@@ -36,7 +37,7 @@ class _Inline(Rewriter):
         points = sum(not is_const(n, 1) for n in array.domain)
         array = with_elements(array, lambda elements: tuple(self.body(e, points) for e in elements))
         if isinstance(array, Map):
-            self.cost[array] = array.rank > 0 and costly(array.body)
+            self.cost[array] = array.rank > 0 and costly(array.body, self.known)
         return array
 
     def body(self, element: Element, points: int) -> Element:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, is_const
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
 
 CHEAP = frozenset(
@@ -36,9 +36,15 @@ def is_costly(element: Element) -> bool:
     )
 
 
-def costly(element: Element) -> bool:
-    """Whether computing `element` again costs more than a few simple operations."""
-    return any(map(is_costly, elements_of((element,))))
+def costly(element: Element, known: dict[Element, bool]) -> bool:
+    """Whether computing `element` again costs more than a few simple operations.
+
+    `known` remembers the answers, so that all elements of a program are looked at once.
+    """
+    for e in postorder((element,), lambda e: () if e in known else e.args):
+        if e not in known:
+            known[e] = is_costly(e) or any(known[a] for a in e.args)
+    return known[element]
 
 
 def long_axes(array: Array) -> list[int]:
