@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, elements_of, postorder, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, rewrite, substitute
 from adcompiler.ops.build import apply
 
 COMMUTATIVE = frozenset(("add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"))
@@ -35,13 +35,15 @@ Signed = tuple[bool, Element]  # whether it is negated, and the rest
 
 def canonical(func: Func) -> Func:
     """The same program with one form for terms that exchanging axes makes equal."""
-    return _Canonical().func(func)
+    pairs = any(len(array.domain) > 1 for array in arrays_of(func.results))
+    return _Canonical().func(func) if pairs else func
 
 
 class _Canonical(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.skeletons: dict[Element, Element] = {}
+        self.signs: dict[Element, Signed] = {}
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
@@ -88,9 +90,10 @@ class _Canonical(Rewriter):
 
     def signed(self, root: Element) -> Signed:
         """`root` with its sign drawn out."""
-        found: dict[Element, Signed] = {}
-        for element in postorder((root,), _carriers):
-            found[element] = self.drawn(element, [found[a] for a in _carriers(element)])
+        found = self.signs
+        for element in postorder((root,), lambda e: () if e in found else _carriers(e)):
+            if element not in found:
+                found[element] = self.drawn(element, [found[a] for a in _carriers(element)])
         return found[root]
 
     def drawn(self, element: Element, parts: Sequence[Signed]) -> Signed:
