@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -30,7 +31,6 @@ class Compiled:
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self._kernels: dict[str, Any] = {}
         self.kernel: Kernel = emit(schedule(func))
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
@@ -38,33 +38,15 @@ class Compiled:
         names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
         self.out = {a: self.places[b] for a, b in names.items()}
 
-    @property
-    def serial(self) -> Any:
+    @cached_property
+    def serial(self) -> Callable[..., Any]:
         """The kernel that runs its blocks one after the other."""
-        return self._run(self.kernel.source)
+        return _loaded(self.kernel.source)
 
-    @property
-    def parallel(self) -> Any:
+    @cached_property
+    def parallel(self) -> Callable[..., Any]:
         """The kernel that runs its blocks on all threads."""
-        return self._run(self.kernel.parallel_source)
-
-    def _run(self, source: str) -> Any:
-        """The kernel of a source; a damaged file of it in the cache is replaced once."""
-        if source in self._kernels:
-            return self._kernels[source]
-
-        def first(*args: Any) -> Any:
-            try:
-                run = cache.load(source).run
-                found = run(*args)
-            except Exception:
-                cache.forget(source)
-                run = cache.load(source).run
-                found = run(*args)
-            self._kernels[source] = run
-            return found
-
-        return first
+        return _loaded(self.kernel.parallel_source)
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
@@ -111,6 +93,27 @@ class Compiled:
             seen.add(array)
             found.append(value)
         return found
+
+
+def _loaded(source: str) -> Callable[..., Any]:
+    """The kernel of a source, loaded at its first call; a damaged file of it in the cache is replaced."""
+    run: Callable[..., Any] | None = None
+
+    def call(*args: Any) -> Any:
+        nonlocal run
+        if run is not None:
+            return run(*args)
+        try:
+            first = cache.load(source).run
+            found = first(*args)
+        except Exception:
+            cache.forget(source)
+            first = cache.load(source).run
+            found = first(*args)
+        run = first
+        return found
+
+    return call
 
 
 def lengths(shape: Sequence[Element]) -> Lengths:
