@@ -98,6 +98,12 @@ def test_second_order_in_float32(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy", 1e-4)
 
 
+@settings(max_examples=3)
+@given(programs(smooth=True, dtype=np.float32))
+def test_second_order_in_float32_compiled(program: Program) -> None:
+    has_oracles_second_derivatives(program, "cpu", 1e-4)
+
+
 # ---- The explicit programs: propagate of propagate ----
 
 
@@ -163,6 +169,18 @@ def test_third_order_interpreted(program: Program) -> None:
 @given(programs(smooth=True, scalar_only=True))
 def test_third_order_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")
+
+
+@settings(max_examples=30)
+@given(programs(smooth=True, scalar_only=True, dtype=np.float32))
+def test_third_order_in_float32(program: Program) -> None:
+    has_oracles_third_derivatives(program, "numpy", 1e-3)
+
+
+@settings(max_examples=3)
+@given(programs(smooth=True, scalar_only=True, dtype=np.float32))
+def test_third_order_in_float32_compiled(program: Program) -> None:
+    has_oracles_third_derivatives(program, "cpu", 1e-3)
 
 
 # ---- Thousands ----

@@ -92,6 +92,12 @@ def test_values_in_float32(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
+@settings(max_examples=5)
+@given(programs(dtype=np.float32))
+def test_values_in_float32_compiled(program: Program) -> None:
+    has_oracles_value(program, "cpu")
+
+
 # ---- Gradients ----
 
 
@@ -127,6 +133,12 @@ def test_pullbacks_compiled(program: Program) -> None:
 @given(programs(smooth=True, dtype=np.float32))
 def test_pullbacks_in_float32(program: Program) -> None:
     has_oracles_pullback(program, "numpy", 1e-4)
+
+
+@settings(max_examples=4)
+@given(programs(smooth=True, dtype=np.float32))
+def test_pullbacks_in_float32_compiled(program: Program) -> None:
+    has_oracles_pullback(program, "cpu", 1e-4)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
@@ -223,3 +235,11 @@ def test_many_gradients_compiled(program: Program) -> None:
     has_oracles_gradient(program, "cpu")
     has_oracles_pullback(program, "cpu")
     has_oracles_tangent(program, "cpu")
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(programs(smooth=True, dtype=np.float32))
+def test_many_in_float32_compiled(program: Program) -> None:
+    has_oracles_value(program, "cpu")
+    has_oracles_pullback(program, "cpu", 1e-4)
