@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from adcompiler.cli.check import EXAMPLES as CHECK_EXAMPLES
+from adcompiler.cli.check import check_source
 from adcompiler.cli.errors import exit_code, report
 from adcompiler.cli.run import EXAMPLES as RUN_EXAMPLES
 from adcompiler.cli.run import Run, run_source
@@ -20,6 +22,7 @@ EXAMPLES = """\b
 Examples:
   adc run "a * sin(b)" --arg a=2 --arg b=0.5 --grad
   adc run model.adc:loss --arg b1=250 --arg @data.csv --grad b1 --json
+  adc check model.adc:loss --arg b1=250 --arg b2=5e-4 --arg @data.csv
   adc show model.adc --stage propagate
 
 \b
@@ -51,6 +54,7 @@ def options(
 
 
 app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)
+app.command("check", epilog=CHECK_EXAMPLES)(check_source)
 app.command("show", epilog=SHOW_EXAMPLES)(show_source)
 
 

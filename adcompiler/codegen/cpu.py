@@ -34,6 +34,10 @@ class Compiled:
         self.kernel: Kernel = emit(schedule(func))
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
+        # A program of scalars has no loops and no buffers: its results are picked from what it returns.
+        scalars = self.kernel.scalars
+        plain = not self.plans and not self.shapes and all(r in scalars for r in func.results)
+        self.picks = [scalars.index(r) for r in func.results] if plain else None
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
         self.out = {a: self.places[b] for a, b in names.items()}
@@ -55,6 +59,9 @@ class Compiled:
 
         `into` gives arrays to write results to.
         """
+        if self.picks is not None:
+            scalars = self.serial(*sizes, *args)
+            return [scalars[k] for k in self.picks]
         blocks: list[int] = []
         points = 0
         for plan in self.plans:

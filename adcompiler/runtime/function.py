@@ -40,6 +40,7 @@ class Function:
         self.parameters, self.backend = parameters, backend
         self._specialisations: dict[Types, Specialisation] = {}
         self._last: Types | None = None
+        self._of_floats: Callable[[Sequence[float]], Any] | None = None  # the call for Python floats
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
 
@@ -88,12 +89,28 @@ class Function:
     # -- calls ---------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        floats = self._of_floats
+        known = floats is not None and not keywords and len(args) == len(self.parameters)
+        if known and floats is not None and all(type(a) is float for a in args):
+            return floats(args)
         hooks = [a for a in (*args, *keywords.values()) if hasattr(a, "__adc_call__")]
         if hooks:
             return hooks[0].__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types)
+        if all(t is FLOAT for t in types):
+            self._of_floats = self._float_call(types, found)
         return unflatten(found.lowered.structure, found(values, plain))
+
+    def _float_call(self, types: Types, found: Specialisation) -> Callable[[Sequence[float]], Any]:
+        """The call for Python floats: what such a call needs is known already."""
+        structure = found.lowered.structure
+
+        def call(values: Sequence[float]) -> Any:
+            self._last = types
+            return unflatten(structure, found(values, True))
+
+        return call
 
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
@@ -208,12 +225,12 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "jitted")
+        made = ("_specialisations", "_splits", "_derived", "_of_floats", "jitted")
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._specialisations, self._splits, self._derived = {}, {}, {}
+        self._specialisations, self._splits, self._derived, self._of_floats = {}, {}, {}, None
 
     def sympy(self) -> Any:
         """The function of scalars as SymPy expressions in its parameters' names, nested like its result.

@@ -92,6 +92,7 @@ class Specialisation:
             if not isinstance(size, Size)
         ]
 
+        self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(self.func.results) if not r.rank]
         self.demands = [c for c in lowered.constraints if not c.merged]
 
     @property
@@ -184,12 +185,12 @@ class Specialisation:
             raise LimitError(
                 f"{self.func.name} needs more memory than there is", remedy=self._shapes(args)
             ) from error
-        for k, array in enumerate(self.func.results):
-            if not array.rank:
-                kind = NUMPY[array.dtype].type
-                found[k] = found[k].item() if plain and hasattr(found[k], "item") else found[k]
-                if not plain or array.dtype == "f32":
-                    found[k] = kind(found[k])
+        for k, kind in self.scalars:
+            value = found[k]
+            if not plain or kind is np.float32:
+                found[k] = kind(value)
+            elif type(value) is not float and hasattr(value, "item"):
+                found[k] = value.item()
         return found
 
 

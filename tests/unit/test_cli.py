@@ -426,3 +426,11 @@ def test_without_typer_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "adcompiler.cli.app")
     assert main(["--help"]) == 2
     assert capsys.readouterr() == ("", 'adc needs Typer and Rich: pip install "adcompiler[cli]"\n')
+
+
+def test_check_compares_with_finite_differences(capsys):
+    assert main(["check", "x**3 * y", "--arg", "x=2", "--arg", "y=1"]) == 0
+    assert "first and second derivatives agree" in capsys.readouterr().out
+    assert main(["check", "abs(x)", "--arg", "x=1e-5", "--order", "1"]) == 0
+    assert main(["check", "floor(x) * x", "--arg", "x=1.0"]) == 1
+    assert "the gradient of f with respect to x is 1" in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""`adc check`: derivatives against finite differences."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.source import Source, function_of
+from adcompiler.runtime.check import check_grad
+
+EXAMPLES = """\b
+Examples:
+  adc check "exp(-x**2) * sin(y)" --arg x=0.5 --arg y=1
+  adc check model.adc:loss --arg b1=250 --arg b2=5e-4 --arg @data.csv --wrt b1,b2
+"""
+
+
+def check_source(
+    source: Source,
+    arg: Arguments = None,
+    wrt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", show_default=False,
+            help="Check these parameters, as in b1,b2; otherwise every float one.",
+        ),
+    ] = None,
+    order: Annotated[
+        int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones too (2).")
+    ] = 2,
+) -> None:  # fmt: skip
+    """Compare the derivatives of SOURCE with finite differences at the arguments given.
+
+    Prints the worst relative error. Where one is too large, the worst entry is shown with both
+    numbers, and the exit code is 1.
+    """
+    f = function_of(source)
+    names = names_of(f, wrt, "--wrt") if wrt else None
+    worst = check_grad(f, *collect(f, arg).values(), order=order, wrt=names)
+    orders = "first" if order == 1 else "first and second"
+    print(
+        f"{f.__name__}: {orders} derivatives agree with finite differences, worst relative error {worst:.1e}"
+    )
