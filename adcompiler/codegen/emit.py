@@ -11,21 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.schedule import Loop, Schedule, Task
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype, is_float
-
-HEADER = """import math
-import numpy as np
-from numba import njit, prange, uint64
-from adcompiler.codegen.intrinsics import reduce_add, reduce_max, reduce_min, select
-
-jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True)
-parallel = njit(error_model="numpy", fastmath={"contract"}, nogil=True, cache=True, parallel=True)
-"""
 
 
 @dataclass
@@ -46,7 +38,8 @@ class Kernel:
     turns a block; it returns the results of rank 0 as a tuple.
     """
 
-    source: str
+    comment: str
+    text: str
     func: Func
     buffers: list[Buffer]
     nests: list[Loop]
@@ -56,16 +49,22 @@ class Kernel:
     sizes: tuple[str, ...]
 
     @property
+    def source(self) -> str:
+        """The module."""
+        return with_header(self.comment, self.text)
+
+    @property
     def parallel_source(self) -> str:
-        """The same source with the blocks of each nest in parallel, save where they add to one array."""
-        return re.sub(
+        """The same module with the blocks of each nest in parallel, save where they add to one array."""
+        text = re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
             lambda m: (
                 m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}"
             ),
-            self.source.replace("\n@jit\ndef run(", "\n@parallel\ndef run("),
+            self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
             flags=re.MULTILINE,
         )
+        return with_header(self.comment, text)
 
 
 def emit(schedule: Schedule) -> Kernel:
@@ -125,9 +124,9 @@ class _Emitter:
         for k in range(len(self.nests)):
             params += [f"blocks{k}", f"rows{k}"]
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
-        source = "\n".join([self.comment() + HEADER, *self.functions, "\n".join(lines), ""])
+        text = "\n".join([*self.functions, "\n".join(lines), ""])
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
-        return Kernel(source, self.func, *found)
+        return Kernel(self.comment(), text, self.func, *found)
 
     def comment(self) -> str:
         """The program's name and the source it came from."""

@@ -12,6 +12,7 @@ from typing import Any
 from adcompiler.codegen import cache
 from adcompiler.codegen.cpu import BLOCK, MOST_BLOCKS, MOST_WIDE_BLOCKS
 from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.schedule import Loop, schedule
@@ -50,7 +51,7 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
     leaves = [_result(kernel, array) for array in func.results]
     writer.line(f"return {_nested(structure, leaves)}")
     lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
-    return kernel.source + "\n\n" + "\n".join(lines)
+    return with_header(kernel.comment, kernel.text + "\n\n" + "\n".join(lines))
 
 
 def _plan(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:

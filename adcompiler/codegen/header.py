@@ -1,0 +1,23 @@
+"""The top of a generated module: what its text uses, and no more."""
+
+from __future__ import annotations
+
+import re
+
+NUMBA = ("njit", "prange", "uint64")
+INTRINSICS = ("reduce_add", "reduce_max", "reduce_min", "select")
+OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True, cache=True'
+
+
+def with_header(comment: str, text: str) -> str:
+    """A module of generated functions: `comment`, imports, and the decorators `jit` and `parallel`."""
+    words = set(re.findall(r"\w+", text))
+    lines = [f"import {name}" for name in ("math",) if name in words]
+    lines += ["import numpy as np"] if "np" in words else []
+    lines.append(f"from numba import {', '.join(n for n in NUMBA if n in words | {'njit'})}")
+    if used := [n for n in INTRINSICS if n in words]:
+        lines.append(f"from adcompiler.codegen.intrinsics import {', '.join(used)}")
+    lines.append("")
+    lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
+    lines += [f"parallel = njit({OPTIONS}, parallel=True)"] if "@parallel" in text else []
+    return comment + "\n".join(lines) + "\n\n" + text
