@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adcompiler.ir.nodes import Apply, Const, Element, Select, const, select
-from adcompiler.ir.types import DTYPES, NUMPY, Dtype, as_float, promote
+from adcompiler.ir.types import DTYPES, Dtype, as_float, promote
 from adcompiler.ops.table import TABLE
 
 
@@ -37,8 +37,3 @@ def apply(op: str, *args: Element) -> Element:
     """The primitive `op` of the rule table on promoted operands."""
     operand, result = result_dtype(op, tuple(a.dtype for a in args))
     return Apply(op, tuple(cast(a, operand) for a in args), result)
-
-
-def convert_numpy(dtype: Dtype, value: object) -> object:
-    """The reference of a conversion: the primitive that bears the name of a type."""
-    return NUMPY[dtype].type(value)

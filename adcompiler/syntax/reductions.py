@@ -184,8 +184,3 @@ def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue
     points = context.elementwise("add", (context.elementwise("multiply", (index, step), span), start), span)
     last = context.elementwise("equal", (index, steps), span)
     return points if is_const(n, 1) else context.where(last, stop, points, span)
-
-
-def copies(context: Context, x: AnyValue, span: Span) -> tuple[Any, ...]:
-    """The shape of a value as the program sees it."""
-    return tuple(Value((), context.sizes.find(n), weak=True) for n in array(context, "shape", x, span).shape)

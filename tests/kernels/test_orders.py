@@ -21,7 +21,8 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.program import ProgramFunction
+from adcompiler.runtime.specialise import Specialisation
+from adcompiler.syntax.program import Lowered
 
 
 def everything(program: Program) -> tuple[int, ...]:
@@ -122,7 +123,7 @@ def has_oracles_second_propagate(program: Program) -> None:
     sizes = f.specialise(types).sizes(values)
 
     def called(func: Func, args: Sequence[object]) -> list[object]:
-        return ProgramFunction(func, sizes, "numpy").run(args, False)
+        return Specialisation(Lowered(func, (), None), "numpy")(args, False, sizes)
 
     found = called(parts.forward, values)
     usual = tuple(k < parts.count for k in range(len(parts.forward.results)))
