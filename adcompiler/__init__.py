@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
+    from adcompiler.runtime.vmap import vmap
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
+    "adcompiler.runtime.vmap": ("vmap",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -63,6 +65,7 @@ __all__ = [
     "tape",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
 

@@ -1,0 +1,157 @@
+"""`vmap`: a function of single cases as a function of many, in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from adcompiler.ad.batch import batch
+from adcompiler.errors import ShapeError
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Read, Size, const, identity, is_const
+from adcompiler.ir.walk import rewrite
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.modes import Derived
+from adcompiler.runtime.signature import ArgumentError
+from adcompiler.runtime.specialise import Types
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.values import ArgType
+
+SAME = "mapped axes are equally long"
+
+
+class Mapped(Derived):
+    """`of` over the axis `axes[k]` of each parameter k (None: the same for every case); results have the
+    cases as their first axis."""
+
+    def __init__(self, of: Function, axes: tuple[int | None, ...]) -> None:
+        super().__init__(of, None, "vmap")
+        self.axes = axes
+
+    def trace(self, types: Types) -> Lowered:
+        single = tuple(self._without(k, t) for k, t in enumerate(types))
+        lowered = self.of.trace(single)
+        func = lowered.func
+        dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
+        axes = [self._axis(k, types[k]) for k in dynamic]
+        count = self._count(func, [types[k] for k in dynamic], axes)
+        inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
+        cases: dict[Array, Array] = {
+            old: _case(new, axis, count, old)
+            for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
+            if axis is not None
+        }
+        found = batch(func.results, cases, (count,))
+        results = tuple(
+            _repeated(r, count) if r is old else r for r, old in zip(found, func.results, strict=True)
+        )
+        sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
+        made = func.with_(
+            name=self.__name__,
+            inputs=tuple(inputs),
+            results=results,
+            size_names=tuple(_unique(sizes)),
+            names={},
+            spans={},
+        )
+        constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
+        return Lowered(run(SIMPLIFY, made), constraints, lowered.structure)
+
+    def _axis(self, k: int, kind: object) -> int | None:
+        """The mapped axis of parameter `k`, counted from 0."""
+        axis = self.axes[k]
+        assert isinstance(kind, ArgType)
+        if axis is None:
+            return None
+        rank = len(kind.ones)
+        if not -rank <= axis < rank:
+            name = self.parameters[k].name
+            raise ShapeError(f"vmap: {name} has rank {rank}, no axis {axis}", remedy="use None not to map it")
+        return axis % rank
+
+    def _without(self, k: int, kind: object) -> ArgType:
+        """The type of one case of argument `k`."""
+        if not isinstance(kind, ArgType):
+            return kind  # type: ignore[return-value]
+        axis = self._axis(k, kind)
+        return kind if axis is None else replace(kind, ones=kind.ones[:axis] + kind.ones[axis + 1 :])
+
+    def _count(self, func: Func, kinds: Sequence[object], axes: Sequence[int | None]) -> Element:
+        """The number of cases: 1, or a size of its own."""
+        ones = {
+            k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None and isinstance(k, ArgType)
+        }
+        if len(ones) != 1:
+            raise ShapeError(
+                "vmap: the mapped axes differ in length" if ones else "vmap maps no axis", remedy=SAME
+            )
+        return const(1, "i64") if ones.pop() else Size(len(func.size_names))
+
+
+def _input(single: Input, axis: int | None, count: Element) -> Input:
+    if axis is None:
+        return single
+    return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
+
+
+def _case(whole: Input, axis: int, count: Element, single: Input) -> Map:
+    """The mapped axis moved to the front."""
+    case, *rest = identity((count, *single.shape))
+    return Map((count, *single.shape), Read(whole, (*rest[:axis], case, *rest[axis:])))
+
+
+def _repeated(result: Array, count: Element) -> Map:
+    """A result that is the same for every case."""
+    _, *rest = identity((count, *result.shape))
+    return Map((count, *result.shape), Read(result, tuple(rest)))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        while name in found:
+            name += "_"
+        found.append(name)
+    return found
+
+
+def _renumbered(
+    constraints: Sequence[Constraint], inputs: Sequence[Input], axes: Sequence[int | None], single: bool
+) -> tuple[Constraint, ...]:
+    """Constraints in terms of the mapped inputs' axes, and the equality of the mapped ones."""
+    numbers: list[int] = []
+    mapped: list[int] = []
+    total = 0
+    for one, axis in zip(inputs, axes, strict=True):
+        for k in range(one.rank + (axis is not None)):
+            if k == axis:
+                mapped += [] if single else [total]
+                total += not single
+            elif not is_const(one.shape[k - (axis is not None and k > axis)], 1):
+                numbers.append(total)
+                total += 1
+
+    def moved(size: Element) -> Element:
+        return rewrite((size,), lambda e: Size(numbers[e.number]) if isinstance(e, Size) else e)[0]
+
+    same = [
+        Constraint(Size(mapped[0]), Size(other), "vmap: the mapped axes", None, SAME) for other in mapped[1:]
+    ]
+    return (*same, *(replace(c, left=moved(c.left), right=moved(c.right)) for c in constraints))
+
+
+def vmap(f: Function, in_axes: int | Sequence[int | None] | None = 0) -> Mapped:
+    """`f` applied to many cases at once: a function of the same parameters.
+
+    `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
+    parameter, None where the argument is the same for every case. Every result has the cases as its first
+    axis. Raises ShapeError if no axis is mapped or their lengths differ.
+    """
+    count = len(f.parameters)
+    axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
+    if len(axes) != count or not all(a is None or isinstance(a, int) for a in axes):
+        raise ArgumentError(
+            f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"
+        )
+    return Mapped(f, axes)  # type: ignore[arg-type]
