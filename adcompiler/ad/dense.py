@@ -12,7 +12,20 @@ from collections.abc import Mapping, Sequence
 from adcompiler.ad.batch import batch
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Read, Shape, const, identity, select
+from adcompiler.ir.nodes import (
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Shape,
+    const,
+    identity,
+    select,
+    zeros_like,
+)
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
@@ -56,10 +69,7 @@ def _pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape) -> list[Array
     """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`."""
     tangents: dict[Array, Array] = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
     pushed = jvp(func.results, tangents)
-    live = [
-        p if p is not None else Map(r.shape, const(0, r.dtype))
-        for p, r in zip(pushed, func.results, strict=True)
-    ]
+    live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
     found = batch(live, {tangents[i]: seed for i, seed in seeds.items()}, axes)
     return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
 
@@ -70,9 +80,7 @@ def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
     cotangent = Input(-1, result.dtype, result.shape)
     cotangents = [cotangent if j == k else None for j in range(len(func.results))]
     pulled = vjp(func.results, cotangents, inputs)
-    live = [
-        p if p is not None else Map(i.shape, const(0, i.dtype)) for p, i in zip(pulled, inputs, strict=True)
-    ]
+    live = [p if p is not None else zeros_like(i) for p, i in zip(pulled, inputs, strict=True)]
     found = batch(live, {cotangent: _one_hot(result.shape, result.dtype)}, result.shape)
     return [_spread(a, i, result.shape) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
 

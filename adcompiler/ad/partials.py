@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ir.walk import arrays_read
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of, names_in
@@ -82,3 +84,12 @@ def times(cotangent: Element, coefficient: Element) -> Element | None:
     if isinstance(coefficient, Apply) and coefficient.op == "divide" and is_const(coefficient.args[0], 1):
         return apply("divide", cotangent, coefficient.args[1])
     return apply("multiply", cotangent, coefficient)
+
+
+def active_arrays(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
+    """The arrays through which a derivative flows to `wanted`; `order` has producers first."""
+    active: set[Array] = set()
+    for array in order:
+        if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
+            active.add(array)
+    return active

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from adcompiler.ad.partials import differentiable, named
+from adcompiler.ad.partials import active_arrays, differentiable, named
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     Size,
 )
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute, with_args, with_elements
+from adcompiler.ir.walk import arrays_of, elements_of, substitute, with_args, with_elements
 from adcompiler.ops.table import TABLE
 
 
@@ -38,10 +38,9 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     moved: dict[Array, Array] = {}
     saved: dict[Array, None] = {}
     names: dict[Node, str] = dict(func.names)
-    active: set[Array] = set()
-    for array in arrays_of(func.results):
-        if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
-            active.add(array)
+    arrays = arrays_of(func.results)
+    active = active_arrays(arrays, wanted)
+    for array in arrays:
         if isinstance(array, Input):
             moved[array] = array
             continue

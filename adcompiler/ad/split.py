@@ -8,7 +8,8 @@ from functools import cached_property
 
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
-from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_read, postorder
 
@@ -106,14 +107,8 @@ def pattern_text(pattern: Pattern) -> str:
 
 
 def _forward(func: Func, saved: Sequence[Array]) -> Func:
-    taken = {*func.input_names, *func.result_names}
-    names = []
-    for k, array in enumerate(saved):
-        name = func.names.get(array, f"t{k}")
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        names.append(name)
+    wanted = [func.names.get(array, f"t{k}") for k, array in enumerate(saved)]
+    names = distinct(wanted, (*func.input_names, *func.result_names))
     return func.with_(
         name=f"{func.name}.forward",
         results=(*func.results, *saved),
@@ -130,7 +125,7 @@ def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
     seeds: list[Array | None] = [Map((), const(1, value.dtype)), *[None] * (len(func.results) - 1)]
     targets = [func.inputs[k] for k in wanted]
     grads = [
-        Map(t.shape, const(0, t.dtype)) if g is None else g
+        zeros_like(t) if g is None else g
         for t, g in zip(targets, vjp(func.results, seeds, targets), strict=True)
     ]
     values = func.results if with_value else ()
@@ -138,18 +133,11 @@ def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
     return func.with_(
         name=f"{func.name}.{'value_and_grad' if with_value else 'grad'}",
         results=(*values, *grads),
-        result_names=_unique((*func.input_names, *names), [f"d{func.input_names[k]}" for k in wanted], names),
+        result_names=(
+            *names,
+            *distinct([f"d{func.input_names[k]}" for k in wanted], (*func.input_names, *names)),
+        ),
     )
-
-
-def _unique(taken: Iterable[str], names: Sequence[str], before: Sequence[str]) -> tuple[str, ...]:
-    used, result = set(taken), list(before)
-    for name in names:
-        while name in used:
-            name += "_"
-        used.add(name)
-        result.append(name)
-    return tuple(result)
 
 
 class _Bind(Rewriter):
@@ -180,9 +168,9 @@ def rebind(
     return (
         func.with_(
             inputs=tuple(inputs.values()),
-            input_names=_unique((), labels, ()),
+            input_names=distinct(labels),
             results=results,
-            result_names=_unique(labels, func.result_names, ()),
+            result_names=distinct(func.result_names, labels),
             names={moved[n]: name for n, name in func.names.items() if n in moved and n not in inputs},
             spans={moved[n]: span for n, span in func.spans.items() if n in moved},
         ),

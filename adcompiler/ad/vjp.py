@@ -17,7 +17,7 @@ from typing import NamedTuple
 from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, within
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
-from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -32,13 +32,14 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
     Shape,
+    closed,
     const,
     identity,
     is_const,
     select,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = frozenset[int]
@@ -71,7 +72,7 @@ def vjp(
     anything (over its result's axes): elsewhere it is zero, and is not multiplied with anything.
     """
     totals = _totals(results, cotangents, wanted, guards or [TRUE] * len(results))
-    return [_closed(a.shape, mask(totals[a].value, totals[a].guard)) if a in totals else None for a in wanted]
+    return [closed(a.shape, mask(totals[a].value, totals[a].guard)) if a in totals else None for a in wanted]
 
 
 def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> list[Element]:
@@ -93,7 +94,7 @@ def _totals(
 ) -> dict[Array, Guarded]:
     """The cotangent of every array that one reaches."""
     order = arrays_of(results)
-    active = _active(order, wanted)
+    active = active_arrays(order, wanted)
     pending: dict[Array, list[Guarded]] = defaultdict(list)
     for result, cotangent, guard in zip(results, cotangents, guards, strict=True):
         if cotangent is not None and result in active:
@@ -109,24 +110,8 @@ def _totals(
     return totals
 
 
-def _active(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:
-    """The arrays through which a derivative flows to `wanted`."""
-    active: set[Array] = set()
-    for array in order:
-        if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
-            active.add(array)
-    return active
-
-
 def _sum(values: Sequence[Element]) -> Element:
     return fold_left(lambda a, b: apply("add", a, b), values)
-
-
-def _closed(shape: Shape, element: Element) -> Array:
-    """The array of an element over `shape`."""
-    if isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape):
-        return element.array
-    return Map(shape, element)
 
 
 def _shared(shape: Shape, element: Element) -> Element:

@@ -292,6 +292,18 @@ def identity(shape: Shape) -> tuple[Element, ...]:
     return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
 
 
+def closed(shape: Shape, element: Element) -> Array:
+    """The array of an element over `shape`; an array that is read whole is itself."""
+    if isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape):
+        return element.array
+    return Map(shape, element)
+
+
+def zeros_like(array: Array) -> Map:
+    """Zeros in the shape and dtype of an array."""
+    return Map(array.shape, const(0, array.dtype))
+
+
 @dataclass(frozen=True)
 class Func:
     """A program: named inputs, named results, and side tables of names and places."""

@@ -14,10 +14,10 @@ from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import Derived, hvp
+from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types, flatten
-from adcompiler.runtime.transforms import Gradient
+from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
 
 STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it

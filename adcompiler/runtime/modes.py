@@ -11,31 +11,16 @@ from adcompiler.ad.dense import forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
 from adcompiler.ad.jvp import jvp as push
 from adcompiler.errors import ShapeError
-from adcompiler.ir.nodes import Func, Input, Map, const
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Func, Input, zeros_like
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
-from adcompiler.runtime.transforms import Gradient
+from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.values import ArgType, Closure
-
-
-class Derived(Function):
-    """A function made from another one, of the same arguments."""
-
-    def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
-        super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
-        self.of, self.wrt = of, wrt
-
-    @property
-    def closure(self) -> Closure | None:
-        return self.of.closure
-
-    def bare(self, positions: Sequence[int]) -> bool:
-        """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
-        return not isinstance(self.wrt, tuple | list) and len(positions) == 1
+from adcompiler.syntax.values import ArgType
 
 
 class Tangent(Derived):
@@ -43,8 +28,7 @@ class Tangent(Derived):
 
     def __init__(self, of: Function, wrt: tuple[int, ...]) -> None:
         names = [of.parameters[k].name for k in wrt]
-        taken = {p.name for p in of.parameters}
-        fresh = [_fresh(f"d{n}", taken) for n in names]
+        fresh = distinct([f"d{n}" for n in names], [p.name for p in of.parameters])
         super().__init__(of, wrt, "jvp", tuple(Parameter(n, False, False) for n in fresh))
 
     def trace(self, types: Types) -> Lowered:
@@ -54,10 +38,7 @@ class Tangent(Derived):
         primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
         tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
         pushed = push(func.results, dict(zip(primals, tangents, strict=True)))
-        live = [
-            p if p is not None else Map(r.shape, const(0, r.dtype))
-            for p, r in zip(pushed, func.results, strict=True)
-        ]
+        live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
         made = func.with_(
             name=self.__name__,
             inputs=(*func.inputs, *tangents),
@@ -107,14 +88,7 @@ def _dense(
 
 def _result_names(func: Func, before: Sequence[str], names: Sequence[str], f: Function) -> tuple[str, ...]:
     taken = {p.name for p in f.parameters} | set(before) | set(func.input_names)
-    return (*before, *(_fresh(n, taken) for n in names))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
+    return (*before, *distinct(names, taken))
 
 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adcompiler.ad.split import value_and_grad as joint
@@ -11,30 +11,41 @@ from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.values import Closure
 
 
-class Gradient(Function):
-    """The gradient of a scalar function, with or without its value: one fused program."""
+class Derived(Function):
+    """A function made from another one, of the same arguments."""
 
-    def __init__(self, of: Function, wrt: Any, with_value: bool) -> None:
-        kind = "value_and_grad" if with_value else "grad"
-        super().__init__(f"{kind}({of.__name__})", of.parameters, of.backend)
-        self.of, self.wrt, self.with_value = of, wrt, with_value
+    def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
+        super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
+        self.of, self.wrt = of, wrt
 
     @property
     def closure(self) -> Closure | None:
         return self.of.closure
+
+    def bare(self, positions: Sequence[int]) -> bool:
+        """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
+        return not isinstance(self.wrt, tuple | list) and len(positions) == 1
+
+
+class Gradient(Derived):
+    """The gradient of a scalar function, with or without its value: one fused program."""
+
+    def __init__(self, of: Function, wrt: Any, with_value: bool) -> None:
+        super().__init__(of, wrt, "value_and_grad" if with_value else "grad")
+        self.with_value = with_value
 
     def trace(self, types: Types) -> Lowered:
         lowered = self.of.trace(types)
         self._check(lowered)
         positions = self.of.positions(self.wrt, types)
         func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
-        bare = not isinstance(self.wrt, tuple | list) and len(positions) == 1
-        grads = None if bare else (None,) * len(positions)
+        grads = None if self.bare(positions) else (None,) * len(positions)
         structure = (lowered.structure, grads) if self.with_value else grads
         return Lowered(run(SIMPLIFY, func), lowered.constraints, structure)
 

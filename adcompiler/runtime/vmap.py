@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from adcompiler.ad.batch import batch
 from adcompiler.errors import ShapeError
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Read, Size, const, identity, is_const
 from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import Derived
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.transforms import Derived
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import ArgType
@@ -51,7 +52,7 @@ class Mapped(Derived):
             name=self.__name__,
             inputs=tuple(inputs),
             results=results,
-            size_names=tuple(_unique(sizes)),
+            size_names=distinct(sizes),
             names={},
             spans={},
         )
@@ -105,15 +106,6 @@ def _repeated(result: Array, count: Element) -> Map:
     """A result that is the same for every case."""
     _, *rest = identity((count, *result.shape))
     return Map((count, *result.shape), Read(result, tuple(rest)))
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    for name in names:
-        while name in found:
-            name += "_"
-        found.append(name)
-    return found
 
 
 def _renumbered(

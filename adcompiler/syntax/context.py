@@ -14,11 +14,11 @@ from adcompiler.ir.nodes import (
     Array,
     Element,
     Index,
-    Map,
     Node,
     Read,
     Reduce,
     Shape,
+    closed,
     const,
     identity,
     select,
@@ -246,15 +246,8 @@ def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:
 
 
 def close(value: Value) -> Array:
-    """The array of a value: an array that is read whole is itself."""
-    element = value.element
-    if (
-        isinstance(element, Read)
-        and element.array.shape == value.shape
-        and element.args == identity(value.shape)
-    ):
-        return element.array
-    return Map(value.shape, element)
+    """The array of a value."""
+    return closed(value.shape, value.element)
 
 
 def _weak_dtype(value: AnyValue) -> Dtype:
