@@ -26,7 +26,7 @@ class SplitProgram:
         self.structure = lowered.structure
         self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
         self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
-        self._run: tuple[str, Any] = "", None
+        self._run: tuple[int, Any] = -1, None
 
     @property
     def all_asked(self) -> Pattern:
@@ -69,9 +69,8 @@ class SplitProgram:
 
     def __call__(self, saved: Saved, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         """Run the generated `propagate` on a cotangent (or None) for each result of forward."""
-        source = self.source
-        if self._run[0] != source:
-            self._run = source, dispatcher(source, _Programs(self))
+        if self._run[0] != len(self.made):  # a pattern more has been seen: it may have a branch now
+            self._run = len(self.made), dispatcher(self.source, _Programs(self))
         given = [c for c, d in zip(cotangents, self.parts.differentiable, strict=True) if d]
         found: tuple[Any, ...] = self._run[1](saved, *given)
         return found
