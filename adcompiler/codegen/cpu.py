@@ -12,14 +12,16 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.emit import Kernel, emit
-from adcompiler.codegen.reference import length
+from adcompiler.codegen.reference import length, require
 from adcompiler.codegen.schedule import Loop, schedule
-from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Size
+from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Read, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import elements_of
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
+LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program run in parallel
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
@@ -36,8 +38,9 @@ class Compiled:
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars
-        plain = not self.plans and not self.shapes and all(r in scalars for r in func.results)
+        plain = not self.plans and not self.shapes and all(r in scalars for r in func.roots)
         self.picks = [scalars.index(r) for r in func.results] if plain else None
+        self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
         self.out = {a: self.places[b] for a, b in names.items()}
@@ -61,6 +64,8 @@ class Compiled:
         """
         if self.picks is not None:
             scalars = self.serial(*sizes, *args)
+            if self.checked:
+                self.check(scalars)
             return [scalars[k] for k in self.picks]
         blocks: list[int] = []
         points = 0
@@ -80,7 +85,13 @@ class Compiled:
                 scalars = self.parallel(*sizes, *args, *buffers, *blocks)
         else:
             scalars = self.serial(*sizes, *args, *buffers, *blocks)
+        if self.checked:
+            self.check(scalars)
         return self.results(args, buffers, scalars)
+
+    def check(self, scalars: tuple[Any, ...]) -> None:
+        """Raise the error of the first check that does not hold."""
+        require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
 
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: tuple[Any, ...]) -> list[Any]:
         """Results in order; one that stands twice, or is an input, is a copy."""
@@ -134,10 +145,21 @@ def lengths(shape: Sequence[Element]) -> Lengths:
     return lambda sizes: tuple(length(n, sizes) for n in shape)
 
 
+def is_computed(size: Element) -> bool:
+    """Whether a length depends on what the program computes."""
+    return any(isinstance(e, Read) for e in elements_of((size,)))
+
+
 def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:
-    """How a nest is cut: the number of blocks, turns a block, and points in all; by lengths only."""
+    """How a nest is cut: the number of blocks, turns a block, and points in all; by lengths only.
+
+    An outermost loop whose length the program computes is one block; other such lengths count as one.
+    """
+    if is_computed(loop.size):
+        return lambda sizes: (1, LONGEST, 1)
     outer = lengths((loop.size,))
-    inner = [lengths(tuple(t.array.domain[k] for k in t.order[1:])) for t in loop.tasks]
+    domains = [[t.array.domain[k] for k in t.order[1:]] for t in loop.tasks]
+    inner = [lengths(tuple(n for n in domain if not is_computed(n))) for domain in domains]
     wide = any(b.nest == number and b.shape for b in kernel.buffers)
     most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
 

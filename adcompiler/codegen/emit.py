@@ -116,7 +116,7 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        computed = [t.array for t in self.schedule.tasks if not t.array.rank and t.array in self.func.results]
+        computed = [t.array for t in self.schedule.tasks if not t.array.rank and t.array in self.func.roots]
         scalars = tuple(dict.fromkeys(computed))
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.cpu import BLOCK, MOST_BLOCKS, MOST_WIDE_BLOCKS
+from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS, is_computed
 from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
@@ -39,6 +39,8 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
             else:
                 writer.line(f"if {name}.shape[{axis}] != {writer.text(size, ATOM)}:")
                 writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
+    for number, position in func.counts:
+        writer.line(f"{kernel.sizes[number]} = max({params[position]}, 0)")
     for k, loop in enumerate(kernel.nests):
         _plan(writer, kernel, k, loop)
     for buffer in kernel.buffers:
@@ -48,6 +50,9 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
     args = [*kernel.sizes, *params, *(b.name for b in kernel.buffers)]
     args += [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
     writer.line(f"scalars = run({', '.join(args)})")
+    for check in func.checks:
+        writer.line(f"if scalars[{kernel.scalars.index(check.holds)}] == 0:")
+        writer.line(f"    raise IndexError({check.cause!r})")
     leaves = [_result(kernel, array) for array in func.results]
     writer.line(f"return {_nested(structure, leaves)}")
     lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
@@ -56,10 +61,14 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
 
 def _plan(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
     """How a nest is cut into blocks; the same numbers as in `cpu.py`, by lengths only."""
+    if is_computed(loop.size):
+        writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
+        return
     turns = writer.text(loop.size, ATOM)
     products = []
     for task in loop.tasks:
-        sizes = _texts(writer, tuple(task.array.domain[a] for a in task.order[1:]))
+        domain = (task.array.domain[a] for a in task.order[1:])
+        sizes = _texts(writer, tuple(n for n in domain if not is_computed(n)))
         products.append(" * ".join(sizes) or "1")
     wide = any(b.nest == k and b.shape for b in kernel.buffers)
     most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS

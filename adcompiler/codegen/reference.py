@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.errors import OutOfRangeError
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -39,7 +40,7 @@ class Reference:
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self.order = arrays_of(func.results)
+        self.order = arrays_of(func.roots)
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any]) -> list[np.ndarray]:
         """The results for these lengths of the size symbols and these inputs."""
@@ -50,16 +51,24 @@ class Reference:
             for array in self.order:
                 if array not in values:
                     values[array] = _array(array, values, sizes)
+        require(self.func, [values[c.holds] for c in self.func.checks])
         return [values[r] for r in self.func.results]
 
 
-def length(size: Element, sizes: Sequence[int]) -> int:
-    """The value of a size."""
-    return int(_elements((size,), (), {}, sizes)[0])
+def require(func: Func, found: Sequence[Any]) -> None:
+    """Raise the error of the first check of `func` that does not hold; `found` are their values."""
+    for check, holds in zip(func.checks, found, strict=True):
+        if not holds:
+            raise OutOfRangeError(check.cause, remedy=check.remedy, source=func.source, span=check.span)
+
+
+def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
+    """The value of a size; `values` where it reads arrays of rank 0."""
+    return int(_elements((size,), (), values or {}, sizes)[0])
 
 
 def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
-    domain = tuple(length(n, sizes) for n in array.domain)
+    domain = tuple(length(n, sizes, values) for n in array.domain)
     if prod(domain) >= LARGEST:
         raise MemoryError
     found = _elements(array.elements, domain, values, sizes)
@@ -83,7 +92,7 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
             reducer = np.max if op == "max" else np.min
             return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
         case Accumulate(shape=shape):
-            total = np.zeros(tuple(length(n, sizes) for n in shape), dtype)
+            total = np.zeros(tuple(length(n, sizes, values) for n in shape), dtype)
             places = [np.broadcast_to(i, domain) for i in found[:-1]]
             inside = np.ones(domain, bool)
             for place, n in zip(places, total.shape, strict=True):

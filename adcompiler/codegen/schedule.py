@@ -90,11 +90,11 @@ class Schedule:
 
 def schedule(func: Func) -> Schedule:
     """The loop nests of `func`."""
-    tasks = [Task(a, loop_order(a)) for a in arrays_of(func.results) if not isinstance(a, Input)]
+    tasks = [Task(a, loop_order(a)) for a in arrays_of(func.roots) if not isinstance(a, Input)]
     placer = _Placer(tasks)
     body = placer.place(tasks, 0)
     for task in tasks:
-        task.stored = task.array in func.results or (task.array.rank > 0 and placer.escapes(task))
+        task.stored = task.array in func.roots or (task.array.rank > 0 and placer.escapes(task))
     return Schedule(func, body, tasks)
 
 
@@ -106,7 +106,7 @@ class _Placer:
         by_array = {task.array: task for task in tasks}
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
         for task in tasks:
-            for element in elements_of(task.array.elements):
+            for element in elements_of((*task.array.domain, *task.array.elements)):
                 if isinstance(element, Read) and element.array in by_array:
                     self.reads[task].setdefault(by_array[element.array], []).append(element)
 

@@ -305,8 +305,21 @@ def zeros_like(array: Array) -> Map:
 
 
 @dataclass(frozen=True)
+class Check:
+    """`holds`, an int64 of rank 0, is 0 if something is wrong that only the values of a call can tell."""
+
+    holds: Array
+    cause: str
+    remedy: str
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class Func:
-    """A program: named inputs, named results, and side tables of names and places."""
+    """A program: named inputs, named results, checks of a call, and side tables of names and places.
+
+    `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -317,6 +330,13 @@ class Func:
     names: Mapping[Node, str] = field(default_factory=dict, compare=False)
     spans: Mapping[Node, Span] = field(default_factory=dict, compare=False)
     source: Source | None = field(default=None, compare=False)
+    checks: tuple[Check, ...] = ()
+    counts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def roots(self) -> tuple[Array, ...]:
+        """The arrays that the program is there to compute: its results and what its checks read."""
+        return (*self.results, *(check.holds for check in self.checks))
 
     def with_(self, **changes: Any) -> Func:
         """A copy with some fields changed."""

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import re
 
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Reduce, Shape, Size
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Check,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Reduce,
+    Shape,
+    Size,
+)
 from adcompiler.ir.read_element import ElementReader
 from adcompiler.ir.tokens import Token
 from adcompiler.ir.types import Dtype
@@ -23,6 +36,8 @@ class _Reader(ElementReader):
         self.sizes: dict[str, Element] = {}
         self.new_sizes = False
         self.names: dict[Node, str] = {}
+        self.checks: list[Check] = []
+        self.counts: list[tuple[int, Token]] = []
 
     def func(self) -> Func:
         """`func @name<n, m>(inputs) -> (results) { statements }`"""
@@ -38,6 +53,7 @@ class _Reader(ElementReader):
         self.expect("->")
         self.expect("(")
         results = self.items(self.result, ")")
+        positions = {array: k for k, array in enumerate(inputs)}
         return Func(
             name,
             inputs,
@@ -46,6 +62,8 @@ class _Reader(ElementReader):
             tuple(name for _, name in results),
             tuple(self.sizes),
             self.names,
+            checks=tuple(self.checks),
+            counts=tuple((k, positions[self.array(token)]) for k, token in self.counts),  # type: ignore[index]
         )
 
     def inputs(self) -> tuple[Input, ...]:
@@ -53,12 +71,18 @@ class _Reader(ElementReader):
         self.scope = self.sizes
         self.new_sizes = True
         if self.accept("<"):
-            self.items(lambda: self.variable(self.step()), ">")
+            self.items(self.size, ">")
             self.new_sizes = False
         self.expect("(")
         inputs = self.items(self.input, ")")
         self.new_sizes = False
         return inputs
+
+    def size(self) -> None:
+        """`n`, or `n = %count` where it is the value of an input"""
+        self.variable(self.step())
+        if self.accept("="):
+            self.counts.append((len(self.sizes) - 1, self.take("array")))
 
     def variable(self, token: Token) -> Element:
         """The element of that name; in the inputs' types a new name is the next size."""
@@ -109,14 +133,22 @@ class _Reader(ElementReader):
         self.expect("{")
         self.lines()
         while not self.accept("}"):
-            token = self.take("array")
-            self.expect("=")
-            self.define(token, self.statement())
+            if self.token.text == "check":
+                self.checks.append(self.check())
+            else:
+                token = self.take("array")
+                self.expect("=")
+                self.define(token, self.statement())
             if self.token.text != "}":
                 self.take("line")
                 self.lines()
         self.lines()
         self.take("end")
+
+    def check(self) -> Check:
+        """`check %holds "cause" "remedy"`"""
+        self.expect("check")
+        return Check(self.array(self.take("array")), self.take("quoted").name, self.take("quoted").name)
 
     def statement(self) -> Array:
         """`array (domain) body`, `reduce op (domain) body` or `accumulate [shape] (domain) body`"""

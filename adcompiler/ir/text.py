@@ -16,6 +16,8 @@
   (`notation.apply_dtype`); where that is not so its type follows its name: `exp.f64(2)`.
 - Sizes are numbered in the order in which the inputs' types first name them; where that is not
   their number, all are listed first: `func @f<n, m>(...)`.
+- A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
+  `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
   `?` is a length that the program itself computes.
 - A name that is no identifier, or is a word of this language, stands in quotes: `%"a b"`.
@@ -25,6 +27,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -155,7 +158,7 @@ class _Printer:
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self.order = postorder((*func.inputs, *func.results), arrays_in)
+        self.order = postorder((*func.inputs, *func.roots), arrays_in)
         self.sizes = self._size_names()
         self.arrays = self._array_names()
 
@@ -197,13 +200,20 @@ class _Printer:
         head = f"func @{name}{self._size_list()}({inputs}) -> ({', '.join(self._results())}) {{"
         given = set(self.func.inputs)
         body = (f"  {self._statement(array)}" for array in self.order if array not in given)
-        return "\n".join((head, *body, "}"))
+        checks = (
+            f"  check {self.arrays[c.holds]} {json.dumps(c.cause)} {json.dumps(c.remedy)}"
+            for c in self.func.checks
+        )
+        return "\n".join((head, *body, *checks, "}"))
 
     def _size_list(self) -> str:
-        """`<n, m>`, unless the inputs' types name the sizes in the order of their numbers."""
+        """`<n, m = %count>`, unless the inputs' types name the sizes in the order of their numbers."""
         lengths = [size for array in self.func.inputs for size in array.shape]
         seen = dict.fromkeys(e.number for e in elements_of(lengths) if isinstance(e, Size))
-        return "" if list(seen) == list(range(len(self.sizes))) else f"<{', '.join(self.sizes)}>"
+        if list(seen) == list(range(len(self.sizes))) and not self.func.counts:
+            return ""
+        counts = {k: f" = {self.arrays[self.func.inputs[p]]}" for k, p in self.func.counts}
+        return f"<{', '.join(name + counts.get(k, '') for k, name in enumerate(self.sizes))}>"
 
     def _results(self) -> Iterator[str]:
         for array, name in zip(self.func.results, self.func.result_names, strict=False):

@@ -64,7 +64,7 @@ def _require(holds: bool, sentence: str, func: Func, array: Array | None = None)
 
 
 def _arrays(func: Func) -> list[Array]:
-    return postorder((*func.inputs, *func.results), arrays_in)
+    return postorder((*func.inputs, *func.roots), arrays_in)
 
 
 def _named(nodes: tuple[Array, ...], names: tuple[str, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -160,6 +161,7 @@ class Rewriter:
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; inputs stay inputs."""
         results = self.run(func.results)
+        checks = tuple(replace(c, holds=self.run((c.holds,))[0]) for c in func.checks)
         for old in func.inputs:
             if old not in self.arrays:
                 self.arrays[old] = self.array(with_elements(old, self._change))
@@ -169,6 +171,7 @@ class Rewriter:
         return func.with_(
             inputs=inputs,
             results=results,
+            checks=checks,
             names={moved.get(node, node): name for node, name in func.names.items()},
             spans={moved.get(node, node): span for node, span in func.spans.items()},
         )

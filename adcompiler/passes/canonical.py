@@ -35,7 +35,7 @@ Signed = tuple[bool, Element]  # whether it is negated, and the rest
 
 def canonical(func: Func) -> Func:
     """The same program with one form for terms that exchanging axes makes equal."""
-    pairs = any(len(array.domain) > 1 for array in arrays_of(func.results))
+    pairs = any(len(array.domain) > 1 for array in arrays_of(func.roots))
     return _Canonical().func(func) if pairs else func
 
 

@@ -22,8 +22,8 @@ def merge(func: Func) -> Func:
 class _Merge(Rewriter):
     def __init__(self, func: Func) -> None:
         super().__init__()
-        self.uses: Counter[Array] = Counter(func.results)
-        for array in arrays_of(func.results):
+        self.uses: Counter[Array] = Counter(func.roots)
+        for array in arrays_of(func.roots):
             elements = elements_of(array.elements)
             arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
             for element in elements:

@@ -28,7 +28,7 @@ class _Reciprocal(Rewriter):
         quotients: dict[Element, set[Element]] = defaultdict(set)
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
-        for element in elements_of(e for array in arrays_of(func.results) for e in array.elements):
+        for element in elements_of(e for array in arrays_of(func.roots) for e in array.elements):
             if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1]):
                 # In another array the same divisor may have other axes.
                 anywhere = substitute(element, dict.fromkeys(element.axes, Index(0)), memo)

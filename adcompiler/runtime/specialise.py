@@ -110,6 +110,8 @@ class Specialisation:
         Raises ShapeError that names the operands whose lengths do not fit.
         """
         sizes = [-1] * len(self.func.size_names) if given is None else list(given)
+        for number, k in self.func.counts:
+            sizes[number] = max(int(args[k]), 0)
         for number, k, axis in self.sources:
             found = args[k].shape[axis]
             if sizes[number] == -1:
@@ -136,7 +138,7 @@ class Specialisation:
             for axis, n in enumerate(np.shape(arg))
             if n != 1
         ]
-        lengths = [n for _, _, n in owners]
+        lengths = [n for _, _, n in owners] + [max(int(args[k]), 0) for _, k in self.func.counts]
         for constraint in constraints:
             left, right = (length(size, lengths) for size in (constraint.left, constraint.right))
             if left < right if constraint.at_least else left != right:
@@ -148,13 +150,13 @@ class Specialisation:
         sides = (constraint.left, left), (constraint.right, right)
         x, y = (
             f"{n} (axis {owners[size.number][1]} of {owners[size.number][0]})"
-            if isinstance(size, Size)
+            if isinstance(size, Size) and size.number < len(owners)
             else str(n)
             for size, n in sides
         )
         if constraint.at_least:
             raise OutOfRangeError(
-                f"{constraint.what}: the axis has length {x}",
+                f"{constraint.what}: the axis has length {x}, at least {right} is needed",
                 remedy=f"{self._shapes(args)}; {constraint.remedy}",
                 source=self.func.source,
                 span=constraint.span,

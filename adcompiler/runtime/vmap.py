@@ -8,7 +8,19 @@ from dataclasses import replace
 from adcompiler.ad.batch import batch
 from adcompiler.errors import ShapeError
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Read, Size, const, identity, is_const
+from adcompiler.ir.nodes import (
+    Array,
+    Element,
+    Func,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Size,
+    const,
+    identity,
+    is_const,
+)
 from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
@@ -43,7 +55,10 @@ class Mapped(Derived):
             for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
             if axis is not None
         }
+        if any(axes[position] is not None for _, position in func.counts):
+            raise ShapeError("vmap: a length differs from case to case", remedy="map another argument")
         found = batch(func.results, cases, (count,))
+        checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
         results = tuple(
             _repeated(r, count) if r is old else r for r, old in zip(found, func.results, strict=True)
         )
@@ -52,6 +67,7 @@ class Mapped(Derived):
             name=self.__name__,
             inputs=tuple(inputs),
             results=results,
+            checks=checks,
             size_names=distinct(sizes),
             names={},
             spans={},
@@ -106,6 +122,11 @@ def _repeated(result: Array, count: Element) -> Map:
     """A result that is the same for every case."""
     _, *rest = identity((count, *result.shape))
     return Map((count, *result.shape), Read(result, tuple(rest)))
+
+
+def _every(holds: Array) -> Array:
+    """A check of one case as one of all cases."""
+    return Reduce("min", (), holds.shape, Read(holds, identity(holds.shape))) if holds.rank else holds
 
 
 def _renumbered(

@@ -11,7 +11,8 @@ from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import reductions, shapes
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.families import reduce_family
+from adcompiler.syntax.values import AnyValue, Family, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
@@ -64,7 +65,9 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
         )
         if isinstance(keepdims, Value):
             context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
-        x = reductions.array(context, name, x, span)
+        if isinstance(x, Family):
+            return reduce_family(context, name, x, span)
+        x = shapes.array(context, name, x, span)
         return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span)
 
     return call
@@ -72,7 +75,7 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
 
 def _extremum(op: str) -> Builtin:
     """`max(x, axis=)` reduces an array; `max(a, b, ...)` compares elementwise."""
-    reduce = _reduction(op[:3], reductions.REDUCTIONS[f"a{op[:3]}"])
+    reduce = _reduction(f"a{op[:3]}", reductions.REDUCTIONS[f"a{op[:3]}"])
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if len(args) < 2 or keywords:
@@ -90,7 +93,7 @@ def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callab
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
-        return operation(context, reductions.array(context, name, x, span), *others, span)
+        return operation(context, shapes.array(context, name, x, span), *others, span)
 
     return call
 

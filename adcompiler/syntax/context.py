@@ -20,15 +20,15 @@ from adcompiler.ir.nodes import (
     Shape,
     closed,
     const,
-    identity,
     select,
 )
-from adcompiler.ir.types import Dtype, as_float, promote
+from adcompiler.ir.types import Dtype, as_float, is_float, promote
 from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.ops.build import cast, result_dtype
 from adcompiler.ops.table import TABLE
+from adcompiler.syntax.binders import Binders
 from adcompiler.syntax.sizes import Sizes, unit
-from adcompiler.syntax.values import AnyValue, Value, describe, is_number, whole
+from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
 ONE = const(1, "i64")
 OF_TRUTH = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
@@ -50,6 +50,7 @@ class Context:
     def __init__(self, source: Source | None, strict: bool = False) -> None:
         self.source, self.strict = source, strict
         self.sizes = Sizes()
+        self.binders = Binders()
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
 
@@ -67,6 +68,7 @@ class Context:
 
     def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         """The primitive `op` at each point of the broadcast shape; constants fold."""
+        args = [as_array(arg) for arg in args]
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
                 self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span)
@@ -171,6 +173,7 @@ class Context:
 
     def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
         """`then` where `guard` holds; what the other branch would be has no effect."""
+        guard, then, otherwise = as_array(guard), as_array(then), as_array(otherwise)
         for part in (guard, then, otherwise):
             if not (isinstance(part, Value) or is_number(part)):
                 self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)
@@ -192,13 +195,14 @@ class Context:
         gone = self.normalise(axes, value.rank, span)
         kept = [k for k in range(value.rank) if k not in gone]
         over = [k for k in gone if not unit(self.sizes.find(value.shape[k]))]
-        element, shape = value.element, tuple(value.shape[k] for k in kept)
+        element: Element = value.element
+        shape = tuple(value.shape[k] for k in kept)
         if over:
             moved: dict[int, Element] = {k: Index(p) for p, k in enumerate((*kept, *over))}
             body = substitute(element, moved)
-            array = Reduce(op, shape, tuple(value.shape[k] for k in over), body)
-            self.spans.setdefault(array, span)
-            element = Read(array, identity(shape))
+            reduced = tuple(value.shape[k] for k in over)
+            element = self.binders.enclose(lambda s, e: Reduce(op, s, reduced, e), shape, body)
+            self.spans.setdefault(element.array, span)
         elif kept != list(range(len(kept))):
             element = substitute(element, {k: Index(p) for p, k in enumerate(kept)})
         if keepdims:
@@ -227,13 +231,19 @@ class Context:
     # -- names ---------------------------------------------------------------------------------
 
     def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
-        """The value under a user's name: it becomes an array of its own, so that the name is kept."""
+        """The value under a user's name: it becomes an array of its own, so that the name is kept.
+
+        Whole numbers and conditions stay what they are: what is known of an index must not be lost.
+        """
         if not isinstance(value, Value):
             return value
-        array = close(value)
-        self.names.setdefault(array, name)
-        self.spans.setdefault(array, span)
-        return whole(array, value.weak)
+        if not value.rank and not is_float(value.dtype):
+            self.names.setdefault(value.element, name)
+            return value
+        read = self.binders.enclose(closed, value.shape, value.element)
+        self.names.setdefault(read.array, name)
+        self.spans.setdefault(read.array, span)
+        return Value(value.shape, read, value.weak)
 
 
 def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:

@@ -11,14 +11,18 @@ from collections.abc import Generator, Mapping
 from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
+from adcompiler.ir.nodes import Element
+from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES
+from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.shapes import matmul, transpose
+from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
-from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, as_array, describe, is_number
 
-Steps = Generator[tree.Expression, AnyValue, AnyValue]
+# A subtree whose value is needed, with the names that are visible in it where they are others.
+Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
 
 BINARY = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "//": "floor_divide",
@@ -56,15 +60,19 @@ class Expressions(Context):
 
     def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
         """The value of an expression."""
-        stack: list[Steps] = [self.steps(root, scope)]
+        stack: list[tuple[Steps, dict[str, AnyValue]]] = [(self.steps(root, scope), scope)]
         value: AnyValue = None
         while stack:
+            steps, here = stack[-1]
             try:
-                stack.append(self.steps(stack[-1].send(value), scope))
-                value = None
+                wanted = steps.send(value)
             except StopIteration as done:
                 stack.pop()
                 value = done.value
+                continue
+            node, inner = wanted if isinstance(wanted, tuple) else (wanted, here)
+            stack.append((self.steps(node, inner), inner))
+            value = None
         return value
 
     def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
@@ -92,6 +100,8 @@ class Expressions(Context):
                 return self.sequence(node)
             case tree.Subscript():
                 return self.subscripted(node)
+            case tree.Comprehension():
+                return comprehension(self, node, scope)
         self.unsupported(node)
         raise AssertionError
 
@@ -170,30 +180,40 @@ class Expressions(Context):
         for operand in node.operands[1:]:
             if is_number(result) and bool(result) == (node.op == "or"):
                 return result
-            right = yield operand
+            with self.binders.under(*self.reached(node.op, result)):
+                right = yield operand
             if is_number(result):
                 result = right
             else:
                 result = self.elementwise(f"logical_{node.op}", (result, right), node.span)
         return result
 
+    def reached(self, op: str, left: AnyValue) -> tuple[Element, ...]:
+        """The condition under which the operand behind `left and` or `left or` is evaluated."""
+        if not isinstance(left, Value) or left.rank:
+            return ()
+        condition = cast(left.element, "bool")
+        return (condition if op == "and" else apply("logical_not", condition),)
+
     def ternary(self, node: tree.Ternary) -> Steps:
         test = yield node.test
         if not isinstance(test, Value):
             return (yield node.then if test else node.otherwise)
-        then = yield node.then
-        otherwise = yield node.otherwise
+        condition = () if test.rank else (cast(test.element, "bool"),)
+        with self.binders.under(*condition):
+            then = yield node.then
+        with self.binders.under(*(apply("logical_not", c) for c in condition)):
+            otherwise = yield node.otherwise
+        then, otherwise = as_array(then), as_array(otherwise)
         if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
             return tuple(self.where(test, a, b, node.span) for a, b in zip(then, otherwise, strict=True))
         return self.where(test, then, otherwise, node.span)
 
     def sequence(self, node: tree.Sequence) -> Steps:
-        if node.kind == "list":
-            self.unsupported(node)
         items = []
         for item in node.items:
             items.append((yield item))
-        return tuple(items)
+        return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
         if isinstance(node.value, tree.Name) and node.value.id in PREFIXES and node.value.id not in scope:

@@ -15,7 +15,17 @@ from adcompiler.syntax.builtins import CONSTANTS, PREFIXES
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
-from adcompiler.syntax.values import AnyValue, ArgType, Closure, Static, Value, describe, is_number, whole
+from adcompiler.syntax.values import (
+    AnyValue,
+    ArgType,
+    Closure,
+    Static,
+    Value,
+    as_array,
+    describe,
+    is_number,
+    whole,
+)
 
 MOST_RESULTS = 10_000
 
@@ -95,6 +105,8 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         )
         inputs.append(Input(len(inputs), given.dtype, shape))
         lowering.names[inputs[-1]] = parameter.name
+        if given.dtype == "i64" and not shape:
+            lowering.sizes.whole[inputs[-1]] = parameter.name
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
     sizes = annotate(lowering, definition, args)
@@ -109,6 +121,7 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         input_names=tuple(names),
         results=tuple(close(leaf) for leaf in leaves),
         result_names=_result_names(names, len(leaves)),
+        checks=tuple(lowering.binders.checks),
         names=lowering.names,
         spans=lowering.spans,
         source=closure.source,
@@ -132,6 +145,7 @@ def _result_span(definition: tree.Def) -> Span:
 
 def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Span) -> Any:
     """Collect the arrays of a result and say how they nest."""
+    value = as_array(value)
     if isinstance(value, tuple):
         return tuple(_flatten(lowering, part, leaves, span) for part in value)
     if is_number(value):

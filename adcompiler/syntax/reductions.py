@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import shapes
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Value
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 Reduction = Callable[[Context, Value, tuple[int, ...] | None, bool, Span], AnyValue]
 BIGGEST = const(2**63 - 1, "i64")
-
-
-def array(context: Context, name: str, x: AnyValue, span: Span) -> Value:
-    """An argument as an array or scalar of the program."""
-    if is_number(x):
-        return Value((), const(x, context.meet((x,))[0]), weak=True)
-    if not isinstance(x, Value):
-        context.fail(DtypeError, f"{name} takes an array, not {describe(x)}", span, "pass an array")
-    return x
 
 
 def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | None:
@@ -128,7 +119,7 @@ def position(op: str) -> Reduction:
             context.fail(ParseError, "argmin and argmax take one axis", span, "write axis=0")
         (axis,) = context.normalise(axes, x.rank, span)
         if not is_const(x.shape[axis]):
-            context.sizes.demand(x.shape[axis], 1, f"arg{op} of an empty axis", span)
+            context.sizes.demand(x.shape[axis], ONE, f"arg{op} of an empty axis", span)
         best = context.reduce(op, x, (axis,), True, span)
         own = const(0, "i64") if unit(x.shape[axis]) else Index(axis)
         here = apply("equal", x.element, best.element)
@@ -154,7 +145,7 @@ def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Val
     for n in whole:
         if is_const(n) and n.value < 0:
             context.fail(ShapeError, f"a length of {n.value}", span, "lengths are 0 or more")
-    filled = array(context, "full", value, span)
+    filled = shapes.array(context, "full", value, span)
     if filled.rank:
         context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
     return Value(whole, filled.element, filled.weak)

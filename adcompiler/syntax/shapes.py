@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, select
+from adcompiler.ir.walk import elements_of, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe, is_number
 
 ZERO = const(0, "i64")
 INNER = "the last axis of the left one and the first of the right one's last two are equally long"
@@ -126,7 +126,9 @@ def length_of(context: Context, value: AnyValue, span: Span) -> Element:
     if isinstance(value, int) and not isinstance(value, bool):
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
-        return context.sizes.find(value.element)
+        (length,) = rewrite((value.element,), context.sizes.of_input)
+        if not any(isinstance(e, Read) for e in elements_of((length,))):
+            return context.sizes.find(length)
     context.fail(
         ParseError,
         f"a length must be an integer or a size, not {describe(value)}",
@@ -137,6 +139,7 @@ def length_of(context: Context, value: AnyValue, span: Span) -> Element:
 
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
     """`concatenate`: values one after the other along an axis; the other lengths are equal."""
+    values = [as_array(v) for v in values]
     parts = [v for v in values if isinstance(v, Value)]
     if len(parts) < len(values) or not parts or len({v.rank for v in parts}) > 1 or not parts[0].rank:
         context.fail(
@@ -169,8 +172,35 @@ def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) ->
     return Value(tuple(shape), element, weak)
 
 
+def listed(context: Context, items: Sequence[AnyValue], span: Span) -> Listed:
+    """A list display: an array if its items are numbers, or arrays of one shape."""
+    parts = [as_array(item) for item in items]
+    found = Listed(parts)
+    ranks = {v.rank if isinstance(v, Value) else 0 for v in parts}
+    if parts and len(ranks) == 1 and all(isinstance(v, Value) or is_number(v) for v in parts):
+        shapes = [v.shape if isinstance(v, Value) else () for v in parts]
+        if all(_same(context, shape, shapes[0]) for shape in shapes):
+            found.array = stack(context, parts, 0, span)
+    return found
+
+
+def _same(context: Context, left: Shape, right: Shape) -> bool:
+    return all(context.sizes.same(a, b) for a, b in zip(left, right, strict=True))
+
+
+def array(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    """An argument as an array or scalar of the program; a tuple is a row."""
+    x = as_array(listed(context, x, span) if isinstance(x, tuple) and not isinstance(x, Listed) else x)
+    if is_number(x):
+        return Value((), const(x, context.meet((x,))[0]), weak=True)
+    if not isinstance(x, Value):
+        context.fail(DtypeError, f"{name} takes an array, not {describe(x)}", span, "pass an array")
+    return x
+
+
 def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
     """Values of one shape along a new axis."""
+    values = [as_array(v) for v in values]
     if not values or not all(isinstance(v, Value) or is_number(v) for v in values):
         context.fail(DtypeError, "stack takes numbers and arrays", span, "pass a tuple of arrays")
     dtype, weak = context.meet(values)
@@ -193,6 +223,7 @@ def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -
 
 def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
     """`left @ right`, as NumPy defines it for ranks 1 and more."""
+    left, right = as_array(left), as_array(right)
     if not (isinstance(left, Value) and isinstance(right, Value) and left.rank and right.rank):
         context.fail(ShapeError, "@ takes arrays of rank 1 or more", span, "write * for scalars")
     inner = left.shape[-1], right.shape[-2 if right.rank > 1 else -1]
@@ -214,7 +245,7 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
 
 
 def _after(element: Element, count: int) -> Element:
-    return substitute(element, {k: Index(k + count) for k in element.axes})
+    return substitute(element, {k: Index(k + count) for k in element.axes if k >= 0})
 
 
 def _before_last(value: Value) -> Element:

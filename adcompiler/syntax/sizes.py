@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Const, Element, Func, Size, const, is_const
+from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import Rewriter
 
 BROADCAST = "lengths must be equal or 1"
@@ -34,6 +34,8 @@ class Sizes:
         self.owners: list[str] = []
         self.named: dict[str, Element] = {}
         self.constraints: list[Constraint] = []
+        self.whole: dict[Input, str] = {}  # the scalar int64 inputs and their names
+        self.counts: dict[Input, Size] = {}
 
     def fresh(self, owner: str) -> Size:
         """A new symbol: the length of `owner`, an axis in words."""
@@ -41,6 +43,16 @@ class Sizes:
         self.parent.append(size)
         self.owners.append(owner)
         return size
+
+    def of_input(self, element: Element) -> Element:
+        """The symbol for the value of an int64 input of rank 0; any other element as it is."""
+        if not (isinstance(element, Read) and element.array in self.whole):
+            return element
+        given = element.array
+        assert isinstance(given, Input)
+        if given not in self.counts:
+            self.counts[given] = self.fresh(f"the value of {self.whole[given]}")
+        return self.counts[given]
 
     def describe(self, size: Element) -> str:
         """A length in words: what is known of it, and whose it is."""
@@ -58,12 +70,10 @@ class Sizes:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
 
-    def demand(self, size: Element, least: int, what: str, span: Span | None) -> None:
+    def demand(self, size: Element, least: Element, what: str, span: Span | None) -> None:
         """Demand that a size is `least` or more."""
         remedy = "the index must lie in the axis"
-        self.constraints.append(
-            Constraint(size, const(least, "i64"), what, span, remedy, merged=False, at_least=True)
-        )
+        self.constraints.append(Constraint(size, least, what, span, remedy, merged=False, at_least=True))
 
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST
@@ -99,8 +109,12 @@ def settle(func: Func, sizes: Sizes) -> Func:
     for found in (sizes.find(n) for i in func.inputs for n in i.shape):
         if isinstance(found, Size):
             order.setdefault(found, Size(len(order)))
+    for count in sizes.counts.values():
+        order.setdefault(count, Size(len(order)))
     mapping = {Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))}
-    return _Renumber(mapping).func(func).with_(size_names=_names(list(order), sizes))
+    counts = tuple((order[size].number, given.position) for given, size in sizes.counts.items())
+    made = _Renumber(mapping).func(func)
+    return made.with_(size_names=_names(list(order), sizes), counts=counts)
 
 
 def _names(order: Sequence[Element], sizes: Sizes) -> tuple[str, ...]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, Span
-from adcompiler.ir.nodes import Element, Index, is_const, select
+from adcompiler.ir.nodes import Element, Index, Shape, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
-from adcompiler.syntax.context import ONE, Context
+from adcompiler.syntax.context import ONE, Context, over
+from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.values import AnyValue, Value, as_array, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,45 +25,120 @@ class SliceValue:
     step: Any
 
 
+ALL = SliceValue(None, None, None)
+
+
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not _indexes_array(value, indices):
         return _item(context, value, indices, span)
+    value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(value, Value):
         context.fail(DtypeError, f"{describe(value)} has no elements", span, "index an array")
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
-        context.fail(
-            OutOfRangeError,
-            f"{used} indices for an array of rank {value.rank}",
-            span,
-            f"use at most {value.rank}",
-        )
-    indices = indices + [SliceValue(None, None, None)] * (value.rank - used)
-    arrays = [i for i in indices if isinstance(i, Value) and i.rank]
-    if arrays:
-        context.fail(
-            ParseError,
-            "indexing with an array is not supported yet",
-            span,
-            "it comes with the array language",
-        )
-    shape: list[Element] = []
-    places: dict[int, Element] = {}
-    axis = 0
-    for index in indices:
-        if index is None:
-            shape.append(ONE)
-            continue
-        size = context.sizes.find(value.shape[axis])
-        if isinstance(index, SliceValue):
-            length, place = _slice(context, index, size, len(shape), span)
-            shape.append(length)
-        else:
-            place = _fixed(context, index, size, span)
-        places[axis] = ZERO if unit(size) else place
-        axis += 1
-    return Value(context.ranked(tuple(shape), span), substitute(value.element, places), value.weak)
+        remedy = f"use at most {value.rank}"
+        context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
+    return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
+
+
+def _indexes_array(value: tuple[Any, ...], indices: list[Any]) -> bool:
+    """Whether a list is indexed as the array that it is."""
+    return as_array(value) is not value and not (len(indices) == 1 and isinstance(indices[0], int))
+
+
+class _Subscript:
+    """One subscript: the shape of its result, and what each axis of the value is there.
+
+    Index arrays broadcast together; their axes stand where the first of them does, or first if other
+    indices stand between them, as in NumPy.
+    """
+
+    def __init__(self, context: Context, value: Value, indices: list[Any], span: Span) -> None:
+        self.context, self.operand, self.indices, self.span = context, value, indices, span
+        self.shape: list[Element] = []
+        arrays = [i for i in indices if isinstance(i, Value) and i.rank]
+        self.together = context.broadcast("the index arrays", arrays, span) if arrays else ()
+        self.at = self.first() if arrays else -1
+        self.places: dict[int, Element] = {}
+
+    def first(self) -> int:
+        """The number of the index in whose place the axes of the index arrays stand; 0 if first of all."""
+        advanced = [k for k, i in enumerate(self.indices) if i is not None and not isinstance(i, SliceValue)]
+        return advanced[0] if advanced[-1] - advanced[0] + 1 == len(advanced) else 0
+
+    def value(self) -> Value:
+        """What the subscript means."""
+        axis = 0
+        later: list[tuple[int, AnyValue, Element]] = []
+        start = 0
+        for k, index in enumerate(self.indices):
+            if k == self.at:
+                start = len(self.shape)
+                self.shape.extend(self.together)
+            if index is None:
+                self.shape.append(ONE)
+                continue
+            size = self.context.sizes.find(self.operand.shape[axis])
+            if isinstance(index, SliceValue):
+                length, place = _slice(self.context, index, size, len(self.shape), self.span)
+                self.shape.append(length)
+                self.places[axis] = ZERO if unit(size) else place
+            else:
+                later.append((axis, index, size))
+            axis += 1
+        shape = self.context.ranked(tuple(self.shape), self.span)
+        for axis, index, size in later:
+            place = self.place(index, size, start)
+            self.places[axis] = ZERO if unit(size) else place
+        return Value(shape, substitute(self.operand.element, self.places), self.operand.weak)
+
+    def place(self, index: AnyValue, size: Element, start: int) -> Element:
+        """Where one index that is no slice reads."""
+        if isinstance(index, int) and not isinstance(index, bool):
+            return _fixed(self.context, index, size, self.span)
+        if not isinstance(index, Value) or index.dtype != "i64":
+            is_mask = isinstance(index, Value) and index.dtype == "bool"
+            remedy = (
+                "the result's length would depend on values: use where(mask, x, 0) or a condition"
+                if is_mask else "pass integers: annotate the parameter as i64, or use an int64 array"
+            )  # fmt: skip
+            self.context.fail(
+                DtypeError, f"an index must be an integer, not {_kind(index)}", self.span, remedy
+            )
+        element = over(index, self.together if index.rank else (), "i64")
+        moved = substitute(element, {k: Index(k + start) for k in range(len(self.together))})
+        return located(self.context, moved, size, tuple(self.shape), self.span)
+
+
+def _kind(index: AnyValue) -> str:
+    return f"{describe(index)} of {index.dtype}" if isinstance(index, Value) else describe(index)
+
+
+def located(context: Context, index: Element, size: Element, shape: Shape, span: Span) -> Element:
+    """The element to read for an index into an axis of length `size`: negative ones count from its end.
+
+    What cannot be proved to lie in the axis is checked at the call: by lengths if they tell, else by values.
+    """
+    form, length = linear(index), linear(size)
+    index = form.element()
+    binders = context.binders
+    low, high = binders.sure(form, shape), binders.sure(length - form - whole(1), shape)
+    if not low:
+        index = select(apply("less", index, ZERO), apply("add", index, size), index)
+        low = binders.sure(form + length, shape)
+    if low and high:
+        return index
+    least = lowest(length - form - whole(1), binders.within(shape))
+    if low and not binders.path and least is not None:
+        context.sizes.demand(size, (length - least).element(), "an index beyond the end", span)
+        return index
+    inside = [] if low else [apply("less_equal", ZERO, index)]
+    inside += [] if high else [apply("less", index, size)]
+    holds = inside[0] if len(inside) == 1 else apply("logical_and", *inside)
+    remedy = "indices count from 0, negative ones from the end; both must lie in the axis"
+    binders.check(holds, shape, "an index is out of range", remedy, span)
+    return index
 
 
 def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Span) -> AnyValue:
@@ -92,7 +168,7 @@ def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Elem
                 OutOfRangeError, f"index {index} of an axis of length {size.value}", span, "use a smaller one"
             )
     else:
-        context.sizes.demand(size, need, f"index {index}", span)
+        context.sizes.demand(size, integer(need), f"index {index}", span)
     return integer(index) if index >= 0 else combine("add", size, integer(index))
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from adcompiler.errors import Source
-from adcompiler.ir.nodes import Array, Element, Read, Shape, identity
+from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, identity
 from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import substitute
 from adcompiler.syntax.tree import Def
 
 
@@ -73,6 +74,30 @@ class Foreign:
     remedy: str
 
 
+class Listed(tuple[Any, ...]):
+    """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
+
+    array: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The values of a generator: `value` for each point of the open `axes` where `guard` holds."""
+
+    axes: tuple[int, ...]
+    lengths: Shape
+    guard: Element | None
+    value: Value
+
+    def value_of(self, element: Element, own: bool = True) -> Value:
+        """An element of the family as an array: the family's axes first, then the value's own."""
+        count = len(self.axes)
+        moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
+        moved |= {a: Index(p) for p, a in enumerate(self.axes)}
+        shape = self.value.shape if own else (const(1, "i64"),) * self.value.rank
+        return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
+
+
 # A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
 AnyValue: TypeAlias = Any
 
@@ -80,6 +105,11 @@ AnyValue: TypeAlias = Any
 def whole(array: Array, weak: bool = False) -> Value:
     """The value that is all of `array`."""
     return Value(array.shape, Read(array, identity(array.shape)), weak)
+
+
+def as_array(value: AnyValue) -> AnyValue:
+    """A list as the array that it is; anything else as it is."""
+    return value.array if isinstance(value, Listed) and value.array is not None else value
 
 
 def is_number(value: AnyValue) -> bool:
@@ -94,6 +124,10 @@ def describe(value: AnyValue) -> str:
             return f"an array of rank {len(shape)}" if shape else "a scalar"
         case bool() | int() | float():
             return f"the number {value!r}" if math.isfinite(value) else f"the constant {value}"
+        case Listed():
+            return f"a list of {len(value)}"
+        case Family():
+            return "a generator"
         case tuple():
             return f"a tuple of {len(value)}"
         case str():

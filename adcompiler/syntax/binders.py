@@ -1,0 +1,99 @@
+"""Axes that comprehensions bind, and what holds inside them.
+
+In `for i in range(n)` the index i is an axis that no array has yet: such *open* axes are `Index(-1)`,
+`Index(-2)`, ..., the inner ones below the outer ones. A value is open in the axes that its element
+depends on. An array that is made of an open element has those axes as its first ones, and is read at
+them: so comprehensions nest freely, and nothing but names and reductions makes an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from adcompiler.errors import Span
+from adcompiler.ir.nodes import (
+    Array,
+    Check,
+    Element,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply
+from adcompiler.syntax.linear import Linear, Range, facts_of, linear, never_negative, whole
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+
+
+class Binders:
+    """The open axes of a program that is lowered, the conditions that hold, and checks to be made."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[int, Element] = {}
+        self.ranges: dict[int, Range] = {}
+        self.path: list[Element] = []
+        self.checks: list[Check] = []
+
+    def fresh(self, length: Element, last: Linear, step: int = 1) -> Element:
+        """The index of a new axis; `step` times the index is at most `last`."""
+        axis = -1 - len(self.lengths)
+        self.lengths[axis], self.ranges[axis] = length, Range(last, step)
+        return ZERO if is_const(length, 1) else Index(axis)
+
+    @contextmanager
+    def under(self, *conditions: Element) -> Iterator[None]:
+        """What is lowered inside happens where the conditions hold."""
+        count = len(self.path)
+        self.path.extend(conditions)
+        try:
+            yield
+        finally:
+            del self.path[count:]
+
+    # -- arrays of open elements -----------------------------------------------------------------
+
+    def enclose(self, make: Callable[[Shape, Element], Array], shape: Shape, element: Element) -> Read:
+        """The read of an array that `make` makes of a shape and an element that may be open."""
+        lead = open_axes(element)
+        if not lead:
+            return Read(make(shape, element), identity(shape))
+        moved: dict[int, Element] = {k: Index(k + len(lead)) for k in element.axes if k >= 0}
+        moved |= {a: Index(p) for p, a in enumerate(lead)}
+        outer = tuple(self.lengths[a] for a in lead)
+        array = make(outer + shape, substitute(element, moved))
+        return Read(array, tuple(Index(a) for a in lead) + identity(shape))
+
+    # -- what is known and what must be checked ----------------------------------------------------
+
+    def sure(self, form: Linear, shape: Shape = ()) -> bool:
+        """Whether a form is never negative here; `shape` are the lengths of a value's own axes."""
+        facts = [fact for condition in self.path for fact in facts_of(condition)]
+        return never_negative(form, self.within(shape), facts)
+
+    def within(self, shape: Shape) -> dict[int, Range]:
+        """The ranges of the open axes, and of a value's own axes of lengths `shape`."""
+        return self.ranges | {k: Range(linear(n) - whole(1)) for k, n in enumerate(shape)}
+
+    def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span) -> None:
+        """Demand that `holds` is true at all points where what is lowered now happens."""
+        for condition in self.path:
+            holds = apply("logical_or", apply("logical_not", condition), holds)
+        axes = sorted(holds.axes)
+        bit = select(holds, ONE, ZERO)
+        lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
+        body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
+        array = Reduce("min", (), lengths, body) if axes else Map((), body)
+        self.checks.append(Check(array, cause, remedy, span))
+
+
+def open_axes(element: Element) -> list[int]:
+    """The open axes that an element depends on, outermost first."""
+    return sorted((a for a in element.axes if a < 0), reverse=True)

@@ -1,0 +1,190 @@
+"""What `for` runs over, in comprehensions and in loops: ranges, arrays, and enumerate and zip of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, Span
+from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, is_const
+from adcompiler.ir.walk import elements_of, rewrite, substitute
+from adcompiler.ops.build import apply
+from adcompiler.syntax import tree
+from adcompiler.syntax.binders import ZERO, open_axes
+from adcompiler.syntax.context import Context
+from adcompiler.syntax.linear import Linear, linear, lowest, whole
+from adcompiler.syntax.shapes import array, combine
+from adcompiler.syntax.values import AnyValue, Value, describe
+
+ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
+Steps = Generator[Any, AnyValue, AnyValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Iterable:
+    """`at(index)` for index < `length`, where `guard(index)` holds; `step * index` is at most `last`."""
+
+    length: Element
+    last: Linear
+    at: Callable[[Element], AnyValue]
+    step: int = 1
+    guard: Callable[[Element], Element] | None = None
+
+
+def iterable(
+    context: Context, node: tree.Expression, scope: Mapping[str, AnyValue]
+) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
+    """What an expression behind `in` runs over; a tuple is one known while compiling."""
+    called = _called(node, scope)
+    if called is not None:
+        assert isinstance(node, tree.Call)
+        if node.keywords or not node.arguments:
+            context.fail(ParseError, f"{called} takes its arguments by position", node.span, ITERATE)
+        if called == "range":
+            bounds = []
+            for argument in node.arguments:
+                bounds.append((yield argument, scope))
+            return spanned(context, bounds, node.span)
+        parts = []
+        for argument in node.arguments:
+            parts.append((yield from iterable(context, argument, scope)))
+        return (_zipped if called == "zip" else _numbered)(context, parts, node.span)
+    value = yield node, scope
+    if isinstance(value, tuple):
+        return tuple(value)
+    if not isinstance(value, Value) or not value.rank:
+        context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
+    return rows(context, value)
+
+
+def _called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
+    """Which of range, enumerate and zip an expression calls."""
+    if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
+        name = node.function.id
+        return name if name in ("range", "enumerate", "zip") and name not in scope else None
+    return None
+
+
+def rows(context: Context, value: Value) -> Iterable:
+    """The elements, or rows, of an array."""
+    length = context.sizes.find(value.shape[0])
+
+    def at(index: Element) -> Value:
+        places: dict[int, Element] = {k: Index(k - 1) for k in range(1, value.rank)}
+        return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
+
+    return Iterable(length, linear(length) - whole(1), at)
+
+
+def _numbered(
+    context: Context, parts: Sequence[Iterable | tuple[Any, ...]], span: Span
+) -> Iterable | tuple[Any, ...]:
+    """`enumerate(items)`."""
+    if len(parts) != 1:
+        context.fail(ParseError, "enumerate takes one argument", span, "add the start to the index")
+    (part,) = parts
+    if isinstance(part, tuple):
+        return tuple(enumerate(part))
+    return Iterable(
+        part.length, part.last, lambda i: (Value((), i, weak=True), part.at(i)), part.step, part.guard
+    )
+
+
+def _zipped(
+    context: Context, parts: Sequence[Iterable | tuple[Any, ...]], span: Span
+) -> Iterable | tuple[Any, ...]:
+    """`zip(a, b, ...)`: as long as the shortest."""
+    if all(isinstance(p, tuple) for p in parts):
+        return tuple(zip(*parts, strict=False))
+    fixed = [rows(context, array(context, "zip", p, span)) if isinstance(p, tuple) else p for p in parts]
+    length = fixed[0].length
+    for part in fixed[1:]:
+        if part.length is not length:
+            length = combine("minimum", length, part.length)
+    guards = [p.guard for p in fixed if p.guard is not None]
+
+    def guard(index: Element) -> Element:
+        holds = guards[0](index)
+        for other in guards[1:]:
+            holds = apply("logical_and", holds, other(index))
+        return holds
+
+    return Iterable(
+        length,
+        fixed[0].last if length is fixed[0].length else linear(length) - whole(1),
+        lambda i: tuple(p.at(i) for p in fixed),
+        1,
+        guard if guards else None,
+    )
+
+
+# -- ranges --------------------------------------------------------------------------------------------
+
+
+def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterable:
+    """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`; the step is a constant."""
+    if not 1 <= len(bounds) <= 3:
+        context.fail(ParseError, "range takes (stop), (start, stop) or (start, stop, step)", span)
+    start, stop = (ZERO, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+    step = bounds[2] if len(bounds) == 3 else 1
+    if not isinstance(step, int) or isinstance(step, bool) or step == 0:
+        context.fail(
+            ParseError, "the step of range is a constant that is not 0", span, "write range(0, n, 2)"
+        )
+    first, end = (_bound(context, b, span) for b in (start, stop))
+    distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
+    turns = _turns(context, distance, abs(step))
+    fixed = not open_axes(turns) and not _computed(turns)
+    length = turns if fixed else _longest(context, distance, turns, abs(step))
+
+    def at(index: Element) -> Value:
+        scaled = linear(index) * step if isinstance(index, Index) or is_const(index) else None
+        if scaled is not None:
+            return Value((), (linear(first) + scaled).element(), weak=True)
+        moved = index if step == 1 else apply("multiply", index, const(step, "i64"))
+        return Value((), combine("add", first, moved), weak=True)
+
+    guard = None if length is turns else (lambda index: apply("less", index, turns))
+    return Iterable(length, distance - whole(1), at, abs(step), guard)
+
+
+def _bound(context: Context, value: AnyValue, span: Span) -> Element:
+    """A bound of a range: an integer, or a scalar of integers; an integer argument is a size."""
+    if isinstance(value, Element):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return const(value, "i64")
+    if not isinstance(value, Value) or value.rank or value.dtype != "i64":
+        remedy = "pass an integer: annotate the parameter as i64, or make it static"
+        context.fail(DtypeError, f"range of {describe(value)}", span, remedy)
+    return rewrite((value.element,), context.sizes.of_input)[0]
+
+
+def _turns(context: Context, distance: Linear, step: int) -> Element:
+    """How many turns a range has: the distance over the step, rounded up, and not less than 0."""
+    rounded = (distance + whole(step - 1)).element()
+    turns = combine("floor_divide", rounded, const(step, "i64"))
+    if context.binders.sure(distance) or (is_const(turns) and turns.value >= 0):
+        return turns
+    return combine("maximum", turns, ZERO)
+
+
+def _longest(context: Context, distance: Linear, turns: Element, step: int) -> Element:
+    """The most turns that a range has which depends on other indices, or on values."""
+    if not _computed(turns):
+        low = lowest(distance * -1, context.binders.ranges)
+        if low is not None:
+            most = combine("floor_divide", (low * -1 + whole(step - 1)).element(), const(step, "i64"))
+            return most if is_const(most) else combine("maximum", most, ZERO)
+    lead = open_axes(turns)
+    if not lead:
+        return turns
+    body = substitute(turns, {a: Index(p) for p, a in enumerate(lead)})
+    lengths = tuple(context.binders.lengths[a] for a in lead)
+    return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)
+
+
+def _computed(element: Element) -> bool:
+    """Whether an element depends on values of arrays, not only on sizes."""
+    return any(isinstance(e, Read) for e in elements_of((element,)))

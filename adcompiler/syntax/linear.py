@@ -1,0 +1,227 @@
+"""Whole numbers as sums: what can be said of an index before a program runs.
+
+An index such as `i + 2 * n - 1` is a linear form in axes and sizes. A form is surely not negative if its
+least value over the ranges of its axes is, given that sizes are not negative and that every loop around it
+has a turn; or if it is one of the conditions that hold here, plus something that is not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Size, const, is_const
+from adcompiler.ops.build import apply
+
+Atom = Element | None  # None stands for 1
+MOST_TERMS = 32
+OPPOSITE = {
+    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
+    "not_equal": "equal",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The sum of `terms`, each an atom times a whole number."""
+
+    terms: Mapping[Atom, int]
+
+    def __add__(self, other: Linear) -> Linear:
+        terms = dict(self.terms)
+        for atom, factor in other.terms.items():
+            terms[atom] = terms.get(atom, 0) + factor
+        return Linear({atom: factor for atom, factor in terms.items() if factor})
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> Linear:
+        return Linear({a: f * factor for a, f in self.terms.items()} if factor else {})
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a form without atoms."""
+        return None if set(self.terms) - {None} else self.terms.get(None, 0)
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes that the form depends on."""
+        return frozenset(k for a in self.terms if a is not None for k in a.axes)
+
+    def element(self) -> Element:
+        """The form as an element: axes first, then sizes, then the constant."""
+        order = sorted(
+            (a for a in self.terms if a is not None),
+            key=lambda a: (not a.axes, min(a.axes, default=0), a.number if isinstance(a, Size) else -1),
+        )
+        parts: list[tuple[Element, int]] = [(a, self.terms[a]) for a in order]
+        if None in self.terms or not parts:
+            parts.append((const(1, "i64"), self.terms.get(None, 0)))
+        parts.sort(key=lambda part: part[1] < 0)  # what is subtracted comes last
+        return reduce(_plus, parts[1:], _scaled(*parts[0]))
+
+
+def _scaled(atom: Element, factor: int) -> Element:
+    if is_const(atom):
+        return const(factor, "i64")
+    return atom if factor == 1 else apply("multiply", const(factor, "i64"), atom)
+
+
+def _plus(total: Element, part: tuple[Element, int]) -> Element:
+    atom, factor = part
+    if factor < 0:
+        return apply("subtract", total, _scaled(atom, -factor))
+    return apply("add", total, _scaled(atom, factor))
+
+
+def whole(value: int) -> Linear:
+    """A constant."""
+    return Linear({None: value} if value else {})
+
+
+def linear(element: Element) -> Linear:
+    """An int64 element as a sum; what is no sum is an atom."""
+    stack: list[tuple[Element, int]] = [(element, 1)]
+    terms: dict[Atom, int] = {}
+    while stack:
+        e, factor = stack.pop()
+        match e:
+            case Const():
+                terms[None] = terms.get(None, 0) + factor * int(e.value)
+            case Apply(op="add", args=(x, y)):
+                stack += (x, factor), (y, factor)
+            case Apply(op="subtract", args=(x, y)):
+                stack += (x, factor), (y, -factor)
+            case Apply(op="negative", args=(x,)):
+                stack.append((x, -factor))
+            case Apply(op="multiply", args=(Const() as c, x)) | Apply(op="multiply", args=(x, Const() as c)):
+                stack.append((x, factor * int(c.value)))
+            case _:
+                terms[e] = terms.get(e, 0) + factor
+        if len(terms) > MOST_TERMS:
+            return Linear({element: 1})
+    return Linear({a: f for a, f in terms.items() if f})
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is known of an axis: `step` times its index is at most `last`, if it has any turn."""
+
+    last: Linear
+    step: int = 1
+
+
+def never_negative(form: Linear, ranges: Mapping[int, Range], facts: Iterable[Linear]) -> bool:
+    """Whether a form is surely not negative where `facts` are not negative either."""
+    facts = list(facts)
+    turns = _turns(form, ranges)
+    seen = [form, *(form - fact for fact in facts)]
+    for one in seen:
+        low = lowest(one, ranges)
+        if low is None:
+            continue
+        if _sure(low):
+            return True
+        for fact in (*facts, *turns):
+            bound = lowest(low - fact, ranges)
+            if bound is not None and _sure(bound):
+                return True
+    return False
+
+
+def _turns(form: Linear, ranges: Mapping[int, Range]) -> list[Linear]:
+    """What is not negative since the axes of `form`, and those that they range over, have a turn."""
+    found: dict[int, Linear] = {}
+    work = list(form.axes)
+    while work:
+        axis = work.pop()
+        if axis in ranges and axis not in found:
+            found[axis] = ranges[axis].last
+            work.extend(found[axis].axes)
+    return list(found.values())
+
+
+def lowest(form: Linear, ranges: Mapping[int, Range]) -> Linear | None:
+    """A lower bound without axes; None if it is not known. Inner axes may range over outer ones."""
+    for _ in range(MOST_TERMS):
+        open_atoms = [a for a in form.terms if a is not None and a.axes]
+        if not open_atoms:
+            return form
+        atom = min(open_atoms, key=lambda a: min(a.axes))  # the innermost axis first
+        factor = form.terms[atom]
+        rest = form - Linear({atom: factor})
+        if factor > 0:
+            low = _least(atom)
+            form = rest if low is None else rest + low * factor
+            if low is None:
+                return None
+            continue
+        high = _most(atom, ranges, -factor)
+        if high is None:
+            return None
+        form = rest - high
+    return None
+
+
+def _least(atom: Element) -> Linear | None:
+    """A lower bound of an axis, or of a remainder."""
+    return whole(0) if isinstance(atom, Index) or _remainder(atom) else None
+
+
+def _most(atom: Element, ranges: Mapping[int, Range], factor: int) -> Linear | None:
+    """An upper bound of `factor` times an axis or a remainder."""
+    if isinstance(atom, Index):
+        known = ranges.get(atom.axis)
+        if known is None or factor % known.step:
+            return None
+        return known.last * (factor // known.step)
+    modulus = _remainder(atom)
+    return None if modulus is None else (linear(modulus) - whole(1)) * factor
+
+
+def _remainder(atom: Element) -> Element | None:
+    """The modulus of a remainder by a positive number, or by a size."""
+    if isinstance(atom, Apply) and atom.op == "remainder":
+        modulus = atom.args[1]
+        if isinstance(modulus, Size) or (is_const(modulus) and modulus.value > 0):
+            return modulus
+    return None
+
+
+def _sure(form: Linear) -> bool:
+    """Whether a form of sizes is surely not negative, since sizes are not."""
+    return all(f >= 0 and (a is None or _is_length(a)) for a, f in form.terms.items())
+
+
+def _is_length(atom: Element) -> bool:
+    return isinstance(atom, Size) or (
+        isinstance(atom, Apply) and atom.op == "maximum" and any(is_const(a, 0) for a in atom.args)
+    )
+
+
+def facts_of(condition: Element) -> list[Linear]:
+    """What is not negative where a condition holds."""
+    if not isinstance(condition, Apply):
+        return []
+    if condition.op == "logical_not" and isinstance(condition.args[0], Apply):
+        inner = condition.args[0]
+        return facts_of(apply(OPPOSITE[inner.op], *inner.args)) if inner.op in OPPOSITE else []
+    if condition.op == "logical_and":
+        return [f for part in condition.args for f in facts_of(part)]
+    if len(condition.args) != 2 or condition.args[0].dtype != "i64":
+        return []
+    x, y = (linear(a) for a in condition.args)
+    match condition.op:
+        case "less":
+            return [y - x - whole(1)]
+        case "less_equal":
+            return [y - x]
+        case "greater":
+            return [x - y - whole(1)]
+        case "greater_equal":
+            return [x - y]
+        case "equal":
+            return [x - y, y - x]
+    return []
