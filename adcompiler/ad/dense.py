@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from adcompiler.ad.batch import batch
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.vjp import vjp
+from adcompiler.ir.batch import batch
 from adcompiler.ir.nodes import (
     Array,
     Element,

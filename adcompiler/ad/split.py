@@ -9,7 +9,7 @@ from functools import cached_property
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
+from adcompiler.ir.nodes import Array, Element, Func, Input, Loop, Map, Node, const, zeros_like
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_read, postorder
 
@@ -146,6 +146,9 @@ class _Bind(Rewriter):
     def __init__(self, replaced: dict[Array, Input]) -> None:
         super().__init__()
         self.arrays.update(replaced)
+
+    def inner(self, loop: Loop) -> None:
+        """The bodies of loops are closed."""
 
 
 def rebind(

@@ -13,7 +13,7 @@ import numpy as np
 from adcompiler.codegen import cache
 from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.reference import length, require
-from adcompiler.codegen.schedule import Loop, schedule
+from adcompiler.codegen.schedule import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Read, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import elements_of
@@ -33,7 +33,7 @@ class Compiled:
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self.kernel: Kernel = emit(schedule(func))
+        self.kernel: Kernel = emit(func)
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
-from adcompiler.codegen.schedule import Loop, Schedule, Task
+from adcompiler.codegen.recurrence import recurrence
+from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
 from adcompiler.codegen.writer import Writer, zero
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype, is_float
 
 
@@ -67,16 +68,15 @@ class Kernel:
         return with_header(self.comment, text)
 
 
-def emit(schedule: Schedule) -> Kernel:
-    """The source of a schedule."""
-    return _Emitter(schedule).kernel()
+def emit(func: Func) -> Kernel:
+    """The kernel of a program."""
+    return _Emitter(func).kernel()
 
 
 class _Emitter:
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.func = schedule, schedule.func
+    def __init__(self, func: Func) -> None:
+        self.func, self.schedule = func, schedule(func)
         self.names = Names()
-        func = self.func
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
         for given, name in zip(func.inputs, func.input_names, strict=True):
@@ -84,40 +84,42 @@ class _Emitter:
         for array, name in zip(func.results, func.result_names, strict=True):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)
-        for task in schedule.tasks:
-            if task.array not in self.labels:
-                self.labels[task.array] = self.names.fresh(func.names.get(task.array, "t"))
-        self.buffers = [
-            Buffer(self.labels[t.array], t.array.dtype, t.array.shape)
-            for t in schedule.tasks
-            if t.array.rank and t.stored
-        ]
-        self.registers = {
-            t: self.labels[t.array] if not t.array.rank else self.names.fresh(self.labels[t.array] + "_sum")
-            for t in schedule.tasks
-            if isinstance(t.array, Reduce) and t.in_register
-        }
+        self.buffers: list[Buffer] = []
+        self.registers: dict[Task, str] = {}
+        self.adopt(self.schedule.tasks)
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.functions: list[str] = []
-        alone = [t for t in schedule.tasks if not t.order]
+        alone = [t for t in self.schedule.tasks if not t.order]
         self.driver = Writer(
             self.labels, self.sizes, (e for t in alone for e in t.elements), self.local(alone)
         )
+
+    def adopt(self, tasks: Sequence[Task]) -> None:
+        """Give the arrays of tasks names, and buffers where they are stored."""
+        for task in tasks:
+            arrays = task.loop.items if isinstance(task, Recurrence) else (task.array,)
+            for array in arrays:
+                if array not in self.labels:
+                    self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
+                if array.rank and task.stored:
+                    self.buffers.append(Buffer(self.labels[array], array.dtype, array.shape))
+            if isinstance(task.array, Reduce) and task.in_register:
+                label = self.labels[task.array]
+                self.registers[task] = label if not task.array.rank else self.names.fresh(label + "_sum")
 
     # -- the driver ----------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
         for item in self.schedule.body:
-            for task in [item] if isinstance(item, Task) else item.tasks:
-                if isinstance(task.array, Accumulate):
-                    self.fill(self.driver, self.labels[task.array], task.array.shape, neutral(task.array))
-            if isinstance(item, Task):
+            self.zeros(self.driver, item)
+            if isinstance(item, Recurrence):
+                recurrence(self, self.driver, item)
+            elif isinstance(item, Task):
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        computed = [t.array for t in self.schedule.tasks if not t.array.rank and t.array in self.func.roots]
-        scalars = tuple(dict.fromkeys(computed))
+        scalars = tuple(dict.fromkeys(r for r in self.func.roots if not r.rank and not isinstance(r, Input)))
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
@@ -136,6 +138,12 @@ class _Emitter:
         return "".join(
             f"# {''.join(c if c.isprintable() else ' ' for c in line)}".rstrip() + "\n" for line in lines
         )
+
+    def zeros(self, writer: Writer, item: Loop | Task) -> None:
+        """Zeros in the arrays to which an item adds."""
+        for task in [item] if isinstance(item, Task) else item.tasks:
+            if isinstance(task.array, Accumulate):
+                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array))
 
     # -- nests ---------------------------------------------------------------------------------
 
@@ -235,10 +243,13 @@ class _Emitter:
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
         """Loops and statements in order."""
         for item in items:
+            if isinstance(item, Recurrence):
+                recurrence(self, writer, item)
+                continue
             if isinstance(item, Task):
                 self.statement(writer, item, partial)
                 continue
-            depth = len(writer.loops)
+            depth = len(writer.loops) - writer.base
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
@@ -262,7 +273,8 @@ class _Emitter:
             writer.line(
                 "    " * d + f"for j{d} in range(uint64(0), uint64({writer.text(task.array.shape[k])})):"
             )
-        writer.line("    " * len(inner) + f"{writer.use(name)}[{', '.join(spot)}] = {value}")
+        row = writer.prefixes.get(task.array, "")
+        writer.line("    " * len(inner) + f"{writer.use(name)}[{row}{', '.join(spot)}] = {value}")
 
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
@@ -273,7 +285,7 @@ class _Emitter:
     def place(self, writer: Writer, task: Task) -> str:
         """Where a task's element of this turn is stored."""
         spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
-        return f"{writer.label(task.array)}[{spot}]"
+        return f"{writer.label(task.array)}[{writer.prefixes.get(task.array, '')}{spot}]"
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""

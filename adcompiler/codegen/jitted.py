@@ -15,7 +15,7 @@ from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import ATOM
-from adcompiler.codegen.schedule import Loop, schedule
+from adcompiler.codegen.schedule import Loop
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
@@ -111,7 +111,7 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
 
     def implement(types: Sequence[Any]) -> Any:
         func, structure = specialise([_described(n, t) for n, t in zip(params, types, strict=True)])
-        call = cache.load(wrapper_source(emit(schedule(func)), structure)).call
+        call = cache.load(wrapper_source(emit(func), structure)).call
         given = zip(names, types, func.inputs, strict=True)
         casts = ", ".join(n if _rank(t) else f"to_{i.dtype}({n})" for n, t, i in given)
         made: dict[str, Any] = {"call": call} | {f"to_{d}": t.type for d, t in NUMPY.items()}

@@ -6,6 +6,7 @@ of the array it stands in, with length 1 along the axes that it does not depend 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -21,6 +22,8 @@ from adcompiler.ir.nodes import (
     Element,
     Func,
     Index,
+    Item,
+    Loop,
     Map,
     Read,
     Reduce,
@@ -48,9 +51,7 @@ class Reference:
             i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)
         }
         with np.errstate(all="ignore"):
-            for array in self.order:
-                if array not in values:
-                    values[array] = _array(array, values, sizes)
+            _compute(self.order, values, sizes)
         require(self.func, [values[c.holds] for c in self.func.checks])
         return [values[r] for r in self.func.results]
 
@@ -65,6 +66,45 @@ def require(func: Func, found: Sequence[Any]) -> None:
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
     """The value of a size; `values` where it reads arrays of rank 0."""
     return int(_elements((size,), (), values or {}, sizes)[0])
+
+
+def _compute(order: Sequence[Array], values: Values, sizes: Sequence[int]) -> None:
+    """Compute the arrays of `order` that have no value yet."""
+    for array in order:
+        if array not in values:
+            if isinstance(array, Item):
+                values.update(zip(array.loop.items, _loop(array.loop, values, sizes), strict=True))
+            else:
+                values[array] = _array(array, values, sizes)
+
+
+def _loop(loop: Loop, values: Values, sizes: Sequence[int]) -> list[np.ndarray]:
+    """What a loop gives, turn by turn."""
+    step, *slots = loop.slots
+    order = arrays_of(loop.roots)
+    carried = [values[a] for a in loop.inits]
+    fixed = [values[a] for a in loop.consts]
+    count = 0 if loop.length is None else length(loop.length, sizes, values)
+    outs = [np.zeros((count, *_shape(o.shape, sizes)), NUMPY[o.dtype]) for o in loop.outs]
+    turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
+    for turn in turns:
+        rows = [values[a][turn] for a in loop.scanned]
+        here: Values = dict(zip(slots, (*carried, *rows, *fixed), strict=True))
+        here[step] = np.asarray(turn, np.int64)
+        if loop.test is not None:
+            _compute(arrays_of((loop.test,)), here, sizes)
+            if not here[loop.test]:
+                count = turn
+                break
+        _compute(order, here, sizes)
+        carried = [here[r] for r in loop.results]
+        for out, array in zip(outs, loop.outs, strict=True):
+            out[turn] = here[array]
+    return [*carried, *outs, *([np.asarray(count)] if loop.test is not None else [])]
+
+
+def _shape(shape: Sequence[Element], sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(length(n, sizes) for n in shape)
 
 
 def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:

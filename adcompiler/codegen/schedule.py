@@ -10,9 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Node, Read, Reduce, const
-from adcompiler.ir.walk import arrays_of, elements_of, substitute
+from adcompiler.ir import nodes
+from adcompiler.ir.loops import Replace, fresh, like
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Item,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Slot,
+    const,
+    identity,
+)
+from adcompiler.ir.walk import arrays_read, elements_of, postorder, substitute
 from adcompiler.passes.loops import loop_order
 
 
@@ -79,36 +97,115 @@ class Loop:
                 yield from item.walk()
 
 
+@dataclass(eq=False)
+class Recurrence(Task):
+    """A loop of the program, turn by turn; `array` is the first of what it gives, and `number` is that of its
+    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays."""
+
+    number: int = 0
+    slots: tuple[Array, ...] = ()
+    rows: tuple[Array, ...] = ()
+    consts: tuple[Array, ...] = ()
+    results: tuple[Array, ...] = ()
+    outs: tuple[Array, ...] = ()
+    test: Array | None = None
+    before: Schedule | None = None
+    turn: Schedule | None = None
+
+    @property
+    def loop(self) -> nodes.Loop:
+        """The loop."""
+        assert isinstance(self.array, Item)
+        return self.array.loop
+
+
 @dataclass
 class Schedule:
-    """The loop nests of a program, in order."""
+    """The loop nests of a program, or of a turn of a loop, in order."""
 
-    func: Func
     body: list[Loop | Task]
     tasks: list[Task]
 
 
 def schedule(func: Func) -> Schedule:
     """The loop nests of `func`."""
-    tasks = [Task(a, loop_order(a)) for a in arrays_of(func.roots) if not isinstance(a, Input)]
-    placer = _Placer(tasks)
+    return _arranged(func.roots, {}, count())
+
+
+def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int]) -> Schedule:
+    """The loop nests that compute `roots`; arrays `given` are there already."""
+    tasks: list[Task] = []
+    loops: dict[nodes.Loop, Recurrence] = {}
+    for array in postorder(roots, lambda a: () if a in given else arrays_read(a)):
+        if isinstance(array, Input) or array in given:
+            continue
+        if not isinstance(array, Item):
+            tasks.append(Task(array, loop_order(array)))
+        elif array.loop not in loops:
+            loops[array.loop] = _recurrence(array.loop, numbers)
+            tasks.append(loops[array.loop])
+    placer = _Placer(tasks, numbers)
     body = placer.place(tasks, 0)
     for task in tasks:
-        task.stored = task.array in func.roots or (task.array.rank > 0 and placer.escapes(task))
-    return Schedule(func, body, tasks)
+        task.stored = task.array in roots or (task.array.rank > 0 and placer.escapes(task))
+    return Schedule(body, tasks)
+
+
+class _Open(Replace):
+    """Puts what stands for the slots of a body in their place: the turn's number is an axis, and so is the
+    first one of a scanned array."""
+
+    def __init__(self, replaced: dict[Array, Array], step: Array, rows: Sequence[Array], axis: int) -> None:
+        super().__init__(replaced)
+        self.step, self.rows, self.axis = step, set(rows), axis
+
+    def element(self, element: Element) -> Element:
+        if isinstance(element, Read) and element.array is self.step:
+            return Index(self.axis)
+        if isinstance(element, Read) and element.array in self.rows:
+            return Read(element.array, (Index(self.axis), *element.args))
+        return element
+
+
+def _recurrence(loop: nodes.Loop, numbers: Iterator[int]) -> Recurrence:
+    """A loop with its body opened and scheduled."""
+    number = -1 - next(numbers)
+    step, *slots = loop.slots
+    carried = tuple(like(a) for a in loop.inits)
+    rows, consts = tuple(like(a) for a in loop.scanned), tuple(like(a) for a in loop.consts)
+    stand = fresh("i64", ())
+    new: dict[Array, Array] = {step: stand}
+    new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
+    read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]
+    roots = _Open(new, stand, rows, number).run(read)
+    results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
+    given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
+    before: Schedule | None = None
+    if loop.test is not None:
+        before = _arranged(roots[-1:], given, numbers)
+        for task in before.tasks:
+            task.stored = True
+        given |= dict.fromkeys(t.array for t in before.tasks)
+    turn = _arranged([*results, *outs], given, numbers)
+    test = None if loop.test is None else roots[-1]
+    found = carried, rows, consts, results, outs, test, before, turn
+    return Recurrence(loop.items[0], (), [], True, number, *found)
 
 
 class _Placer:
     """Builds the loops; remembers who reads whom."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.number = 0
-        by_array = {task.array: task for task in tasks}
+    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int]) -> None:
+        self.numbers = numbers
+        by_array: dict[Array, Task] = {}
+        for task in tasks:
+            arrays = task.loop.items if isinstance(task, Recurrence) else (task.array,)
+            by_array |= dict.fromkeys(arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
         for task in tasks:
-            for element in elements_of((*task.array.domain, *task.array.elements)):
-                if isinstance(element, Read) and element.array in by_array:
-                    self.reads[task].setdefault(by_array[element.array], []).append(element)
+            for read in _reads(task):
+                if read.array in by_array:
+                    self.reads[task].setdefault(by_array[read.array], []).append(read)
 
     def place(self, tasks: Sequence[Task], depth: int) -> list[Loop | Task]:
         """The items that run `tasks`, which share the loops above `depth`."""
@@ -140,8 +237,7 @@ class _Placer:
             item = items[p]
             if isinstance(item, Loop) and item.size is size:
                 return p
-        items.append(Loop(size, self.number))
-        self.number += 1
+        items.append(Loop(size, next(self.numbers)))
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
@@ -155,7 +251,9 @@ class _Placer:
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
-        if isinstance(task.array, Accumulate) or (isinstance(task.array, Reduce) and not task.in_register):
+        if isinstance(task.array, Accumulate | Item) or (
+            isinstance(task.array, Reduce) and not task.in_register
+        ):
             return True
         own = task.loops[: task.first_reduced]
         if not own:
@@ -166,3 +264,13 @@ class _Placer:
                 if reader.loops[: len(own)] != own or here != task.kept:
                     return True
         return False
+
+
+def _reads(task: Task) -> list[Read]:
+    """What a task reads; a loop reads all of its operands."""
+    if isinstance(task, Recurrence):
+        length = () if task.loop.length is None else (task.loop.length,)
+        whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
+        return whole + [e for e in elements_of(length) if isinstance(e, Read)]
+    array = task.array
+    return [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]

@@ -35,7 +35,16 @@ class Writer:
         self.used: dict[str, None] = {}
         self.noted: set[str] = set()
         self.count = 0
+        self.base = 0  # the loops of the program around
         self.uses: Counter[Element] = Counter()
+        # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
+        self.floors: dict[Array, int] = {}
+        self.prefixes: dict[Array, str] = {}
+        self.levels: dict[Element, int] = {}
+        self.expect(roots)
+
+    def expect(self, roots: Iterable[Element]) -> None:
+        """Count the uses of what is going to be written."""
         roots = tuple(roots)
         self.uses.update(roots)
         for element in elements_of(roots):
@@ -85,7 +94,16 @@ class Writer:
     def level(self, element: Element) -> int:
         """The scope in which an element is computed: the innermost loop that it depends on."""
         levels = [p + 1 for p, loop in enumerate(self.loops) if loop.number in element.axes]
-        return max(levels, default=0)
+        return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
+
+    def floor(self, element: Element) -> int:
+        """The scope of the youngest array that an element reads."""
+        found = self.levels
+        for e in postorder((element,), lambda e: () if e in found else e.args):
+            if e not in found:
+                own = self.floors.get(e.array, 0) if isinstance(e, Read) else 0
+                found[e] = max([own, *(found[a] for a in e.args)])
+        return found[element]
 
     # -- elements ------------------------------------------------------------------------------
 
@@ -138,11 +156,12 @@ class Writer:
             case Const():
                 return constant(element)
             case Index(axis=number):
-                return Text(f"np.int64(i{number})")
+                return Text(f"np.int64({axis_name(number)})")
             case Size(number=number):
                 return Text(self.use(self.sizes[number]))
             case Read(array=array, args=()):
-                return Text(self.label(array))
+                row = self.prefixes.get(array)
+                return Text(self.label(array) if row is None else f"{self.label(array)}[{row}]")
         return None
 
     def operation(self, element: Element, args: Sequence[Text]) -> Text:
@@ -175,7 +194,7 @@ class Writer:
         for index, text, size in zip(indices, texts, array.shape, strict=True):
             match index:
                 case Index(axis=number):
-                    spot = f"i{number}"
+                    spot = axis_name(number)
                 case Const(value=value) if value >= 0:
                     spot = f"{value}"
                 case _:
@@ -184,7 +203,7 @@ class Writer:
             spots.append(spot)
             if not self.fits(index, size):
                 inside.append(f"{spot} < uint64({self.text(size)})")
-        return f"{self.label(array)}[{', '.join(spots)}]", " and ".join(inside)
+        return f"{self.label(array)}[{self.prefixes.get(array, '')}{', '.join(spots)}]", " and ".join(inside)
 
     def fits(self, index: Element, size: Element) -> bool:
         """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""
@@ -197,6 +216,11 @@ class Writer:
                 turns, extra = shifted(loop.size)
                 return turns is whole and 0 <= first <= less - extra
         return False
+
+
+def axis_name(number: int) -> str:
+    """The variable of a loop over an axis, or over the turns of a loop of the program."""
+    return f"i{number}" if number >= 0 else f"t{-1 - number}"
 
 
 def shifted(element: Element) -> tuple[Element | None, int]:

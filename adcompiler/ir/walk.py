@@ -15,6 +15,8 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Item,
+    Loop,
     Map,
     Node,
     Read,
@@ -51,6 +53,8 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
     if array.reads is None:
         parts = (*array.shape, *array.domain, *array.elements)
         found = dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read))
+        if isinstance(array, Item):
+            found |= dict.fromkeys(array.loop.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
 
@@ -109,7 +113,9 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
     shape = change(array.shape)
     match array:
         case Input():
-            return Input(array.position, array.dtype, shape)
+            return type(array)(array.position, array.dtype, shape)
+        case Item():
+            return array
         case Map():
             return Map(shape, *change((array.body,)))
         case Reduce():
@@ -129,6 +135,12 @@ class Rewriter:
     def __init__(self) -> None:
         self.arrays: dict[Array, Array] = {}
         self.elements: dict[Element, Element] = {}
+        self.loops: dict[Loop, Loop] = {}
+        self.bodies: list[Rewriter] = []
+
+    def inner(self, loop: Loop) -> Rewriter | None:
+        """The rewriter of a loop's body; None if bodies stay as they are."""
+        return type(self)()
 
     def element(self, element: Element) -> Element:
         """What becomes of an element."""
@@ -151,12 +163,36 @@ class Rewriter:
         results = tuple(results)
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
-                self.arrays[array] = self.array(with_elements(array, self._change))
+                made = self._item(array) if isinstance(array, Item) else with_elements(array, self._change)
+                self.arrays[array] = self.array(made)
         return tuple(self.arrays[r] for r in results)
+
+    def _item(self, item: Item) -> Item:
+        if item.loop not in self.loops:
+            self.loops[item.loop] = self._loop(item.loop)
+        return Item(self.loops[item.loop], item.k)
+
+    def _loop(self, loop: Loop) -> Loop:
+        """A loop with its operands rewritten, and its body by a rewriter of its own."""
+        length = None if loop.length is None else self._change((loop.length,))[0]
+        inits, scanned, consts = (
+            tuple(self.arrays[a] for a in part) for part in (loop.inits, loop.scanned, loop.consts)
+        )
+        inner = self.inner(loop)
+        roots = loop.roots
+        if inner is not None:
+            self.bodies.append(inner)
+            roots = inner.run(roots)
+        count, outs = len(loop.results), len(loop.outs)
+        test = None if loop.test is None else roots[-1]
+        return Loop(
+            length, inits, scanned, consts, roots[:count], roots[count : count + outs], test, loop.backward
+        )
 
     def moved(self) -> dict[Node, Node]:
         """What became of each node rewritten so far."""
-        return dict[Node, Node](chain(self.arrays.items(), self.elements.items()))
+        found = dict[Node, Node](chain.from_iterable(b.moved().items() for b in self.bodies))
+        return found | dict[Node, Node](chain(self.arrays.items(), self.elements.items()))
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; inputs stay inputs."""

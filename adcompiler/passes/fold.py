@@ -18,6 +18,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Item,
     Map,
     Read,
     Reduce,
@@ -45,7 +46,7 @@ class _Fold(Rewriter):
         """
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
         one_place = isinstance(array, Accumulate) and not array.rank
-        if isinstance(array, Input) or not (ones or one_place):
+        if isinstance(array, Input | Item) or not (ones or one_place):
             return array
         own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]

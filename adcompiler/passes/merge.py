@@ -7,23 +7,26 @@ share what they have in common, and one register.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Item, Loop, Read, Reduce
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
 
 
 def merge(func: Func) -> Func:
     """The program with reductions that are only added to each other in one."""
-    return _Merge(func).func(func)
+    return _Merge(func.roots).func(func)
 
 
 class _Merge(Rewriter):
-    def __init__(self, func: Func) -> None:
+    def __init__(self, roots: Sequence[Array]) -> None:
         super().__init__()
-        self.uses: Counter[Array] = Counter(func.roots)
-        for array in arrays_of(func.roots):
+        self.uses: Counter[Array] = Counter(roots)
+        for array in arrays_of(roots):
+            if isinstance(array, Item):
+                self.uses.update(array.loop.operands)
             elements = elements_of(array.elements)
             arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
             for element in elements:
@@ -31,6 +34,9 @@ class _Merge(Rewriter):
                     self.uses[element.array] += arguments[element]
         self.single: set[Array] = {a for a, count in self.uses.items() if count == 1}
         self.depth = cache(self._depth)
+
+    def inner(self, loop: Loop) -> Rewriter:
+        return _Merge(loop.roots)
 
     def element(self, element: Element) -> Element:
         match element:

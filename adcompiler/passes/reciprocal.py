@@ -8,8 +8,9 @@ A quotient changes by one rounding.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
-from adcompiler.ir.nodes import Apply, Const, Element, Func, Index, const, is_const
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, Loop, const, is_const
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 
@@ -19,22 +20,25 @@ NOT_NEGATIVE = frozenset(("square", "abs", "exp", "exp2", "sqrt", "cosh", "hypot
 
 def reciprocal(func: Func) -> Func:
     """The program with one division for each denominator that several quotients share."""
-    return _Reciprocal(func).func(func)
+    return _Reciprocal(func.roots).func(func)
 
 
 class _Reciprocal(Rewriter):
-    def __init__(self, func: Func) -> None:
+    def __init__(self, roots: Sequence[Array]) -> None:
         super().__init__()
         quotients: dict[Element, set[Element]] = defaultdict(set)
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
-        for element in elements_of(e for array in arrays_of(func.roots) for e in array.elements):
+        for element in elements_of(e for array in arrays_of(roots) for e in array.elements):
             if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1]):
                 # In another array the same divisor may have other axes.
                 anywhere = substitute(element, dict.fromkeys(element.axes, Index(0)), memo)
                 divisors[element.args[1]] = anywhere.args[1]
                 quotients[anywhere.args[1]].add(anywhere)
         self.shared = [divisor for divisor, anywhere in divisors.items() if len(quotients[anywhere]) > 1]
+
+    def inner(self, loop: Loop) -> Rewriter:
+        return _Reciprocal(loop.roots)
 
     def element(self, element: Element) -> Element:
         match element:

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from adcompiler.ad.vjp import vjp
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.schedule import schedule
 from adcompiler.errors import Error
 from adcompiler.ir import text
 from adcompiler.ir.nodes import Func
@@ -83,7 +82,7 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
 
 
 def _kernel(f: Shown, types: Types, wrt: Any) -> str:
-    return emit(schedule(run(KERNEL, run(OPTIMISE, f.trace(types).func)))).source
+    return emit(run(KERNEL, run(OPTIMISE, f.trace(types).func))).source
 
 
 STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adcompiler.ad.batch import batch
 from adcompiler.errors import ShapeError
+from adcompiler.ir.batch import batch
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Array,

@@ -38,15 +38,22 @@ class Binders:
 
     def __init__(self) -> None:
         self.lengths: dict[int, Element] = {}
-        self.ranges: dict[int, Range] = {}
+        self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
         self.checks: list[Check] = []
 
     def fresh(self, length: Element, last: Linear, step: int = 1) -> Element:
         """The index of a new axis; `step` times the index is at most `last`."""
         axis = -1 - len(self.lengths)
-        self.lengths[axis], self.ranges[axis] = length, Range(last, step)
-        return ZERO if is_const(length, 1) else Index(axis)
+        self.lengths[axis] = length
+        index = ZERO if is_const(length, 1) else Index(axis)
+        self.know(index, last, step)
+        return index
+
+    def know(self, index: Element, last: Linear, step: int = 1) -> None:
+        """Remember that `step` times an index is at most `last`."""
+        if not is_const(index):
+            self.ranges[index] = Range(last, step, len(self.ranges) + 1)
 
     @contextmanager
     def under(self, *conditions: Element) -> Iterator[None]:
@@ -78,9 +85,10 @@ class Binders:
         facts = [fact for condition in self.path for fact in facts_of(condition)]
         return never_negative(form, self.within(shape), facts)
 
-    def within(self, shape: Shape) -> dict[int, Range]:
-        """The ranges of the open axes, and of a value's own axes of lengths `shape`."""
-        return self.ranges | {k: Range(linear(n) - whole(1)) for k, n in enumerate(shape)}
+    def within(self, shape: Shape) -> dict[Element, Range]:
+        """The ranges of the indices around, and of a value's own axes of lengths `shape`."""
+        own = enumerate(shape)
+        return self.ranges | {Index(k): Range(linear(n) - whole(1), 1, len(self.ranges) + 1) for k, n in own}
 
     def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span) -> None:
         """Demand that `holds` is true at all points where what is lowered now happens."""

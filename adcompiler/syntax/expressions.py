@@ -19,7 +19,7 @@ from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
-from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, Foreign, Listed, Value, as_array, describe, is_number
 
 # A subtree whose value is needed, with the names that are visible in it where they are others.
 Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
@@ -135,6 +135,11 @@ class Expressions(Context):
 
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
+        indices = yield from self.indices(node)
+        return subscript(self, value, indices, node.span)
+
+    def indices(self, node: tree.Subscript) -> Steps:
+        """The values of a subscript's indices."""
         indices: list[Any] = []
         for index in node.indices:
             if isinstance(index, tree.Slice):
@@ -144,8 +149,9 @@ class Expressions(Context):
                 indices.append(SliceValue(*parts))
             else:
                 given = yield index
-                indices.extend(given if isinstance(given, tuple) else (given,))
-        return subscript(self, value, indices, node.span)
+                tuples = isinstance(given, tuple) and not isinstance(given, Listed)
+                indices.extend(given if tuples else (given,))
+        return indices
 
     def binary(self, node: tree.Binary) -> Steps:
         left = yield node.left

@@ -119,6 +119,15 @@ def _zipped(
     )
 
 
+def literal(item: AnyValue) -> AnyValue:
+    """An item of a range whose bounds are known while compiling as a number."""
+    if isinstance(item, tuple):
+        return tuple(literal(part) for part in item)
+    if isinstance(item, Value) and item.weak and not item.rank and is_const(item.element):
+        return item.element.value
+    return item
+
+
 # -- ranges --------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Size, const, is_const
+from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ops.build import apply
 
 Atom = Element | None  # None stands for 1
@@ -107,18 +107,22 @@ def linear(element: Element) -> Linear:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of an axis: `step` times its index is at most `last`, if it has any turn."""
+    """What is known of an index: `step` times it is at most `last`, if its loop has any turn; `depth` counts
+    the loops around it."""
 
     last: Linear
     step: int = 1
+    depth: int = 0
 
 
-def never_negative(form: Linear, ranges: Mapping[int, Range], facts: Iterable[Linear]) -> bool:
+Ranges = Mapping[Element, Range]  # of axes, and of the numbers of turns
+
+
+def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> bool:
     """Whether a form is surely not negative where `facts` are not negative either."""
     facts = list(facts)
     turns = _turns(form, ranges)
-    seen = [form, *(form - fact for fact in facts)]
-    for one in seen:
+    for one in (form, *(form - fact for fact in facts)):
         low = lowest(one, ranges)
         if low is None:
             continue
@@ -131,54 +135,45 @@ def never_negative(form: Linear, ranges: Mapping[int, Range], facts: Iterable[Li
     return False
 
 
-def _turns(form: Linear, ranges: Mapping[int, Range]) -> list[Linear]:
-    """What is not negative since the axes of `form`, and those that they range over, have a turn."""
-    found: dict[int, Linear] = {}
-    work = list(form.axes)
+def _turns(form: Linear, ranges: Ranges) -> list[Linear]:
+    """What is not negative since the loops of the indices in `form`, and those around them, have a turn."""
+    found: dict[Element, Linear] = {}
+    work = list(form.terms)
     while work:
-        axis = work.pop()
-        if axis in ranges and axis not in found:
-            found[axis] = ranges[axis].last
-            work.extend(found[axis].axes)
+        atom = work.pop()
+        if atom is not None and atom in ranges and atom not in found:
+            found[atom] = ranges[atom].last
+            work.extend(found[atom].terms)
     return list(found.values())
 
 
-def lowest(form: Linear, ranges: Mapping[int, Range]) -> Linear | None:
-    """A lower bound without axes; None if it is not known. Inner axes may range over outer ones."""
+def lowest(form: Linear, ranges: Ranges) -> Linear | None:
+    """A lower bound without indices; None if it is not known. Inner indices may range over outer ones."""
     for _ in range(MOST_TERMS):
-        open_atoms = [a for a in form.terms if a is not None and a.axes]
-        if not open_atoms:
+        indices = [a for a in form.terms if a is not None and (a.axes or a in ranges)]
+        if not indices:
             return form
-        atom = min(open_atoms, key=lambda a: min(a.axes))  # the innermost axis first
+        atom = max(indices, key=lambda a: ranges[a].depth if a in ranges else 0)  # the innermost first
         factor = form.terms[atom]
-        rest = form - Linear({atom: factor})
-        if factor > 0:
-            low = _least(atom)
-            form = rest if low is None else rest + low * factor
-            if low is None:
-                return None
-            continue
-        high = _most(atom, ranges, -factor)
-        if high is None:
+        bound = _least(atom, ranges) if factor > 0 else _most(atom, ranges)
+        known = ranges[atom].step if factor < 0 and atom in ranges else 1
+        if bound is None or factor % known:
             return None
-        form = rest - high
+        form = form - Linear({atom: factor}) + bound * (factor // known)
     return None
 
 
-def _least(atom: Element) -> Linear | None:
-    """A lower bound of an axis, or of a remainder."""
-    return whole(0) if isinstance(atom, Index) or _remainder(atom) else None
+def _least(atom: Element, ranges: Ranges) -> Linear | None:
+    """A lower bound of an index, or of a remainder."""
+    return whole(0) if atom in ranges or _remainder(atom) else None
 
 
-def _most(atom: Element, ranges: Mapping[int, Range], factor: int) -> Linear | None:
-    """An upper bound of `factor` times an axis or a remainder."""
-    if isinstance(atom, Index):
-        known = ranges.get(atom.axis)
-        if known is None or factor % known.step:
-            return None
-        return known.last * (factor // known.step)
+def _most(atom: Element, ranges: Ranges) -> Linear | None:
+    """An upper bound of an index (times its step), or of a remainder."""
+    if atom in ranges:
+        return ranges[atom].last
     modulus = _remainder(atom)
-    return None if modulus is None else (linear(modulus) - whole(1)) * factor
+    return None if modulus is None else linear(modulus) - whole(1)
 
 
 def _remainder(atom: Element) -> Element | None:

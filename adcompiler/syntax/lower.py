@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from adcompiler.errors import LimitError, ParseError, Span
+from adcompiler.errors import LimitError, ParseError, ShapeError, Span
+from adcompiler.ir.nodes import Element, const, is_const
+from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
-from adcompiler.syntax.expressions import Expressions
-from adcompiler.syntax.values import AnyValue, Closure, Value, describe
+from adcompiler.syntax.branches import assigned, returns
+from adcompiler.syntax.expressions import Expressions, Steps
+from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
+from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.shapes import matmul
+from adcompiler.syntax.subscripts import stored
+from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, as_array, describe, is_number
 
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
 
 
-class _Returned(Exception):  # noqa: N818 (control flow, no error)
-    """A `return` was reached; carries its value."""
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A `return` was reached."""
+
+    value: AnyValue
 
 
 class Lowering(Expressions):
@@ -26,73 +37,213 @@ class Lowering(Expressions):
 
     # -- statements ----------------------------------------------------------------------------
 
-    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> None:
-        """Run statements; `_Returned` ends them early."""
-        for statement in statements:
+    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+        """Run statements; None if the end is reached without a return."""
+        for k, statement in enumerate(statements):
             match statement:
-                case tree.Assign():
-                    value = self.expression(statement.value, scope)
-                    for target in statement.targets:
-                        self.assign(target, value, scope)
-                case tree.Augmented():
-                    left = self.expression(statement.target, scope)
-                    right = self.expression(statement.value, scope)
-                    value = self.elementwise(
-                        self.operator(statement.op, statement.span), (left, right), statement.span
-                    )
-                    self.assign(statement.target, value, scope)
                 case tree.Return():
-                    raise _Returned(self.expression(statement.value, scope))
-                case tree.Def():
-                    assert self.source is not None
-                    scope[statement.name] = Closure(statement, scope, self.source)
+                    return Returned(self.expression(statement.value, scope))
+                case tree.If() if returns((statement,)):
+                    return self.returning(statement, statements[k + 1 :], scope)
                 case tree.If():
                     self.branch(statement, scope)
-                case tree.Bare(value=tree.Text()):
-                    continue
-                case tree.Bare():
-                    self.fail(
-                        ParseError,
-                        "an expression alone does nothing",
-                        statement.span,
-                        "assign it to a name or return it",
-                    )
+                case tree.For() | tree.While():
+                    returned = self.loop(statement, scope)
+                    if returned is not None:
+                        return returned
                 case _:
-                    self.unsupported(statement)
+                    self.statement(statement, scope)
+        return None
+
+    def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
+        """Run one statement that has no blocks of its own."""
+        match statement:
+            case tree.Assign():
+                value = self.expression(statement.value, scope)
+                for target in statement.targets:
+                    self.assign(target, value, scope)
+            case tree.Augmented():
+                left = self.expression(statement.target, scope)
+                right = self.expression(statement.value, scope)
+                self.assign(statement.target, self.augmented(statement, left, right), scope)
+            case tree.Def():
+                assert self.source is not None
+                scope[statement.name] = Closure(statement, scope, self.source)
+            case tree.Bare(value=tree.Text()):
+                pass
+            case tree.Bare():
+                remedy = "assign it to a name or return it"
+                self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
+            case _:
+                self.unsupported(statement)
+
+    def augmented(self, statement: tree.Augmented, left: AnyValue, right: AnyValue) -> AnyValue:
+        """The value of `left op= right`."""
+        if statement.op == "@":
+            return matmul(self, left, right, statement.span)
+        return self.elementwise(self.operator(statement.op, statement.span), (left, right), statement.span)
+
+    # -- branches --------------------------------------------------------------------------------
+
+    def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of a condition: known while compiling, or a scalar of truth."""
+        value = as_array(self.expression(test, scope))
+        if not isinstance(value, Value):
+            return bool(value)
+        if value.rank:
+            remedy = "use any(...) or all(...), or where(condition, a, b) for each element"
+            self.fail(ShapeError, f"a condition is a scalar, not {describe(value)}", test.span, remedy)
+        return Value((), cast(value.element, "bool"))
 
     def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
-        """`if` on a condition known while compiling takes its branch."""
-        test = self.expression(statement.test, scope)
-        if isinstance(test, Value):
-            self.fail(
-                ParseError,
-                "an `if` statement needs a condition that is known while compiling",
-                statement.test.span,
-                "write `a if condition else b` or where(condition, a, b)",
-            )
-        self.block(statement.body if test else statement.otherwise, scope)
+        """An `if` without returns: what its branches assign is chosen by its condition."""
+        test = self.condition(statement.test, scope)
+        if not isinstance(test, Value):
+            self.block(statement.body if test else statement.otherwise, scope)
+            return
+        then, otherwise = dict(scope), dict(scope)
+        with self.binders.under(test.element):
+            self.block(statement.body, then)
+        with self.binders.under(apply("logical_not", test.element)):
+            self.block(statement.otherwise, otherwise)
+        for name in assigned((statement,)):
+            scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
+
+    def returning(
+        self, statement: tree.If, rest: Sequence[tree.Statement], scope: dict[str, AnyValue]
+    ) -> Returned | None:
+        """An `if` with a return inside: what follows it belongs to both branches."""
+        test = self.condition(statement.test, scope)
+        if not isinstance(test, Value):
+            return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
+        with self.binders.under(test.element):
+            then = self.block((*statement.body, *rest), dict(scope))
+        with self.binders.under(apply("logical_not", test.element)):
+            otherwise = self.block((*statement.otherwise, *rest), dict(scope))
+        if then is None or otherwise is None:
+            remedy = "end each branch with a return"
+            self.fail(ParseError, "a branch ends without a return", statement.span, remedy)
+        return Returned(self.chosen(test, "the result", then.value, otherwise.value, statement.span))
+
+    def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
+        """What a name is after a branch."""
+        then, otherwise = as_array(then), as_array(otherwise)
+        if then is otherwise:
+            return then
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
+        if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
+            ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
+            if ranks[0] != ranks[1]:
+                cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
+                self.fail(ShapeError, cause, span, "let it have one shape")
+            return self.bind(what, self.where(test, then, otherwise, span), span)
+        if then is None or otherwise is None:
+            return Foreign("assigned in one branch only", "give it a value in both branches")
+        return Foreign("not one kind of value in both branches", "let it be one")
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def loop(self, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> Returned | None:
+        """A loop: over a tuple, or a few turns, it is written out; else it is a loop of the program."""
+        if isinstance(statement, tree.While):
+            self.repeat(statement, scope)
+            return None
+        items = self.run(iterable(self, statement.iterable, scope), scope)
+        if not isinstance(items, tuple):
+            if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
+                self.iterate(statement, items, scope)
+                return None
+            items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
+        for item in items:
+            self.assign(statement.target, literal(item), scope)
+            returned = self.block(statement.body, scope)
+            if returned is not None:
+                return returned
+        return None
+
+    def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
+        """The result of a generator that asks for values of expressions."""
+        value: AnyValue = None
+        while True:
+            try:
+                wanted = steps.send(value)
+            except StopIteration as done:
+                return done.value
+            value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
+
+    def iterate(self, statement: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> None:
+        """A `for` loop with carried state."""
+        self.no_return(statement)
+
+        def turn(step: Element, inner: dict[str, AnyValue]) -> None:
+            self.binders.know(step, items.last, items.step)
+            self.assign(statement.target, items.at(step), inner)
+            self.block(statement.body, inner)
+
+        self.carry(Turns(turn, items.length, items.guard), statement, scope)
+
+    def repeat(self, statement: tree.While, scope: dict[str, AnyValue]) -> None:
+        """A `while` loop with carried state."""
+        self.no_return(statement)
+
+        def test(inner: dict[str, AnyValue]) -> Value:
+            value = self.condition(statement.test, inner)
+            return value if isinstance(value, Value) else Value((), const(value, "bool"))
+
+        def turn(_: Element, inner: dict[str, AnyValue]) -> None:
+            self.block(statement.body, inner)
+
+        self.carry(Turns(turn, test=test), statement, scope)
+
+    def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
+        """Run a loop; names that only the loop assigns have no value after it."""
+        names = assigned((statement,))
+        carried = [n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign)]
+        run_loop(self, turns, carried, scope, statement.span)
+        scope.update((n, LOCAL) for n in names if n not in carried)
+
+    def no_return(self, statement: tree.For | tree.While) -> None:
+        if returns(statement.body):
+            remedy = "assign to a name, and return it after the loop"
+            self.fail(ParseError, "a loop of the program cannot return from inside", statement.span, remedy)
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
-        """Bind a name, or each name of a tuple."""
+        """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
         match target:
             case tree.Name(id=name):
                 scope[name] = self.bind(name, value, target.span)
             case tree.Sequence(items=items):
+                value = self.parts(value)
                 if not isinstance(value, tuple):
-                    self.fail(
-                        ParseError, f"cannot unpack {describe(value)}", target.span, "assign it to one name"
-                    )
+                    cause = f"cannot unpack {describe(value)}"
+                    self.fail(ParseError, cause, target.span, "assign it to one name")
                 if len(items) != len(value):
-                    self.fail(
-                        ParseError,
-                        f"{len(value)} values for {len(items)} names",
-                        target.span,
-                        f"write {len(value)} names",
-                    )
+                    cause = f"{len(value)} values for {len(items)} names"
+                    self.fail(ParseError, cause, target.span, f"write {len(value)} names")
                 for item, part in zip(items, value, strict=True):
                     self.assign(item, part, scope)
+            case tree.Subscript():
+                self.store(target, value, scope)
             case _:
                 self.unsupported(target)
+
+    def parts(self, value: AnyValue) -> AnyValue:
+        """An array whose first length is known as a tuple of its rows."""
+        if isinstance(value, Value) and value.rank and is_const(value.shape[0]):
+            count = int(value.shape[0].value)
+            return tuple(rows(self, value).at(const(k, "i64")) for k in range(count))
+        return value
+
+    def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        """`x[indices] = value`."""
+        place = target.value
+        if not isinstance(place, tree.Name):
+            self.fail(ParseError, "only elements of a name are assigned", target.span, "name the array first")
+        array = as_array(self.expression(place, scope))
+        indices = self.run(self.indices(target), scope)
+        scope[place.id] = self.bind(place.id, stored(self, array, indices, value, target.span), target.span)
 
     # -- calls of defs -------------------------------------------------------------------------
 
@@ -111,12 +262,12 @@ class Lowering(Expressions):
         caller, self.source = self.source, closure.source
         self.calls += 1
         try:
-            self.block(closure.definition.body, scope)
-        except _Returned as returned:
-            return returned.args[0]
+            returned = self.block(closure.definition.body, scope)
         finally:
             self.calls -= 1
             self.source = caller
+        if returned is not None:
+            return returned.value
         raise ParseError(
             f"{closure.definition.name} ends without a return", remedy="return one value or more",
             source=closure.source, span=closure.definition.span,

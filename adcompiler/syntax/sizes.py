@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, const, is_const
+from adcompiler.ir.nodes import Const, Element, Func, Input, Loop, Read, Size, is_const
 from adcompiler.ir.walk import Rewriter
 
 BROADCAST = "lengths must be equal or 1"
@@ -98,6 +98,9 @@ class _Renumber(Rewriter):
     def __init__(self, mapping: dict[Size, Element]) -> None:
         super().__init__()
         self.mapping = mapping
+
+    def inner(self, loop: Loop) -> Rewriter:
+        return _Renumber(self.mapping)
 
     def element(self, element: Element) -> Element:
         return self.mapping.get(element, element) if isinstance(element, Size) else element

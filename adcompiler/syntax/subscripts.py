@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, Span
-from adcompiler.ir.nodes import Element, Index, Shape, is_const, select
+from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
+from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, select
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import substitute
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Value, as_array, describe
+from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,73 @@ class _Subscript:
         return located(self.context, moved, size, tuple(self.shape), self.span)
 
 
+def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
+    """What an array is after `array[indices] = value`."""
+    value, indices = as_array(value), [as_array(i) for i in indices]
+    if not isinstance(array, Value) or not array.rank:
+        context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")
+    if len(indices) > array.rank:
+        remedy = f"use at most {array.rank}"
+        context.fail(
+            OutOfRangeError, f"{len(indices)} indices for an array of rank {array.rank}", span, remedy
+        )
+    if not (isinstance(value, Value) or is_number(value)):
+        context.fail(DtypeError, f"cannot store {describe(value)}", span, "store numbers or arrays")
+    dtype, weak = context.meet((array, value))
+    if not is_float(array.dtype) and is_float(dtype):
+        context.fail(
+            DtypeError, f"a float in an array of {array.dtype}", span, "start from an array of floats"
+        )
+    guards: list[Element] = []
+    shape: list[Element] = []
+    places: dict[int, Element] = {}
+    for k, index in enumerate(indices + [ALL] * (array.rank - len(indices))):
+        size = context.sizes.find(array.shape[k])
+        if isinstance(index, SliceValue):
+            length, place = _slice(context, index, size, k, span)
+            places[len(shape)] = _position(place, index, k, length, size, guards)
+            shape.append(length)
+        else:
+            guards.append(apply("equal", ZERO if unit(size) else Index(k), _one(context, index, size, span)))
+    whole_value = Value(tuple(shape), const(0, dtype))
+    if context.broadcast("the value stored", (whole_value, value), span) != tuple(
+        context.sizes.find(n) for n in shape
+    ):
+        context.fail(ShapeError, "the value stored does not fit the slice", span, "give it the slice's shape")
+    element = substitute(over(value, tuple(shape), dtype), places)
+    for guard in reversed(guards):
+        element = select(guard, element, cast(array.element, dtype))
+    return Value(array.shape, element, weak)
+
+
+def _one(context: Context, index: AnyValue, size: Element, span: Span) -> Element:
+    """A single index at which an element is stored."""
+    if isinstance(index, int) and not isinstance(index, bool):
+        return _fixed(context, index, size, span)
+    if not isinstance(index, Value) or index.dtype != "i64" or index.rank:
+        remedy = "store element by element in a loop" if isinstance(index, Value) else "write x[i] = v"
+        context.fail(DtypeError, f"an element is stored at an integer, not {_kind(index)}", span, remedy)
+    return located(context, index.element, size, (), span)
+
+
+def _position(
+    place: Element, part: SliceValue, axis: int, length: Element, size: Element, guards: list[Element]
+) -> Element:
+    """The position in a slice of the element at `Index(axis)`; where there is none, a guard does not hold."""
+    if part == ALL:
+        return ZERO if unit(size) else Index(axis)
+    step = 1 if part.step is None else part.step
+    distance = combine("subtract", Index(axis), substitute(place, {axis: ZERO}))
+    if step < 0:
+        distance = combine("subtract", ZERO, distance)
+    position = combine("floor_divide", distance, integer(abs(step)))
+    guards.append(apply("less_equal", ZERO, distance))
+    guards.append(apply("less", position, length))
+    if abs(step) != 1:
+        guards.append(apply("equal", apply("remainder", distance, integer(abs(step))), ZERO))
+    return ZERO if unit(length) else position
+
+
 def _kind(index: AnyValue) -> str:
     return f"{describe(index)} of {index.dtype}" if isinstance(index, Value) else describe(index)
 
@@ -130,7 +198,8 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
     if low and high:
         return index
     least = lowest(length - form - whole(1), binders.within(shape))
-    if low and not binders.path and least is not None:
+    known = least is not None and not any(isinstance(a, Read) for a in least.terms)
+    if low and least is not None and known and not binders.path:
         context.sizes.demand(size, (length - least).element(), "an index beyond the end", span)
         return index
     inside = [] if low else [apply("less_equal", ZERO, index)]

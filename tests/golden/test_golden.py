@@ -99,7 +99,7 @@ def stages(source: str, given: str) -> dict[str, str]:
             )
     for stage in made.values():
         checked(KERNEL, checked(OPTIMISE, stage))
-    kernel = emit(schedule(checked(KERNEL, optimised))).source
+    kernel = emit(checked(KERNEL, optimised)).source
     return {name: show(func) for name, func in made.items()} | {"kernel": kernel.rstrip()}
 
 

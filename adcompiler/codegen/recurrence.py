@@ -1,0 +1,152 @@
+"""Loops of a program in a kernel: turn by turn, on one thread.
+
+What is carried lives in variables, or in the buffers of the loop's final arrays; a turn stores its outs in
+the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else a turn
+computes the new one beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from adcompiler.codegen.names import Names
+from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task
+from adcompiler.codegen.writer import Writer, axis_name
+from adcompiler.ir.nodes import Array, Element, Shape, const
+
+
+class Emitter(Protocol):
+    """What the emitter of kernels does for a loop."""
+
+    labels: dict[Array, str]
+    names: Names
+
+    def adopt(self, tasks: Sequence[Task]) -> None: ...
+    def local(self, tasks: Sequence[Task]) -> dict[Element, str]: ...
+    def zeros(self, writer: Writer, item: Loop | Task) -> None: ...
+    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
+
+
+def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
+    """The text of a loop, and of its turns."""
+    _Recurrence(emitter, writer, rec).write()
+
+
+class _Recurrence:
+    def __init__(self, emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
+        self.emitter, self.writer, self.rec = emitter, writer, rec
+        self.labels = emitter.labels
+        items = rec.loop.items
+        self.finals, self.stacks = items[: len(rec.slots)], items[len(rec.slots) :]
+        for slot, final in zip(rec.slots, self.finals, strict=True):
+            self.labels[slot] = self.labels[final]
+        for place, array in (
+            *zip(rec.rows, rec.loop.scanned, strict=True),
+            *zip(rec.consts, rec.loop.consts, strict=True),
+        ):
+            self.labels[place] = self.labels[array]
+            if array in writer.prefixes:
+                writer.prefixes[place] = writer.prefixes[array]
+            writer.floors[place] = writer.floors.get(array, 0)
+
+    def write(self) -> None:
+        """The whole loop."""
+        writer, rec = self.writer, self.rec
+        for final, init in zip(self.finals, rec.loop.inits, strict=True):
+            self.copy(self.label(init), final, init.shape, self.row(init))
+        axis = axis_name(rec.number)
+        size = "" if rec.loop.length is None else writer.text(rec.loop.length)
+        inner = len(writer.loops) + 1
+        for array in (*rec.slots, *self.arrays()):
+            writer.floors[array] = inner
+        self.store_rows(axis)
+        for made in (rec.before, rec.turn):
+            if made is not None:
+                self.emitter.adopt(made.tasks)
+                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.elements)
+        self.open(axis, size)
+        writer.base += 1
+        self.turn(axis)
+        writer.base -= 1
+        writer.close()
+        if rec.loop.test is not None:
+            writer.line(f"{self.labels[self.stacks[-1]]} = np.int64({axis})")
+
+    def open(self, axis: str, size: str) -> None:
+        """Enter the loop over the turns."""
+        writer, rec = self.writer, self.rec
+        loop = Loop(rec.loop.length or const(0, "i64"), rec.number)
+        if rec.loop.test is not None:
+            writer.line(f"{axis} = uint64(0)")
+            writer.open(loop, "while True:")
+        elif rec.loop.backward:
+            writer.open(loop, f"for {axis}_back in range(uint64(0), uint64({size})):")
+            writer.line(f"{axis} = uint64({size}) - uint64(1) - {axis}_back")
+        else:
+            writer.open(loop, f"for {axis} in range(uint64(0), uint64({size})):")
+
+    def turn(self, axis: str) -> None:
+        """One turn: the test, the body, and what is carried on."""
+        rec, writer = self.rec, self.writer
+        if rec.before is not None and rec.test is not None:
+            self.run(rec.before)
+            writer.line(f"if not {self.label(rec.test)}:")
+            writer.line("    break")
+        assert rec.turn is not None
+        self.run(rec.turn)
+        self.carry()
+        if rec.test is not None:
+            writer.line(f"{axis} += uint64(1)")
+
+    def run(self, made: Schedule) -> None:
+        for item in made.body:
+            self.emitter.zeros(self.writer, item)
+            self.emitter.body(self.writer, [item], {})
+
+    def arrays(self) -> list[Array]:
+        """The arrays of a turn."""
+        tasks = [t for made in (self.rec.before, self.rec.turn) if made is not None for t in made.tasks]
+        return [a for t in tasks for a in (t.loop.items if isinstance(t, Recurrence) else (t.array,))]
+
+    def store_rows(self, axis: str) -> None:
+        """An out is computed where it is stored: in its row."""
+        for out, stack in zip(self.rec.outs, self.stacks, strict=False):
+            if out.rank and out not in self.labels:
+                self.labels[out] = self.labels[stack]
+                self.writer.prefixes[out] = f"{axis}, "
+
+    def carry(self) -> None:
+        """Rows of outs that are computed elsewhere, then the new values of what is carried."""
+        rec, writer = self.rec, self.writer
+        for out, stack in zip(rec.outs, self.stacks, strict=False):
+            if not out.rank:
+                writer.line(f"{writer.label(stack)}[{axis_name(rec.number)}] = {self.label(out)}")
+            elif self.labels[out] != self.labels[stack]:
+                self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
+        scalars = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not f.rank]
+        if scalars:
+            names = ", ".join(self.labels[f] for f, _ in scalars)
+            writer.line(f"{names} = {', '.join(self.label(r) for _, r in scalars)}")
+        for final, result in zip(self.finals, rec.results, strict=True):
+            if final.rank and self.labels[result] != self.labels[final]:
+                self.copy(self.label(result), final, result.shape, self.row(result))
+
+    def label(self, array: Array) -> str:
+        return self.writer.label(array)
+
+    def row(self, array: Array) -> str:
+        return self.writer.prefixes.get(array, "")
+
+    def copy(self, source: str, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+        """Copy an array of a shape element by element, or a scalar."""
+        writer = self.writer
+        into = writer.label(target)
+        if not shape:
+            writer.line(f"{into} = {source}")
+            return
+        axes = [f"c{d}" for d in range(len(shape))]
+        for d, axis in enumerate(axes):
+            writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({writer.text(shape[d])})):")
+        spot = ", ".join(axes)
+        writer.line("    " * len(axes) + f"{into}[{to_row}{spot}] = {source}[{row}{spot}]")

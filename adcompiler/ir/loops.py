@@ -1,0 +1,238 @@
+"""Loops are built from open bodies, and opened again to be differentiated, batched or emitted.
+
+An open body is made of arrays that read placeholders (`fresh` inputs) for what changes from turn to turn,
+and any other arrays. `build` closes it: what no placeholder reaches is computed before the loop and becomes
+a const; a read that the turn's number alone places, such as x[t + 1], is made for all turns before the loop
+and becomes a scanned row; what is carried unchanged is no more carried. So the body holds only what must be
+done in order, and one loop has one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from adcompiler.ir.nodes import (
+    Array,
+    Element,
+    Index,
+    Input,
+    Loop,
+    Read,
+    Shape,
+    Slot,
+    closed,
+    const,
+    identity,
+    is_const,
+)
+from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import Rewriter, arrays_read, elements_of, postorder, rewrite
+
+_numbers = count(1_000_000)
+
+
+def fresh(dtype: Dtype, shape: Sequence[Element]) -> Input:
+    """A placeholder: an input unlike any other."""
+    return Input(-next(_numbers), dtype, tuple(shape))
+
+
+def like(array: Array) -> Input:
+    """A placeholder in the shape and dtype of an array."""
+    return fresh(array.dtype, array.shape)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One carried array: at first `init`, in a turn `slot`, after it `result`."""
+
+    init: Array
+    slot: Array
+    result: Array
+
+
+@dataclass(frozen=True)
+class Body:
+    """An open body: `step` is the placeholder of the turn's number, `rows` pairs of a scanned array and the
+    placeholder of its row."""
+
+    length: Element | None
+    step: Array
+    carried: tuple[Carried, ...]
+    rows: tuple[tuple[Array, Array], ...] = ()
+    outs: tuple[Array, ...] = ()
+    test: Array | None = None
+    backward: bool = False
+
+
+class Replace(Rewriter):
+    """Replaces arrays by others; the bodies of loops are closed and stay."""
+
+    def __init__(self, replaced: dict[Array, Array]) -> None:
+        super().__init__()
+        self.arrays.update(replaced)
+
+    def inner(self, loop: Loop) -> None:
+        """Bodies stay as they are."""
+
+
+def opened(loop: Loop) -> Body:
+    """The open body of a loop: consts are read where they are, the rest are placeholders of its own."""
+    step, *others = loop.slots
+    inits, scanned = len(loop.inits), len(loop.scanned)
+    new: dict[Array, Array] = {s: like(s) for s in (step, *others[: inits + scanned])}
+    rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits : inits + scanned], strict=True))
+    new |= dict(zip(others[inits + scanned :], loop.consts, strict=True))
+    roots = Replace(new).run(loop.roots)
+    carried = tuple(
+        Carried(init, new[slot], result)
+        for init, slot, result in zip(loop.inits, others[:inits], roots[:inits], strict=True)
+    )
+    outs = roots[inits : inits + len(loop.outs)]
+    test = None if loop.test is None else roots[-1]
+    return Body(loop.length, new[step], carried, rows, outs, test, loop.backward)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The arrays that a loop gives, in the order of the body: finals, outs, and the number of turns."""
+
+    finals: tuple[Array, ...]
+    outs: tuple[Array, ...]
+    count: Array | None
+
+
+def build(body: Body) -> Built:
+    """Close a body and run it: the arrays that the loop gives."""
+    unchanged: dict[Array, Array] = {}
+    given = body.carried
+    while any(c.result is c.slot for c in body.carried):
+        body = _without_unchanged(body, unchanged)
+    loop = _closed(_with_rows(body))
+    items = iter(loop.items)
+    finals = tuple(unchanged[c.slot] if c.slot in unchanged else next(items) for c in given)
+    outs = tuple(next(items) for _ in loop.outs)
+    return Built(finals, outs, next(items, None))
+
+
+def roots_of(body: Body) -> tuple[Array, ...]:
+    """What a body computes."""
+    return (*(c.result for c in body.carried), *body.outs, *(() if body.test is None else (body.test,)))
+
+
+def with_roots(
+    body: Body,
+    roots: Sequence[Array],
+    carried: Sequence[Carried],
+    rows: Sequence[tuple[Array, Array]] | None = None,
+) -> Body:
+    """A body that computes `roots`, which stand for those of `carried`, its outs and its test."""
+    kept = tuple(Carried(c.init, c.slot, r) for c, r in zip(carried, roots, strict=False))
+    outs = tuple(roots[len(kept) : len(kept) + len(body.outs)])
+    test = None if body.test is None else roots[-1]
+    rows = body.rows if rows is None else tuple(rows)
+    return Body(body.length, body.step, kept, rows, outs, test, body.backward)
+
+
+def _without_unchanged(body: Body, unchanged: dict[Array, Array]) -> Body:
+    """A body that reads what it would carry unchanged where that comes from."""
+    same = {c.slot: c.init for c in body.carried if c.result is c.slot}
+    unchanged.update(same)
+    kept = [c for c in body.carried if c.slot not in same]
+    roots = Replace(same).run((*(c.result for c in kept), *roots_of(body)[len(body.carried) :]))
+    return with_roots(body, roots, kept)
+
+
+def varying(body: Body) -> set[Array]:
+    """The arrays of a body that change from turn to turn."""
+    found = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
+    for array in postorder(roots_of(body), lambda a: () if a in found else arrays_read(a)):
+        if any(a in found for a in arrays_read(array)):
+            found.add(array)
+    return found
+
+
+def _with_rows(body: Body) -> Body:
+    """A body whose reads that the turn's number places, or nothing in the loop, are rows and consts."""
+    rewriter = _Rows(body)
+    return with_roots(body, rewriter.run(roots_of(body)), body.carried, (*body.rows, *rewriter.rows.items()))
+
+
+class _Rows(Replace):
+    """Moves reads out of a loop whose indices no carried value decides."""
+
+    def __init__(self, body: Body) -> None:
+        self.length, self.step = body.length, body.step
+        placed = {self.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
+        inside = varying(body)
+        order = postorder(roots_of(body), lambda a: arrays_read(a) if a in inside - placed else ())
+        self.outer = {a for a in order if a not in inside}
+        super().__init__({a: a for a in (*placed, *self.outer)})
+        self.rows: dict[Array, Array] = {}
+
+    def element(self, element: Element) -> Element:
+        if not isinstance(element, Read) or element.array not in self.outer or not element.args:
+            return element
+        places = [k for k, index in enumerate(element.args) if self.moves(index)]
+        stepping = [k for k in places if self.steps(element.args[k])]
+        if not places or (stepping and self.length is None):
+            return element
+        rest = tuple(a for k, a in enumerate(element.args) if k not in places)
+        if not stepping:
+            return Read(self.slice(element, places, ()), rest)
+        assert self.length is not None
+        whole = self.slice(element, places, (self.length,))
+        if whole not in self.rows:
+            self.rows[whole] = fresh(whole.dtype, whole.shape[1:])
+        return Read(self.rows[whole], rest)
+
+    def slice(self, read: Read, places: Sequence[int], turns: Shape) -> Array:
+        """The part of an array that a read with such indices reaches, for each of `turns`."""
+        shape = turns + tuple(n for k, n in enumerate(read.array.shape) if k not in places)
+        free = iter(identity(shape)[len(turns) :])
+        turn = Index(0) if turns and not is_const(turns[0], 1) else const(0, "i64")
+
+        def at(element: Element) -> Element:
+            return turn if isinstance(element, Read) and element.array is self.step else element
+
+        indices = tuple(
+            rewrite((index,), at)[0] if k in places else next(free) for k, index in enumerate(read.args)
+        )
+        return closed(shape, Read(read.array, indices))
+
+    def moves(self, index: Element) -> bool:
+        """Whether an index reads arrays, none of them at an axis, and none that varies but the step."""
+        reads = [e.array for e in elements_of((index,)) if isinstance(e, Read)]
+        return bool(reads) and not index.axes and all(a is self.step or a in self.outer for a in reads)
+
+    def steps(self, index: Element) -> bool:
+        return any(isinstance(e, Read) and e.array is self.step for e in elements_of((index,)))
+
+
+def _closed(body: Body) -> Loop:
+    """The loop of a body: arrays from outside become consts, and all its inputs slots."""
+    roots = roots_of(body)
+    inside = varying(body)
+    placed = (body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows))
+    order = postorder(roots, lambda a: () if a in placed else arrays_read(a))
+    read = dict.fromkeys(roots)
+    for array in order:
+        if array in inside and array not in placed:
+            read |= dict.fromkeys(arrays_read(array))
+    rows = [(whole, row) for whole, row in body.rows if row in read]
+    consts = [a for a in read if a not in inside and (isinstance(a, Input) or arrays_read(a))]
+    outer = (body.step, *(c.slot for c in body.carried), *(row for _, row in rows), *consts)
+    slots = {a: Slot(k, a.dtype, a.shape) for k, a in enumerate(outer)}
+    closed_roots = Replace(dict(slots)).run(roots)
+    count = len(body.carried)
+    return Loop(
+        body.length,
+        tuple(c.init for c in body.carried),
+        tuple(whole for whole, _ in rows),
+        tuple(consts),
+        closed_roots[:count],
+        closed_roots[count : count + len(body.outs)],
+        None if body.test is None else closed_roots[-1],
+        body.backward,
+    )

@@ -1,0 +1,60 @@
+"""What statements do to names: which a block assigns, and what they are after a branch or a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from adcompiler.syntax import tree
+
+
+def returns(statements: Sequence[tree.Statement]) -> bool:
+    """Whether there is a `return` among statements, at any depth; that of a nested def is its own."""
+    work = list(statements)
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Return():
+                return True
+            case tree.If(body=body, otherwise=otherwise):
+                work += body + otherwise
+            case tree.For(body=body) | tree.While(body=body):
+                work += body
+    return False
+
+
+def assigned(statements: Sequence[tree.Statement]) -> list[str]:
+    """The names that statements bind, in order; `x[i] = v` binds x anew."""
+    names: dict[str, None] = {}
+    work = list(reversed(statements))
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Assign(targets=targets):
+                names |= dict.fromkeys(_targets(targets))
+            case tree.Augmented(target=target):
+                names |= dict.fromkeys(_targets((target,)))
+            case tree.Def(name=name):
+                names[name] = None
+            case tree.If(body=body, otherwise=otherwise):
+                work.extend(reversed(body + otherwise))
+            case tree.For(target=target, body=body):
+                names |= dict.fromkeys(_targets((target,)))
+                work.extend(reversed(body))
+            case tree.While(body=body):
+                work.extend(reversed(body))
+    return list(names)
+
+
+def _targets(targets: Iterable[tree.Expression]) -> list[str]:
+    found: list[str] = []
+    work = list(targets)[::-1]
+    while work:
+        target = work.pop()
+        match target:
+            case tree.Name(id=name):
+                found.append(name)
+            case tree.Subscript(value=value):
+                work.append(value)
+            case tree.Sequence(items=items):
+                work.extend(reversed(items))
+    return found

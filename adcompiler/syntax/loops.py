@@ -1,0 +1,262 @@
+"""Loops with carried state: `for` over what is iterable, and `while`.
+
+The names that the body assigns and that have a value before the loop are carried. The body is lowered on
+placeholders in the types of these values; where a turn gives a wider type (an integer becomes a float, a
+scalar an array) it is lowered again on that, until the types are those that a turn keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from adcompiler.errors import DtypeError, ShapeError, Span
+from adcompiler.ir.loops import Body, Carried, build, fresh
+from adcompiler.ir.nodes import (
+    Array,
+    Check,
+    Element,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+    select,
+)
+from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply, cast
+from adcompiler.syntax.binders import ONE, ZERO, open_axes
+from adcompiler.syntax.context import Context, over
+from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.values import AnyValue, Foreign, Value, as_array, describe, is_number
+
+MOST_WIDENINGS = 8
+Scope = dict[str, AnyValue]
+UNROLL = 4  # turns up to which a loop of constant length is written out
+LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """What a turn is lowered on: the type of one carried scalar or array, open in the axes `lead`."""
+
+    dtype: Dtype
+    shape: Shape
+    lead: tuple[int, ...]
+    weak: bool
+
+
+class _Carries:
+    """The carried names of one loop, as a flat list of arrays and how they nest."""
+
+    def __init__(self, context: Context, names: Sequence[str], scope: Scope, span: Span) -> None:
+        self.context, self.names, self.span = context, names, span
+        self.before = {name: scope[name] for name in names}
+        self.inits: list[AnyValue] = []
+        self.labels: list[str] = []
+        for name in names:
+            self.collect(name, self.before[name])
+        self.types = [self.type_of(v) for v in self.inits]
+
+    def collect(self, name: str, value: AnyValue) -> None:
+        """The numbers and arrays of a value, in order."""
+        value = as_array(value)
+        if isinstance(value, tuple):
+            for part in value:
+                self.collect(name, part)
+        elif isinstance(value, Value) or is_number(value):
+            self.inits.append(value)
+            self.labels.append(name)
+
+    def nested(self, value: AnyValue, leaves: list[Value]) -> AnyValue:
+        """A value with its numbers and arrays replaced, first to last."""
+        value = as_array(value)
+        if isinstance(value, tuple):
+            return tuple(self.nested(part, leaves) for part in value)
+        return leaves.pop(0) if isinstance(value, Value) or is_number(value) else value
+
+    def bind(self, scope: Scope, leaves: Sequence[Value]) -> None:
+        """Give the names their values."""
+        rest = list(leaves)
+        for name in self.names:
+            scope[name] = self.nested(self.before[name], rest)
+
+    def type_of(self, value: AnyValue) -> _Type:
+        if not isinstance(value, Value):
+            return _Type(self.context.meet((value,))[0], (), (), True)
+        return _Type(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
+
+    # -- the arrays ------------------------------------------------------------------------------
+
+    def slots(self) -> list[Array]:
+        """Placeholders in the types of the carried values."""
+        return [fresh(t.dtype, self.whole_shape(t)) for t in self.types]
+
+    def whole_shape(self, kind: _Type) -> Shape:
+        return tuple(self.context.binders.lengths[a] for a in kind.lead) + kind.shape
+
+    def values(self, arrays: Sequence[Array]) -> list[Value]:
+        """The carried values, read from arrays that have their open axes first."""
+        return [
+            Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak)
+            for t, a in zip(self.types, arrays, strict=True)
+        ]
+
+    def lead(self, kind: _Type) -> tuple[Element, ...]:
+        lengths = self.context.binders.lengths
+        return tuple(ZERO if unit(lengths[a]) else Index(a) for a in kind.lead)
+
+    def array(self, value: AnyValue, kind: _Type) -> Array:
+        """The array of a value in a type that it fits."""
+        count = len(kind.lead)
+        element = over(value, kind.shape, kind.dtype)
+        moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
+        moved |= {a: Index(p) for p, a in enumerate(kind.lead)}
+        shape = self.whole_shape(kind)
+        body = substitute(element, moved)
+        if isinstance(body, Read) and body.array.shape == shape and body.args == identity(shape):
+            return body.array
+        return Map(shape, body)
+
+    # -- a turn ----------------------------------------------------------------------------------
+
+    def after(self, scope: Scope) -> list[AnyValue]:
+        """The numbers and arrays of the names after a turn."""
+        found: list[AnyValue] = []
+        for name in self.names:
+            self.match(name, self.before[name], scope[name], found)
+        return found
+
+    def match(self, name: str, before: AnyValue, now: AnyValue, found: list[AnyValue]) -> None:
+        """Collect the parts of a value after a turn; it must nest as it did before."""
+        before, now = as_array(before), as_array(now)
+        if isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
+            for one, other in zip(before, now, strict=True):
+                self.match(name, one, other, found)
+        elif (isinstance(before, Value) or is_number(before)) and (isinstance(now, Value) or is_number(now)):
+            found.append(now)
+        elif before is not now:
+            self.context.fail(
+                DtypeError, f"{name} is {describe(before)} before the loop and {describe(now)} after a turn",
+                self.span, "let it be one kind of value",
+            )  # fmt: skip
+
+    def widen(self, results: Sequence[AnyValue]) -> bool:
+        """Widen the types to take the results of a turn; whether any had to be."""
+        wider = [self.join(*pair) for pair in zip(self.labels, self.types, results, self.inits, strict=True)]
+        changed, self.types = wider != self.types, wider
+        return changed
+
+    def join(self, name: str, kind: _Type, result: AnyValue, init: AnyValue) -> _Type:
+        """The type that takes both."""
+        other = self.type_of(result)
+        here = Value(kind.shape, const(0, kind.dtype), kind.weak)
+        there = Value(other.shape, const(0, other.dtype), other.weak)
+        dtype, weak = self.context.meet((here, there))
+        if not is_float(kind.dtype) and kind.weak and not other.weak:
+            dtype, weak = other.dtype if dtype == other.dtype else dtype, False
+        shape = self.context.broadcast(f"{name}, carried by the loop,", (here, there), self.span)
+        start = self.type_of(init)
+        if start.shape and len(start.shape) != len(shape):
+            cause = f"{name} has rank {len(start.shape)} before the loop and {len(shape)} after a turn"
+            self.context.fail(ShapeError, cause, self.span, "let it keep its shape")
+        lead = tuple(sorted({*kind.lead, *other.lead}, reverse=True))
+        return _Type(dtype, shape, lead, weak)
+
+
+def _behind(kind: _Type) -> tuple[Element, ...]:
+    """A value's own axes as it reads them."""
+    return tuple(ZERO if unit(n) else Index(k) for k, n in enumerate(kind.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a loop runs: `turn(step, scope)` lowers one turn on a scope. A for loop has a `length`, and a turn
+    of it may have an effect where `guard(step)` holds only; a while loop has a `test(scope)`."""
+
+    turn: Callable[[Element, Scope], None]
+    length: Element | None = None
+    guard: Callable[[Element], Element] | None = None
+    test: Callable[[Scope], Value] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One turn, lowered on placeholders."""
+
+    step: Array
+    slots: list[Array]
+    results: list[AnyValue]
+    test: Element | None
+    checks: list[Check]
+
+
+def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope, span: Span) -> None:
+    """Lower a loop: the carried `names` have their values after it."""
+    carries = _Carries(context, names, scope, span)
+    for _ in range(MOST_WIDENINGS):
+        turn = _lowered(context, turns, carries, scope, span)
+        if not carries.widen(turn.results):
+            break
+    else:
+        remedy = "let each name keep its type and shape"
+        context.fail(ShapeError, "what the loop carries changes its type in every turn", span, remedy)
+    finals, held = _built(context, turns, carries, turn)
+    for label, array in zip(carries.labels, finals, strict=True):
+        context.names.setdefault(array, label)
+        context.spans.setdefault(array, span)
+    for check, holds in zip(turn.checks, held, strict=True):
+        context.binders.checks.append(replace(check, holds=holds))
+    carries.bind(scope, carries.values(finals))
+
+
+def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, span: Span) -> _Turn:
+    """One turn on placeholders in the carried types."""
+    binders = context.binders
+    outer, binders.checks = binders.checks, []
+    step, slots = fresh("i64", ()), carries.slots()
+    number, inner = Read(step, ()), dict(scope)
+    try:
+        stay = carries.values(slots)
+        carries.bind(inner, stay)
+        test = None if turns.test is None else cast(turns.test(inner).element, "bool")
+        masked = test if test is not None and open_axes(test) else None
+        active = masked if turns.guard is None else turns.guard(number)
+        with binders.under(*(c for c in (active or test,) if c is not None)):
+            turns.turn(number, inner)
+        results = carries.after(inner)
+        if active is not None:
+            where = Value((), active)
+            results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
+        return _Turn(step, slots, results, test, binders.checks)
+    finally:
+        binders.checks = outer
+
+
+def _built(context: Context, turns: Turns, carries: _Carries, turn: _Turn) -> tuple[list[Array], list[Array]]:
+    """The arrays after the loop: those of the carried values, and of the checks made in every turn."""
+    kinds = carries.types
+    carried = [
+        Carried(carries.array(init, kind), slot, carries.array(result, kind))
+        for init, slot, result, kind in zip(carries.inits, turn.slots, turn.results, kinds, strict=True)
+    ]
+    for check in turn.checks:
+        slot = fresh("i64", ())
+        held = Map((), apply("minimum", Read(slot, ()), Read(check.holds, ())))
+        carried.append(Carried(Map((), ONE), slot, held))
+    test = None if turn.test is None else _any(context, turn.test)
+    built = build(Body(turns.length, turn.step, tuple(carried), test=test))
+    return list(built.finals[: len(kinds)]), list(built.finals[len(kinds) :])
+
+
+def _any(context: Context, test: Element) -> Array:
+    """Whether a condition holds for any of the points that it is open in."""
+    lead = open_axes(test)
+    if not lead:
+        return Map((), test)
+    body = substitute(select(test, ONE, ZERO), {a: Index(p) for p, a in enumerate(lead)})
+    lengths = tuple(context.binders.lengths[a] for a in lead)
+    return Map((), apply("greater", Read(Reduce("max", (), lengths, body), ()), ZERO))
