@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
+from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ir.nodes import (
@@ -19,6 +20,8 @@ from adcompiler.ir.nodes import (
     Array,
     Element,
     Input,
+    Item,
+    Loop,
     Map,
     Read,
     Reduce,
@@ -48,11 +51,22 @@ def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array
     """
     found: Tangents = {array: Tangent(TRUE, tangent) for array, tangent in tangents.items()}
     for array in arrays_of(results):
-        if array not in found and not isinstance(array, Input):
+        if isinstance(array, Item) and array not in found:
+            _loop(array.loop, found)
+        elif array not in found and not isinstance(array, Input):
             made = _array(array, found)
             if made is not None:
                 found[array] = made
     return [_masked(found[r], r) if r in found else None for r in results]
+
+
+def _loop(loop: Loop, found: Tangents) -> None:
+    """The tangents of what a loop gives, once for all."""
+    given = {a: _masked(found[a], a) for a in loop.operands if a in found}
+    if given and not any(item in found for item in loop.items):
+        for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
+            if tangent is not None:
+                found[item] = Tangent(TRUE, tangent)
 
 
 def _masked(tangent: Tangent, array: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, within
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
+from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ir.nodes import (
@@ -27,6 +28,7 @@ from adcompiler.ir.nodes import (
     Element,
     Index,
     Input,
+    Item,
     Map,
     Read,
     Reduce,
@@ -72,7 +74,7 @@ def vjp(
     anything (over its result's axes): elsewhere it is zero, and is not multiplied with anything.
     """
     totals = _totals(results, cotangents, wanted, guards or [TRUE] * len(results))
-    return [closed(a.shape, mask(totals[a].value, totals[a].guard)) if a in totals else None for a in wanted]
+    return [_whole(totals.get(a), a) for a in wanted]
 
 
 def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> list[Element]:
@@ -100,14 +102,26 @@ def _totals(
         if cotangent is not None and result in active:
             pending[result].append(Guarded(guard, Read(cotangent, identity(result.shape))))
     totals: dict[Array, Guarded] = {}
+    first = {a.loop: a for a in reversed(order) if isinstance(a, Item)}
     for array in reversed(order):
         if pending[array]:
             total = totals[array] = Guarded(*sum_of(pending[array]))
-            if not isinstance(array, Input):
-                shared = Guarded(total.guard, _shared(array.shape, total.value))
-                for target, value in _Body(array, shared, active).pull():
-                    pending[target].append(value)
+        if isinstance(array, Item) and first[array.loop] is array:
+            # Everything that the loop gives has its cotangent: what reads it stands behind this.
+            given = [_whole(totals.get(item), item) for item in array.loop.items]
+            if any(g is not None for g in given):
+                for target, found in reverse(array.loop, given, active, vjp):
+                    pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
+        elif pending[array] and not isinstance(array, Input | Item):
+            shared = Guarded(total.guard, _shared(array.shape, total.value))
+            for target, value in _Body(array, shared, active).pull():
+                pending[target].append(value)
     return totals
+
+
+def _whole(total: Guarded | None, array: Array) -> Array | None:
+    """The cotangent of an array as an array."""
+    return None if total is None else closed(array.shape, mask(total.value, total.guard))
 
 
 def _sum(values: Sequence[Element]) -> Element:

@@ -18,7 +18,8 @@ from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
-from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ir.walk import elements_of
 
 
 @dataclass
@@ -102,7 +103,7 @@ class _Emitter:
             for array in arrays:
                 if array not in self.labels:
                     self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
-                if array.rank and task.stored:
+                if array.rank and task.stored and not computed(array.shape):
                     self.buffers.append(Buffer(self.labels[array], array.dtype, array.shape))
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
@@ -112,7 +113,7 @@ class _Emitter:
 
     def kernel(self) -> Kernel:
         for item in self.schedule.body:
-            self.zeros(self.driver, item)
+            self.prepare(self.driver, item)
             if isinstance(item, Recurrence):
                 recurrence(self, self.driver, item)
             elif isinstance(item, Task):
@@ -139,9 +140,13 @@ class _Emitter:
             f"# {''.join(c if c.isprintable() else ' ' for c in line)}".rstrip() + "\n" for line in lines
         )
 
-    def zeros(self, writer: Writer, item: Loop | Task) -> None:
-        """Zeros in the arrays to which an item adds."""
+    def prepare(self, writer: Writer, item: Loop | Task) -> None:
+        """Space for the arrays of an item whose lengths the program computes, and zeros where it adds."""
         for task in [item] if isinstance(item, Task) else item.tasks:
+            for array in task.loop.items if isinstance(task, Recurrence) else (task.array,):
+                if task.stored and computed(array.shape) and array not in writer.prefixes:
+                    lengths = "".join(f"max({writer.text(n)}, 0), " for n in array.shape)
+                    writer.line(f"{self.labels[array]} = np.empty(({lengths}), np.{NUMPY[array.dtype]})")
             if isinstance(task.array, Accumulate):
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array))
 
@@ -336,6 +341,11 @@ class _Emitter:
                 if text not in writer.noted:
                     writer.noted.add(text)
                     writer.line(f"# {text[:100]}")
+
+
+def computed(shape: Shape) -> bool:
+    """Whether a length is known only while the kernel runs."""
+    return any(e.axes or isinstance(e, Read) for e in elements_of(shape))
 
 
 def neutral(array: Array) -> str:

@@ -24,7 +24,7 @@ class Emitter(Protocol):
 
     def adopt(self, tasks: Sequence[Task]) -> None: ...
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]: ...
-    def zeros(self, writer: Writer, item: Loop | Task) -> None: ...
+    def prepare(self, writer: Writer, item: Loop | Task) -> None: ...
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
 
 
@@ -101,7 +101,7 @@ class _Recurrence:
 
     def run(self, made: Schedule) -> None:
         for item in made.body:
-            self.emitter.zeros(self.writer, item)
+            self.emitter.prepare(self.writer, item)
             self.emitter.body(self.writer, [item], {})
 
     def arrays(self) -> list[Array]:

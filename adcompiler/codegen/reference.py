@@ -88,7 +88,7 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int]) -> list[np.ndarray]:
     outs = [np.zeros((count, *_shape(o.shape, sizes)), NUMPY[o.dtype]) for o in loop.outs]
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
-        rows = [values[a][turn] for a in loop.scanned]
+        rows = [_row(values[a], turn) for a in loop.scanned]
         here: Values = dict(zip(slots, (*carried, *rows, *fixed), strict=True))
         here[step] = np.asarray(turn, np.int64)
         if loop.test is not None:
@@ -101,6 +101,11 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int]) -> list[np.ndarray]:
         for out, array in zip(outs, loop.outs, strict=True):
             out[turn] = here[array]
     return [*carried, *outs, *([np.asarray(count)] if loop.test is not None else [])]
+
+
+def _row(array: np.ndarray, turn: int) -> np.ndarray:
+    """A row of a scanned array; zeros beyond its end."""
+    return array[turn] if turn < len(array) else np.zeros(array.shape[1:], array.dtype)
 
 
 def _shape(shape: Sequence[Element], sizes: Sequence[int]) -> tuple[int, ...]:

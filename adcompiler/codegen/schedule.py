@@ -147,7 +147,9 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
     placer = _Placer(tasks, numbers)
     body = placer.place(tasks, 0)
     for task in tasks:
-        task.stored = task.array in roots or (task.array.rank > 0 and placer.escapes(task))
+        if isinstance(task, Recurrence):
+            continue
+        task.stored = task.array.rank > 0 and (task.array in roots or placer.escapes(task))
     return Schedule(body, tasks)
 
 
@@ -184,7 +186,7 @@ def _recurrence(loop: nodes.Loop, numbers: Iterator[int]) -> Recurrence:
     if loop.test is not None:
         before = _arranged(roots[-1:], given, numbers)
         for task in before.tasks:
-            task.stored = True
+            task.stored = task.array.rank > 0
         given |= dict.fromkeys(t.array for t in before.tasks)
     turn = _arranged([*results, *outs], given, numbers)
     test = None if loop.test is None else roots[-1]

@@ -7,8 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Map, Read, Reduce, Shape, identity
+from adcompiler.ir.loops import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Index,
+    Input,
+    Item,
+    Loop,
+    Map,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+    select,
+)
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
 def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape) -> list[Array]:
@@ -18,6 +37,9 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
     for array in arrays_of(results):
         if array not in found and any(a in found for a in arrays_read(array)):
             assert not isinstance(array, Input)
+            if isinstance(array, Item):
+                _loop(array.loop, found, axes)
+                continue
             found[array] = _array(array, found, axes)
     return [found.get(result, result) for result in results]
 
@@ -51,3 +73,116 @@ def _shifted(
             case _:
                 new[element] = with_args(element, args)
     return tuple(new[e] for e in elements)
+
+
+# -- loops ---------------------------------------------------------------------------------------------
+
+
+def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
+    """What a loop gives for all cases at once; cases that are done early stay as they are."""
+    body = opened(loop)
+    rows = {row: found[whole] for whole, row in body.rows if whole in found}
+    places: dict[Array, Array] = {row: fresh(row.dtype, axes + row.shape) for row in rows}
+    places |= {a: b for a, b in found.items() if a in loop.consts}
+    slots = {c.slot: fresh(c.slot.dtype, axes + c.slot.shape) for c in body.carried if c.init in found}
+    while True:
+        made = batch(roots_of(body), {**places, **slots}, axes)
+        active = _active(body, made, found, axes)
+        pairs = zip(body.carried, made, strict=False)
+        open_ones = [c for c, r in pairs if r is not c.result or active is not None]
+        more = [c.slot for c in open_ones if c.slot not in slots]
+        if not more:
+            break
+        slots |= {slot: fresh(slot.dtype, axes + slot.shape) for slot in more}
+    count = len(body.carried)
+    carried = [
+        _carried(c, r, slots[c.slot], found, active, axes) if c.slot in slots else c
+        for c, r in zip(body.carried, made, strict=False)
+    ]
+    outs = [_masked(o, old, active, axes) for o, old in zip(made[count:], body.outs, strict=False)]
+    scanned = tuple((_moved(rows[r], len(axes), 1), places[r]) if r in rows else (w, r) for w, r in body.rows)
+    test = body.test
+    if test is not None and active is not None:
+        test = Map((), _any(active, axes))
+        turns = fresh("i64", axes)
+        here = select(active, ONE, ZERO)
+        more_turns = Apply("add", (Read(turns, identity(axes)), here), "i64")
+        carried.append(Carried(Map(axes, ZERO), turns, Map(axes, more_turns)))
+    length = _longest(body.length, found, axes)
+    built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
+    found |= {
+        i: f for i, f, c in zip(loop.items, built.finals, body.carried, strict=False) if c.slot in slots
+    }
+    for item, stack, out, old in zip(loop.items[count:], built.outs, outs, body.outs, strict=False):
+        if out is not old:
+            found[item] = _moved(stack, 1, len(axes))
+    if len(built.finals) > count:
+        found[loop.items[-1]] = built.finals[-1]
+
+
+def _active(body: Body, made: Sequence[Array], found: Mapping[Array, Array], axes: Shape) -> Element | None:
+    """Which cases still take part in a turn; None for all."""
+    if body.test is not None and made[-1] is not body.test:
+        return Read(made[-1], identity(axes))
+    if body.length is not None and _batched(body.length, found):
+        return Apply("less", (Read(body.step, ()), _each(body.length, found, axes)), "bool")
+    return None
+
+
+def _batched(length: Element, found: Mapping[Array, Array]) -> bool:
+    return any(isinstance(e, Read) and e.array in found for e in elements_of((length,)))
+
+
+def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
+    """The length for each case."""
+    return _shifted((length,), found, identity(axes))[0]
+
+
+def _longest(length: Element | None, found: Mapping[Array, Array], axes: Shape) -> Element | None:
+    """The length of the longest case."""
+    if length is None or not _batched(length, found):
+        return length
+    return Read(Reduce("max", (), axes, _each(length, found, axes)), ())
+
+
+def _carried(
+    old: Carried,
+    result: Array,
+    slot: Array,
+    found: Mapping[Array, Array],
+    active: Element | None,
+    axes: Shape,
+) -> Carried:
+    """What is carried for all cases."""
+    init = found[old.init] if old.init in found else _spread(old.init, axes)
+    result = _spread(result, axes) if result is old.result else result
+    if active is not None:
+        at = identity(slot.shape)
+        result = Map(slot.shape, select(active, Read(result, at), Read(slot, at)))
+    return Carried(init, slot, result)
+
+
+def _masked(out: Array, old: Array, active: Element | None, axes: Shape) -> Array:
+    """A row for all cases; zeros where a case takes no part."""
+    if active is None:
+        return out
+    out = _spread(out, axes) if out is old else out
+    return Map(out.shape, select(active, Read(out, identity(out.shape)), const(0, out.dtype)))
+
+
+def _any(active: Element, axes: Shape) -> Element:
+    most = Reduce("max", (), axes, select(active, ONE, ZERO))
+    return Apply("greater", (Read(most, ()), ZERO), "bool")
+
+
+def _spread(array: Array, axes: Shape) -> Array:
+    """An array repeated for each case."""
+    whole = axes + array.shape
+    return Map(whole, Read(array, identity(whole)[len(axes) :]))
+
+
+def _moved(array: Array, first: int, second: int) -> Array:
+    """An array whose `first` leading axes change places with the `second` ones behind them."""
+    shape = array.shape[first : first + second] + array.shape[:first] + array.shape[first + second :]
+    at = identity(shape)
+    return Map(shape, Read(array, at[second : second + first] + at[:second] + at[second + first :]))

@@ -9,16 +9,18 @@ done in order, and one loop has one form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from adcompiler.ir.nodes import (
     Array,
+    Const,
     Element,
     Index,
     Input,
     Loop,
+    Map,
     Read,
     Shape,
     Slot,
@@ -77,13 +79,17 @@ class Replace(Rewriter):
         """Bodies stay as they are."""
 
 
-def opened(loop: Loop) -> Body:
-    """The open body of a loop: consts are read where they are, the rest are placeholders of its own."""
+def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
+    """The open body of a loop, with placeholders of its own; `places` may say which stand for some slots.
+
+    Consts are read where they are, unless they have a place.
+    """
     step, *others = loop.slots
     inits, scanned = len(loop.inits), len(loop.scanned)
     new: dict[Array, Array] = {s: like(s) for s in (step, *others[: inits + scanned])}
-    rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits : inits + scanned], strict=True))
     new |= dict(zip(others[inits + scanned :], loop.consts, strict=True))
+    new |= places or {}
+    rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits:], strict=False))
     roots = Replace(new).run(loop.roots)
     carried = tuple(
         Carried(init, new[slot], result)
@@ -92,6 +98,12 @@ def opened(loop: Loop) -> Body:
     outs = roots[inits : inits + len(loop.outs)]
     test = None if loop.test is None else roots[-1]
     return Body(loop.length, new[step], carried, rows, outs, test, loop.backward)
+
+
+def const_places(loop: Loop) -> dict[Array, Array]:
+    """A placeholder for the slot of each const of a loop."""
+    first = 1 + len(loop.inits) + len(loop.scanned)
+    return {slot: like(slot) for slot in loop.slots[first:]}
 
 
 @dataclass(frozen=True)
@@ -170,10 +182,13 @@ class _Rows(Replace):
         self.outer = {a for a in order if a not in inside}
         super().__init__({a: a for a in (*placed, *self.outer)})
         self.rows: dict[Array, Array] = {}
+        self.wholes = {row: whole for whole, row in body.rows}
 
     def element(self, element: Element) -> Element:
-        if not isinstance(element, Read) or element.array not in self.outer or not element.args:
+        if not isinstance(element, Read) or element.array not in self.outer:
             return element
+        if isinstance(element.array, Map) and isinstance(element.array.body, Const):
+            return element.array.body
         places = [k for k, index in enumerate(element.args) if self.moves(index)]
         stepping = [k for k in places if self.steps(element.args[k])]
         if not places or (stepping and self.length is None):
@@ -182,9 +197,12 @@ class _Rows(Replace):
         if not stepping:
             return Read(self.slice(element, places, ()), rest)
         assert self.length is not None
-        whole = self.slice(element, places, (self.length,))
+        first = element.args[0]
+        plain = stepping == places == [0] and isinstance(first, Read) and first.array is self.step
+        whole = element.array if plain else self.slice(element, places, (self.length,))
         if whole not in self.rows:
-            self.rows[whole] = fresh(whole.dtype, whole.shape[1:])
+            row = self.rows[whole] = fresh(whole.dtype, whole.shape[1:])
+            self.wholes[row] = whole
         return Read(self.rows[whole], rest)
 
     def slice(self, read: Read, places: Sequence[int], turns: Shape) -> Array:
@@ -194,6 +212,8 @@ class _Rows(Replace):
         turn = Index(0) if turns and not is_const(turns[0], 1) else const(0, "i64")
 
         def at(element: Element) -> Element:
+            if isinstance(element, Read) and element.array in self.wholes:
+                return Read(self.wholes[element.array], (turn, *element.args))
             return turn if isinstance(element, Read) and element.array is self.step else element
 
         indices = tuple(
@@ -202,12 +222,17 @@ class _Rows(Replace):
         return closed(shape, Read(read.array, indices))
 
     def moves(self, index: Element) -> bool:
-        """Whether an index reads arrays, none of them at an axis, and none that varies but the step."""
+        """Whether an index reads arrays, none of them at an axis, and none that is carried."""
         reads = [e.array for e in elements_of((index,)) if isinstance(e, Read)]
-        return bool(reads) and not index.axes and all(a is self.step or a in self.outer for a in reads)
+        known = all(a in self.outer or self.is_turn(a) for a in reads)
+        return bool(reads) and not index.axes and known
 
     def steps(self, index: Element) -> bool:
-        return any(isinstance(e, Read) and e.array is self.step for e in elements_of((index,)))
+        return any(isinstance(e, Read) and self.is_turn(e.array) for e in elements_of((index,)))
+
+    def is_turn(self, array: Array) -> bool:
+        """Whether an array is another in each turn, but known before the loop."""
+        return array is self.step or array in self.wholes
 
 
 def _closed(body: Body) -> Loop:
@@ -221,7 +246,7 @@ def _closed(body: Body) -> Loop:
         if array in inside and array not in placed:
             read |= dict.fromkeys(arrays_read(array))
     rows = [(whole, row) for whole, row in body.rows if row in read]
-    consts = [a for a in read if a not in inside and (isinstance(a, Input) or arrays_read(a))]
+    consts = [a for a in read if a not in inside]
     outer = (body.step, *(c.slot for c in body.carried), *(row for _, row in rows), *consts)
     slots = {a: Slot(k, a.dtype, a.shape) for k, a in enumerate(outer)}
     closed_roots = Replace(dict(slots)).run(roots)

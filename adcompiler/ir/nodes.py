@@ -292,9 +292,9 @@ class Loop(Node):
     """`length` turns of a body over carried arrays; or turns while `test` holds, if it has no length.
 
     The body is a program of its own, closed: its inputs are `Slot`s, first the number of the turn (int64),
-    then what is carried, then a row of each of the `scanned` arrays, the one of the turn's number, then the
-    `consts`. Its results are what is carried on, then the `outs`: rows that are collected, each at the
-    turn's number. A `backward` loop runs from the last turn to the first.
+    then what is carried, then a row of each of the `scanned` arrays, the one of the turn's number (zeros
+    beyond its end), then the `consts`. Its results are what is carried on, then the `outs`: rows that are
+    collected, each at the turn's number. A `backward` loop runs from the last turn to the first.
     """
 
     __slots__ = ("backward", "consts", "inits", "length", "outs", "results", "scanned", "test")

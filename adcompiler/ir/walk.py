@@ -54,6 +54,8 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
         parts = (*array.shape, *array.domain, *array.elements)
         found = dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read))
         if isinstance(array, Item):
+            length = () if array.loop.length is None else (array.loop.length,)
+            found |= dict.fromkeys(e.array for e in elements_of(length) if isinstance(e, Read))
             found |= dict.fromkeys(array.loop.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads

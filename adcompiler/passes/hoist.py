@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
-from adcompiler.passes.loops import costly, long_axes, loop_order
+from adcompiler.ops.costs import costly
+from adcompiler.passes.loops import long_axes, loop_order
 
 
 def hoist(func: Func) -> Func:

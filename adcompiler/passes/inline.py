@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
 from adcompiler.ir.walk import Rewriter, elements_of, substitute, with_args, with_elements
-from adcompiler.passes.loops import costly
+from adcompiler.ops.costs import costly
 
 
 def inline(func: Func) -> Func:

@@ -5,46 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, is_const
-from adcompiler.ir.walk import elements_of, postorder
-from adcompiler.ops.table import TABLE
-
-CHEAP = frozenset(
-    (
-        "add",
-        "subtract",
-        "multiply",
-        "negative",
-        "minimum",
-        "maximum",
-        "abs",
-        "square",
-        "bool",
-        "i64",
-        "f32",
-        "f64",
-    )
-)
-
-
-def is_costly(element: Element) -> bool:
-    """Whether an operation takes much longer than an addition."""
-    return (
-        isinstance(element, Apply)
-        and element.op not in CHEAP
-        and TABLE[element.op].kind in ("float", "arithmetic")
-    )
-
-
-def costly(element: Element, known: dict[Element, bool]) -> bool:
-    """Whether computing `element` again costs more than a few simple operations.
-
-    `known` remembers the answers, so that all elements of a program are looked at once.
-    """
-    for e in postorder((element,), lambda e: () if e in known else e.args):
-        if e not in known:
-            known[e] = is_costly(e) or any(known[a] for a in e.args)
-    return known[element]
+from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, is_const
+from adcompiler.ir.walk import elements_of
+from adcompiler.ops.costs import is_costly
 
 
 def long_axes(array: Array) -> list[int]:

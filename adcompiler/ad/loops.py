@@ -1,0 +1,281 @@
+"""Derivatives of loops.
+
+Reverse mode runs a loop backwards. The reverse turn is the vjp of the turn: it carries the cotangents of
+what is carried, and the sums of what each turn contributes to the consts; to a row of a scanned array it
+gives a row. What it reads of the turn it reads from stacks: the loop is run with outs for what it carries,
+and for what is costly to compute again. A while loop is first counted, then it is a loop of so many turns.
+
+Forward mode carries the tangents along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adcompiler.ad.partials import active_arrays
+from adcompiler.ir.loops import (
+    Body,
+    Carried,
+    Replace,
+    build,
+    const_places,
+    fresh,
+    like,
+    opened,
+    roots_of,
+    with_roots,
+)
+from adcompiler.ir.nodes import (
+    Array,
+    Const,
+    Index,
+    Input,
+    Item,
+    Loop,
+    Map,
+    Read,
+    Reduce,
+    const,
+    identity,
+    is_const,
+    select,
+    zeros_like,
+)
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import arrays_of, arrays_read, postorder
+from adcompiler.ops.build import apply
+from adcompiler.ops.costs import costly
+
+Cotangents = Sequence[Array | None]
+Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
+Push = Callable[[Sequence[Array], dict[Array, Array]], list[Array | None]]
+
+
+# -- reverse mode --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn of a loop, open, with placeholders for its consts; `wanted` are the operands that a derivative
+    flows to, as the turn sees them."""
+
+    body: Body
+    consts: tuple[tuple[Array, Array], ...]
+    varied: tuple[Carried, ...]
+    rows: tuple[tuple[Array, Array], ...]
+    active: tuple[tuple[Array, Array], ...]
+
+    @property
+    def wanted(self) -> list[Array]:
+        return [*(c.slot for c in self.varied), *(r for _, r in self.rows), *(p for _, p in self.active)]
+
+
+def reverse(
+    loop: Loop, cotangents: Cotangents, active: set[Array], vjp: Pull
+) -> Iterator[tuple[Array, Array]]:
+    """The contributions of a loop to the cotangents of its operands: pairs of operand and array.
+
+    `cotangents` are those of what the loop gives; `active` are the arrays that a derivative flows to, and
+    `vjp` is that of a program without this loop.
+    """
+    turn = _turn(loop, active)
+    body = turn.body
+    count = len(body.carried)
+    slots = {c: like(c.init) for c in turn.varied}
+    finals = {c: cotangents[k] for k, c in enumerate(body.carried) if c in slots}
+    rows = [
+        (w, fresh(w.dtype, w.shape[1:])) for w in cotangents[count : count + len(body.outs)] if w is not None
+    ]
+    given = iter(rows)
+    seeds = [None if w is None else next(given)[1] for w in cotangents[count : count + len(body.outs)]]
+    live = {c for c, final in finals.items() if final is not None}
+    roots = roots_of(replace(body, test=None))
+    while True:
+        incoming = [slots[c] if c in live else None for c in body.carried]
+        found = dict(zip(turn.wanted, vjp(roots, [*incoming, *seeds], turn.wanted), strict=True))
+        flowing = {c for c in turn.varied if found[c.slot] is not None}
+        if flowing <= live:
+            break
+        live |= flowing
+    carried: list[Carried] = []
+    for c in turn.varied:
+        if c in live:
+            final, result = finals[c], found[c.slot]
+            carried.append(
+                Carried(
+                    zeros_like(c.init) if final is None else final,
+                    slots[c],
+                    zeros_like(c.init) if result is None else result,
+                )
+            )
+    totals = [(whole, found[place]) for whole, place in turn.active]
+    for whole, contribution in totals:
+        if contribution is not None:
+            total = like(whole)
+            carried.append(Carried(zeros_like(whole), total, _plus(total, contribution)))
+    outs = [(whole, found[row]) for whole, row in turn.rows]
+    made = tuple(o for _, o in outs if o is not None)
+    yield from _run_back(loop, turn, live, carried, totals, outs, made, rows)
+
+
+def _run_back(
+    loop: Loop,
+    turn: _Turn,
+    live: set[Carried],
+    carried: list[Carried],
+    totals: list[tuple[Array, Array | None]],
+    outs: list[tuple[Array, Array | None]],
+    made: tuple[Array, ...],
+    rows: Sequence[tuple[Array, Array]],
+) -> Iterator[tuple[Array, Array]]:
+    """Run the reverse turns over the stacks that they read."""
+    length = loop.length if loop.length is not None else Read(loop.items[-1], ())
+    back = Body(
+        length, turn.body.step, tuple(carried), (*turn.body.rows, *rows), made, None, not loop.backward
+    )
+    back = _with_stacks(loop, turn, back)
+    built = build(back)
+    results = iter(built.finals)
+    for c in turn.varied:
+        if c in live:
+            yield c.init, next(results)
+    for whole, contribution in totals:
+        if contribution is not None:
+            yield whole, next(results)
+    stacks = iter(built.outs)
+    for whole, contribution in outs:
+        if contribution is not None:
+            yield whole, _rows_of(next(stacks), whole)
+
+
+def _turn(loop: Loop, active: set[Array]) -> _Turn:
+    """The turn of a loop, and what of it a derivative flows through."""
+    places = const_places(loop)
+    body = opened(loop, places)
+    consts = tuple(zip(loop.consts, places.values(), strict=True))
+    rows = tuple((w, r) for w, r in body.rows if w in active)
+    flowing = tuple((w, p) for w, p in consts if w in active)
+    order = arrays_of(roots_of(body))
+    varied = {c for c in body.carried if c.init in active}
+    while True:
+        wanted = [*(c.slot for c in varied), *(r for _, r in rows), *(p for _, p in flowing)]
+        reached = active_arrays(order, wanted) | set(wanted)
+        more = {c for c in body.carried if is_float(c.slot.dtype) and c.result in reached}
+        if more <= varied:
+            break
+        varied |= more
+    return _Turn(body, consts, tuple(c for c in body.carried if c in varied), rows, flowing)
+
+
+def _plus(total: Array, contribution: Array) -> Array:
+    body = apply("add", Read(total, identity(total.shape)), Read(contribution, identity(total.shape)))
+    return Map(total.shape, body)
+
+
+def _rows_of(stack: Array, whole: Array) -> Array:
+    """Rows, one a turn, as a cotangent of the scanned array: zeros beyond the turns."""
+    length, size = stack.shape[0], whole.shape[0]
+    if length is size:
+        return stack
+    row = const(0, "i64") if is_const(size, 1) else Index(0)
+    read = Read(stack, (row, *identity(whole.shape)[1:]))
+    return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))
+
+
+def _with_stacks(loop: Loop, turn: _Turn, back: Body) -> Body:
+    """The reverse body with what it needs of the turns as rows of stacks, and its consts where they are."""
+    saved = _saved(turn, roots_of(back))
+    stacks = dict(zip(saved, _stacks(loop, turn, back, saved), strict=True))
+    rows = {array: fresh(array.dtype, array.shape) for array in saved}
+    new: dict[Array, Array] = {place: whole for whole, place in turn.consts} | dict(rows)
+    roots = Replace(new).run(roots_of(back))
+    inner = [(stacks[a], rows[a]) for a in saved]
+    return with_roots(back, roots, back.carried, (*back.rows, *inner))
+
+
+def _saved(turn: _Turn, roots: Sequence[Array]) -> list[Array]:
+    """What the reverse turn reads of a turn: what is carried, and what is costly and no larger than that.
+
+    The rest is computed again from these.
+    """
+    body = turn.body
+    slots = {c.slot for c in body.carried}
+    own = set(arrays_of(roots_of(body)))
+    most = max((c.init.rank for c in body.carried), default=0)
+    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a))}
+    kept -= {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
+    return [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+
+
+def _is_worth_saving(array: Array) -> bool:
+    match array:
+        case Item() | Reduce():
+            return True
+        case Map(body=Const()):
+            return False
+        case Map(body=body):
+            return costly(body, {})
+    return not isinstance(array, Input)
+
+
+def _stacks(loop: Loop, turn: _Turn, back: Body, saved: Sequence[Array]) -> list[Array]:
+    """The stacks of arrays of a turn: outs of the loop, which is run with those that it does not have yet."""
+    body = turn.body
+    known: dict[Array, Array] = dict(zip(body.outs, loop.items[len(body.carried) :], strict=False))
+    missing = [a for a in saved if a not in known]
+    if missing:
+        consts = Replace({place: whole for whole, place in turn.consts})
+        forward = Body(
+            back.length, body.step, body.carried, body.rows, (*body.outs, *missing), None, loop.backward
+        )
+        roots = consts.run(roots_of(forward))
+        built = build(with_roots(forward, roots, forward.carried))
+        known |= zip(missing, built.outs[len(body.outs) :], strict=True)
+    return [known[a] for a in saved]
+
+
+# -- forward mode --------------------------------------------------------------------------------------
+
+
+def forward(loop: Loop, tangents: Mapping[Array, Array], jvp: Push) -> list[Array | None]:
+    """The tangents of what a loop gives, for the tangents of some of its operands; None where it is zero."""
+    places = const_places(loop)
+    body = opened(loop, places)
+    roots = roots_of(replace(body, test=None))
+    count = len(body.carried)
+    rows = {row: (tangents[whole], like(row)) for whole, row in body.rows if whole in tangents}
+    inside = zip(loop.consts, places.values(), strict=True)
+    consts: dict[Array, Array] = {p: like(p) for whole, p in inside if whole in tangents}
+    fixed: dict[Array, Array] = {row: place for row, (_, place) in rows.items()} | consts
+    slots = {c.slot: like(c.slot) for c in body.carried if c.init in tangents}
+    while True:
+        pushed = jvp(roots, {**fixed, **slots})
+        more = {
+            c.slot: like(c.slot)
+            for c, p in zip(body.carried, pushed, strict=False)
+            if p is not None and c.slot not in slots
+        }
+        if not more:
+            break
+        slots |= more
+    moving = [
+        Carried(
+            tangents.get(c.init, zeros_like(c.init)), slots[c.slot], zeros_like(c.init) if p is None else p
+        )
+        for c, p in zip(body.carried, pushed, strict=False)
+        if c.slot in slots
+    ]
+    outs = tuple(p for p in pushed[count:] if p is not None)
+    made = replace(body, carried=(*body.carried, *moving), rows=(*body.rows, *rows.values()), outs=outs)
+    back: dict[Array, Array] = dict(zip(places.values(), loop.consts, strict=True))
+    back |= {
+        consts[p]: tangents[whole]
+        for whole, p in zip(loop.consts, places.values(), strict=True)
+        if p in consts
+    }
+    built = build(with_roots(made, Replace(back).run(roots_of(made)), made.carried))
+    finals, stacks = iter(built.finals[count:]), iter(built.outs)
+    found: list[Array | None] = [next(finals) if c.slot in slots else None for c in body.carried]
+    found += [None if p is None else next(stacks) for p in pushed[count:]]
+    return [*found, *[None] * (len(loop.items) - len(found))]

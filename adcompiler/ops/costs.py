@@ -1,0 +1,44 @@
+"""What computing an element costs: whether to compute it again, or to keep it."""
+
+from __future__ import annotations
+
+from adcompiler.ir.nodes import Apply, Element
+from adcompiler.ir.walk import postorder
+from adcompiler.ops.table import TABLE
+
+CHEAP = frozenset(
+    (
+        "add",
+        "subtract",
+        "multiply",
+        "negative",
+        "minimum",
+        "maximum",
+        "abs",
+        "square",
+        "bool",
+        "i64",
+        "f32",
+        "f64",
+    )
+)
+
+
+def is_costly(element: Element) -> bool:
+    """Whether an operation takes much longer than an addition."""
+    return (
+        isinstance(element, Apply)
+        and element.op not in CHEAP
+        and TABLE[element.op].kind in ("float", "arithmetic")
+    )
+
+
+def costly(element: Element, known: dict[Element, bool]) -> bool:
+    """Whether computing `element` again costs more than a few simple operations.
+
+    `known` remembers the answers, so that all elements of a program are looked at once.
+    """
+    for e in postorder((element,), lambda e: () if e in known else e.args):
+        if e not in known:
+            known[e] = is_costly(e) or any(known[a] for a in e.args)
+    return known[element]
