@@ -8,7 +8,7 @@ leaves one partial sum a block, and these are added in order.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adcompiler.codegen.header import with_header
@@ -87,7 +87,7 @@ class _Emitter:
                 self.labels[array] = self.names.fresh(name)
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
-        self.adopt(self.schedule.tasks)
+        self.adopt(self.schedule.tasks, {})
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.functions: list[str] = []
@@ -96,14 +96,14 @@ class _Emitter:
             self.labels, self.sizes, (e for t in alone for e in t.elements), self.local(alone)
         )
 
-    def adopt(self, tasks: Sequence[Task]) -> None:
-        """Give the arrays of tasks names, and buffers where they are stored."""
+    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
+        """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs."""
         for task in tasks:
             arrays = task.loop.items if isinstance(task, Recurrence) else (task.array,)
             for array in arrays:
                 if array not in self.labels:
                     self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
-                if array.rank and task.stored and not computed(array.shape):
+                if array.rank and task.stored and not (array in rows or computed(array.shape)):
                     self.buffers.append(Buffer(self.labels[array], array.dtype, array.shape))
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]

@@ -7,7 +7,7 @@ computes the new one beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from adcompiler.codegen.names import Names
@@ -22,7 +22,7 @@ class Emitter(Protocol):
     labels: dict[Array, str]
     names: Names
 
-    def adopt(self, tasks: Sequence[Task]) -> None: ...
+    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]: ...
     def prepare(self, writer: Writer, item: Loop | Task) -> None: ...
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
@@ -63,7 +63,7 @@ class _Recurrence:
         self.store_rows(axis)
         for made in (rec.before, rec.turn):
             if made is not None:
-                self.emitter.adopt(made.tasks)
+                self.emitter.adopt(made.tasks, writer.prefixes)
                 writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.elements)
         self.open(axis, size)
         writer.base += 1

@@ -12,6 +12,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Loop,
     Map,
     Node,
     Reduce,
@@ -136,14 +137,73 @@ class _Reader(ElementReader):
             if self.token.text == "check":
                 self.checks.append(self.check())
             else:
-                token = self.take("array")
-                self.expect("=")
-                self.define(token, self.statement())
+                self.definition()
             if self.token.text != "}":
                 self.take("line")
                 self.lines()
         self.lines()
         self.take("end")
+
+    def definition(self) -> None:
+        """`%name = array ...`, or the names of all that a loop gives"""
+        tokens = [self.take("array")]
+        while self.accept(","):
+            tokens.append(self.take("array"))
+        self.expect("=")
+        found = self.loop().items if self.token.text == "loop" else (self.statement(),)
+        if len(found) != len(tokens):
+            self.fail(f"{len(found)} arrays for {len(tokens)} names", tokens[0])
+        for token, array in zip(tokens, found, strict=True):
+            self.define(token, array)
+
+    def loop(self) -> Loop:
+        """`loop backward (%t < n) (%c = %p0, %x = row %xs, %w = all %ws) { body }`"""
+        self.expect("loop")
+        backward = self.accept("backward")
+        self.scope = self.sizes
+        self.expect("(")
+        step = self.take("array")
+        length = self.expression() if self.accept("<") else None
+        self.expect(")")
+        self.expect("(")
+        given = self.items(self.given, ")")
+        parts = {kind: tuple(a for k, _, a in given if k == kind) for kind in ("", "row", "all")}
+        inits, scanned, consts = parts[""], parts["row"], parts["all"]
+        outer, names = self.arrays, self.names
+        self.arrays, self.names = {}, {}
+        slots = Loop(length, inits, scanned, consts, (), (), None, backward).slots
+        ordered = [token for kind in ("", "row", "all") for k, token, _ in given if k == kind]
+        for token, slot in zip((step, *ordered), slots, strict=True):
+            self.define(token, slot)
+        results, outs, tests = self.loop_body()
+        self.arrays, self.names = outer, names | {n: v for n, v in self.names.items() if n not in slots}
+        test = tests[0] if tests else None
+        return Loop(length, inits, scanned, consts, results, outs, test, backward)
+
+    def given(self) -> tuple[str, Token, Array]:
+        """`%slot = %array`, `%slot = row %array` or `%slot = all %array`"""
+        token = self.take("array")
+        self.expect("=")
+        kind = self.step().text if self.token.text in ("row", "all") else ""
+        return kind, token, self.array(self.take("array"))
+
+    def loop_body(self) -> tuple[tuple[Array, ...], ...]:
+        """`{ statements`, then lines `next`, `out` and `while` with what they name, and `}`"""
+        self.expect("{")
+        self.lines()
+        while self.token.kind == "array":
+            self.definition()
+            self.lines()
+        found: dict[str, tuple[Array, ...]] = {"next": (), "out": (), "while": ()}
+        while self.token.text in found:
+            word = self.step().text
+            arrays = [self.array(self.take("array"))]
+            while self.accept(","):
+                arrays.append(self.array(self.take("array")))
+            found[word] = tuple(arrays)
+            self.lines()
+        self.expect("}")
+        return tuple(found.values())
 
     def check(self) -> Check:
         """`check %holds "cause" "remedy"`"""

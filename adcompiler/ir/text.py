@@ -16,6 +16,9 @@
   (`notation.apply_dtype`); where that is not so its type follows its name: `exp.f64(2)`.
 - Sizes are numbered in the order in which the inputs' types first name them; where that is not
   their number, all are listed first: `func @f<n, m>(...)`.
+- A loop gives what it carries in the end, then what it collects (and the number of turns): in
+  `%p, %ys = loop (%t < n) (%c = %p0, %x = row %xs, %w = all %ws) { ... next %1 out %2 }` the body is a
+  program of its own, where %c is carried from turn to turn and %x is the row of the turn's number.
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
   `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
@@ -30,7 +33,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from adcompiler.ir.nodes import (
@@ -42,6 +45,8 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Item,
+    Loop,
     Map,
     Read,
     Reduce,
@@ -91,7 +96,9 @@ def elements_in(array: Array) -> tuple[Element, ...]:
 
 def arrays_in(array: Array) -> list[Array]:
     """The arrays that `array` reads, in its elements or in its lengths."""
-    return list(dict.fromkeys(e.array for e in elements_of(elements_in(array)) if isinstance(e, Read)))
+    length = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
+    found = dict.fromkeys(e.array for e in elements_of((*elements_in(array), *length)) if isinstance(e, Read))
+    return list(found | dict.fromkeys(array.loop.operands if isinstance(array, Item) else ()))
 
 
 def _unique(name: str, taken: set[str], pattern: str = IDENTIFIER) -> str:
@@ -153,12 +160,20 @@ def _own_lines(roots: tuple[Element, ...]) -> list[Element]:
     return [e for e in order if not height[e] and not _is_leaf(e)]
 
 
+def _with_items(order: Sequence[Array]) -> list[Array]:
+    """Arrays with all that their loops give, where the first of it stands."""
+    found: dict[Array, None] = {}
+    for array in order:
+        found |= dict.fromkeys(array.loop.items if isinstance(array, Item) else (array,))
+    return list(found)
+
+
 class _Printer:
     """The names of one program, and its text."""
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self.order = postorder((*func.inputs, *func.roots), arrays_in)
+        self.order = _with_items(postorder((*func.inputs, *func.roots), arrays_in))
         self.sizes = self._size_names()
         self.arrays = self._array_names()
 
@@ -198,13 +213,46 @@ class _Printer:
         inputs = ", ".join(f"{self.arrays[array]}: {self._type(array)}" for array in self.func.inputs)
         name = word(self.func.name, FUNC_NAME)
         head = f"func @{name}{self._size_list()}({inputs}) -> ({', '.join(self._results())}) {{"
-        given = set(self.func.inputs)
-        body = (f"  {self._statement(array)}" for array in self.order if array not in given)
+        body = self.statements()
         checks = (
             f"  check {self.arrays[c.holds]} {json.dumps(c.cause)} {json.dumps(c.remedy)}"
             for c in self.func.checks
         )
         return "\n".join((head, *body, *checks, "}"))
+
+    def statements(self) -> list[str]:
+        """A statement for each array that is no input, producers first; a loop is one statement."""
+        given = set(self.func.inputs)
+        own = [a for a in self.order if a not in given and not (isinstance(a, Item) and a.k)]
+        return [f"  {self._loop(a.loop) if isinstance(a, Item) else self._statement(a)}" for a in own]
+
+    def _loop(self, loop: Loop) -> str:
+        """`%a, %b = loop backward (%t < n) (%p = %p0, %x = row %xs, %w = all %w) { body }`"""
+        inner = _Printer(self._body_of(loop))
+        step, *slots = (inner.arrays[s] for s in loop.slots)
+        kinds = [""] * len(loop.inits) + ["row "] * len(loop.scanned) + ["all "] * len(loop.consts)
+        given = (
+            f"{s} = {kind}{self.arrays[a]}" for s, kind, a in zip(slots, kinds, loop.operands, strict=True)
+        )
+        turns = step if loop.length is None else f"{step} < {self._lengths((loop.length,))}"
+        head = f"{', '.join(self.arrays[i] for i in loop.items)} = loop {'backward ' * loop.backward}"
+        lines = [f"{head}({turns}) ({', '.join(given)}) {{"]
+        lines += ["\n".join("  " + line for line in text.split("\n")) for text in inner.statements()]
+        for word_, arrays in (("next", loop.results), ("out", loop.outs), ("while", (loop.test,))):
+            names = [inner.arrays[a] for a in arrays if a is not None]
+            lines += [f"    {word_} {', '.join(names)}"] if names else []
+        return "\n".join([*lines, "  }"])
+
+    def _body_of(self, loop: Loop) -> Func:
+        """The body of a loop as a program whose names are its own."""
+        slots = loop.slots
+        taken: set[str] = set()
+        outer = [self.arrays[a][1:] for a in (*loop.items[: len(loop.inits)], *loop.scanned, *loop.consts)]
+        plain = [json.loads(name) if name.startswith('"') else name for name in outer]
+        names = ["t", *("c" if name.isdigit() else name for name in plain)]
+        known = {n: name for n, name in self.func.names.items() if n not in slots}
+        labels = tuple(_unique(name, taken, ARRAY_NAME) for name in names)
+        return Func("body", slots, labels, loop.roots, (), tuple(self.sizes), known)
 
     def _size_list(self) -> str:
         """`<n, m = %count>`, unless the inputs' types name the sizes in the order of their numbers."""
