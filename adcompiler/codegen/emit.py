@@ -147,8 +147,9 @@ class _Emitter:
                 if task.stored and computed(array.shape) and array not in writer.prefixes:
                     lengths = "".join(f"max({writer.text(n)}, 0), " for n in array.shape)
                     writer.line(f"{self.labels[array]} = np.empty(({lengths}), np.{NUMPY[array.dtype]})")
-            if isinstance(task.array, Accumulate):
-                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array))
+            if isinstance(task.array, Accumulate) and task.array not in writer.grown:
+                row = writer.prefixes.get(task.array, "")
+                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
 
     # -- nests ---------------------------------------------------------------------------------
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from adcompiler.codegen.inplace import Store
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task
-from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Element, Shape, const
+from adcompiler.codegen.precedence import Text
+from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task, filling, reads_of
+from adcompiler.codegen.writer import Writer, axis_name, constant
+from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Map, Shape, const
+from adcompiler.ir.walk import substitute
 
 
 class Emitter(Protocol):
@@ -31,6 +34,26 @@ class Emitter(Protocol):
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
     """The text of a loop, and of its turns."""
     _Recurrence(emitter, writer, rec).write()
+
+
+def _tasks(item: Loop | Task) -> list[Task]:
+    return [item] if isinstance(item, Task) else item.tasks
+
+
+def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
+    """Whether a new array can be written over what is carried: it reads only the element that it replaces,
+    and all else that reads the slot does so in earlier nests, or just before in the same turn."""
+    if not isinstance(task.array, Map):
+        return False
+    before = True
+    for other, place in order.items():
+        before = before and other is not task
+        reads = [r for r in reads_of(other) if r.array is slot]
+        beside = place == order[task] and other.loops == task.loops and (before or other is task)
+        own = beside and all(tuple(substitute(i, other.index) for i in r.args) == task.kept for r in reads)
+        if reads and not own and place >= order[task]:
+            return False
+    return True
 
 
 class _Recurrence:
@@ -54,13 +77,15 @@ class _Recurrence:
         """The whole loop."""
         writer, rec = self.writer, self.rec
         for final, init in zip(self.finals, rec.loop.inits, strict=True):
-            self.copy(self.label(init), final, init.shape, self.row(init))
+            value = filling(init)
+            self.copy(self.label(init) if value is None else value, final, init.shape, self.row(init))
         axis = axis_name(rec.number)
         size = "" if rec.loop.length is None else writer.text(rec.loop.length)
         inner = len(writer.loops) + 1
         for array in (*rec.slots, *self.arrays()):
             writer.floors[array] = inner
         self.store_rows(axis)
+        self.in_place()
         for made in (rec.before, rec.turn):
             if made is not None:
                 self.emitter.adopt(made.tasks, writer.prefixes)
@@ -116,6 +141,20 @@ class _Recurrence:
                 self.labels[out] = self.labels[stack]
                 self.writer.prefixes[out] = f"{axis}, "
 
+    def in_place(self) -> None:
+        """New arrays, and sums, that take the place of what is carried."""
+        rec, writer = self.rec, self.writer
+        assert rec.turn is not None
+        order = {t: k for k, item in enumerate(rec.turn.body) for t in _tasks(item)}
+        by_array = {t.array: t for t in order}
+        for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
+            if isinstance(update, tuple) or not final.rank or update in self.labels:
+                continue
+            if isinstance(update, Accumulate) or _overwrites(slot, by_array[update], order):
+                self.labels[update] = self.labels[final]
+                writer.prefixes[update] = ""
+                writer.grown.add(update)
+
     def carry(self) -> None:
         """Rows of outs that are computed elsewhere, then the new values of what is carried."""
         rec, writer = self.rec, self.writer
@@ -124,13 +163,49 @@ class _Recurrence:
                 writer.line(f"{writer.label(stack)}[{axis_name(rec.number)}] = {self.label(out)}")
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
-        scalars = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not f.rank]
+        scalars = [
+            (f, r)
+            for f, r in zip(self.finals, rec.results, strict=True)
+            if not (f.rank or isinstance(r, tuple))
+        ]
         if scalars:
             names = ", ".join(self.labels[f] for f, _ in scalars)
             writer.line(f"{names} = {', '.join(self.label(r) for _, r in scalars)}")
         for final, result in zip(self.finals, rec.results, strict=True):
-            if final.rank and self.labels[result] != self.labels[final]:
+            if isinstance(result, tuple):
+                for store in result:
+                    self.store(final, store)
+            elif final.rank and self.labels[result] != self.labels[final]:
                 self.copy(self.label(result), final, result.shape, self.row(result))
+
+    def store(self, final: Array, store: Store) -> None:
+        """Store an element, or a row, at a place of what is carried, if there is such a place."""
+        writer = self.writer
+        spots, inside, free = [], [], 0
+        loops: list[str] = []
+        for index, size in zip(store.indices, final.shape, strict=True):
+            if index is None:
+                spots.append(f"c{free}")
+                loops.append(f"for c{free} in range(uint64(0), uint64({writer.text(size)})):")
+                free += 1
+                continue
+            name = writer.text(index)
+            if not name.isidentifier():
+                name = writer.name(index, Text(name)).text
+            spots.append(f"uint64({name})")
+            inside.append(f"uint64({name}) < uint64({writer.text(size)})")
+        value = self.label(store.array)
+        if free:
+            value += f"[{self.row(store.array)}{', '.join(f'c{d}' for d in range(free))}]"
+        elif self.row(store.array):
+            value += f"[{self.row(store.array)}]"
+        lines = [
+            f"if {' and '.join(inside)}:",
+            *loops,
+            f"{writer.label(final)}[{', '.join(spots)}] = {value}",
+        ]
+        for d, line in enumerate(lines):
+            writer.line("    " * d + line)
 
     def label(self, array: Array) -> str:
         return self.writer.label(array)
@@ -138,15 +213,17 @@ class _Recurrence:
     def row(self, array: Array) -> str:
         return self.writer.prefixes.get(array, "")
 
-    def copy(self, source: str, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
-        """Copy an array of a shape element by element, or a scalar."""
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+        """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
         writer = self.writer
         into = writer.label(target)
+        value = constant(source).text if isinstance(source, Const) else source
         if not shape:
-            writer.line(f"{into} = {source}")
+            writer.line(f"{into} = {value}")
             return
         axes = [f"c{d}" for d in range(len(shape))]
         for d, axis in enumerate(axes):
             writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({writer.text(shape[d])})):")
         spot = ", ".join(axes)
-        writer.line("    " * len(axes) + f"{into}[{to_row}{spot}] = {source}[{row}{spot}]")
+        value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
+        writer.line("    " * len(axes) + f"{into}[{to_row}{spot}] = {value}")

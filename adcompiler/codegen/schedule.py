@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.ir import nodes
 from adcompiler.ir.loops import Replace, fresh, like
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
+    Const,
     Element,
     Func,
     Index,
@@ -106,7 +108,7 @@ class Recurrence(Task):
     slots: tuple[Array, ...] = ()
     rows: tuple[Array, ...] = ()
     consts: tuple[Array, ...] = ()
-    results: tuple[Array, ...] = ()
+    results: tuple[Array | tuple[Store, ...], ...] = ()
     outs: tuple[Array, ...] = ()
     test: Array | None = None
     before: Schedule | None = None
@@ -136,7 +138,7 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
     loops: dict[nodes.Loop, Recurrence] = {}
-    for array in postorder(roots, lambda a: () if a in given else arrays_read(a)):
+    for array in postorder(roots, lambda a: () if a in given else _made_before(a)):
         if isinstance(array, Input) or array in given:
             continue
         if not isinstance(array, Item):
@@ -151,6 +153,20 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
             continue
         task.stored = task.array.rank > 0 and (task.array in roots or placer.escapes(task))
     return Schedule(body, tasks)
+
+
+def _made_before(array: Array) -> Sequence[Array]:
+    """What must be there before an array; a loop fills what starts as a constant itself."""
+    if not isinstance(array, Item):
+        return arrays_read(array)
+    loop = array.loop
+    whole = {*loop.scanned, *loop.consts}
+    return [a for a in arrays_read(array) if a in whole or a not in loop.inits or filling(a) is None]
+
+
+def filling(array: Array) -> Const | None:
+    """The constant that an array is everywhere, if it is one."""
+    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
 
 
 class _Open(Replace):
@@ -188,10 +204,19 @@ def _recurrence(loop: nodes.Loop, numbers: Iterator[int]) -> Recurrence:
         for task in before.tasks:
             task.stored = task.array.rank > 0
         given |= dict.fromkeys(t.array for t in before.tasks)
-    turn = _arranged([*results, *outs], given, numbers)
+    kept = (*results, *outs, *roots[len(results) + len(outs) :])
+    updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))
+    made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
+    turn = _arranged([*made, *outs], given, numbers)
     test = None if loop.test is None else roots[-1]
-    found = carried, rows, consts, results, outs, test, before, turn
+    found = carried, rows, consts, updates, outs, test, before, turn
     return Recurrence(loop.items[0], (), [], True, number, *found)
+
+
+def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
+    """What a turn does to what it carries: a new array, a sum to add in place, or stores at some places."""
+    found = stores(slot, result)
+    return tuple(found) if found is not None else scattered(slot, result, roots) or result
 
 
 class _Placer:
@@ -205,7 +230,7 @@ class _Placer:
             by_array |= dict.fromkeys(arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
         for task in tasks:
-            for read in _reads(task):
+            for read in reads_of(task):
                 if read.array in by_array:
                     self.reads[task].setdefault(by_array[read.array], []).append(read)
 
@@ -268,7 +293,7 @@ class _Placer:
         return False
 
 
-def _reads(task: Task) -> list[Read]:
+def reads_of(task: Task) -> list[Read]:
     """What a task reads; a loop reads all of its operands."""
     if isinstance(task, Recurrence):
         length = () if task.loop.length is None else (task.loop.length,)

@@ -40,6 +40,7 @@ class Writer:
         # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
         self.floors: dict[Array, int] = {}
         self.prefixes: dict[Array, str] = {}
+        self.grown: set[Array] = set()  # sums that are added to what is there
         self.levels: dict[Element, int] = {}
         self.expect(roots)
 

@@ -2,14 +2,15 @@
 
 A delta is the one-hot direction of a Jacobian. It is first lifted to the top of a body, through the
 operations that are linear in it: off the diagonal a derivative is zero, known to be so, whatever it is
-multiplied with. The sum then has one term. It applies where the two axes have the same length, so that
-d always meets some k.
+multiplied with. The sum then has one term, if d lies in the axis.
 """
 
 from __future__ import annotations
 
+from adcompiler.ad.guards import TRUE, both, mask
 from adcompiler.ad.partials import is_delta
 from adcompiler.ir.nodes import (
+    Accumulate,
     Apply,
     Array,
     Element,
@@ -49,12 +50,22 @@ class _Contract(Rewriter):
         return element
 
     def array(self, array: Array) -> Array:
+        if isinstance(array, Accumulate) and not array.domain and array.rank:
+            return _at_one_place(array)
         while isinstance(array, Reduce) and array.op == "sum":
-            axis = _contracted(array)
-            if axis is None:
+            tied = _contracted(array)
+            if tied is None:
                 return array
-            array = _without(array, *axis)
+            array = _without(array, *tied)
         return array
+
+
+def _at_one_place(array: Accumulate) -> Map:
+    """What is added at one place only, as a map with zeros elsewhere."""
+    guard: Element = TRUE
+    for k, index in enumerate(array.indices):
+        guard = both(guard, apply("equal", Index(k), index))
+    return Map(array.shape, select(guard, array.body, const(0, array.dtype)))
 
 
 def _lifted(delta: Select, value: Element) -> Element:
@@ -62,35 +73,55 @@ def _lifted(delta: Select, value: Element) -> Element:
     return select(delta.guard, value, const(0, value.dtype))
 
 
-def _contracted(array: Reduce) -> tuple[int, int, Element] | None:
-    """A reduced axis that a delta on top of the body ties to another axis: (reduced, other, the rest)."""
-    body, wrap = array.body, list[Select]()
+def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
+    """A reduced axis that a delta on top of the body ties to a place: (axis, place, the rest)."""
+    body, conditions = array.body, list[Element]()
     while isinstance(body, Select) and is_const(body.otherwise, 0):
-        tied = _tied(body.guard, array)
-        if tied is not None:
-            rest = body.then
-            for outer in reversed(wrap):
-                rest = Select((outer.guard, rest, outer.otherwise))
-            return *tied, rest
-        wrap.append(body)
+        conditions += _conditions(body.guard)
         body = body.then
+    for condition in conditions:
+        tied = _tied(condition, array)
+        if tied is not None:
+            axis, place = tied
+            guard: Element = TRUE
+            rest = [c for c in conditions if c is not condition]
+            for other in (*_range(place, array.domain[axis], array), *rest):
+                guard = both(guard, other)
+            return axis, place, mask(body, guard)
     return None
 
 
-def _tied(guard: Element, array: Reduce) -> tuple[int, int] | None:
-    """The reduced axis and the axis it must equal, if `guard` says just that."""
-    match guard:
-        case Apply(op="equal", args=(Index(axis=a), Index(axis=b))) if array.domain[a] is array.domain[b]:
-            if b >= array.rank:
-                return b, a
-            if a >= array.rank:
-                return a, b
-    return None
+def _conditions(guard: Element) -> list[Element]:
+    """The parts of a conjunction."""
+    if isinstance(guard, Apply) and guard.op == "logical_and":
+        return [c for part in guard.args for c in _conditions(part)]
+    return [guard]
 
 
-def _without(array: Reduce, gone: int, other: int, body: Element) -> Array:
-    """`array` with the reduced axis `gone` set to `other`."""
-    moved: dict[int, Element] = {gone: Index(other)}
+def _tied(guard: Element, array: Reduce) -> tuple[int, Element] | None:
+    """The last reduced axis that `guard` says must equal a place that does not depend on it."""
+    if not (isinstance(guard, Apply) and guard.op == "equal"):
+        return None
+    found = [
+        (one.axis, other)
+        for one, other in (guard.args, guard.args[::-1])
+        if isinstance(one, Index) and one.axis >= array.rank and one.axis not in other.axes
+    ]
+    return max(found, key=lambda pair: pair[0], default=None)
+
+
+def _range(place: Element, size: Element, array: Reduce) -> list[Element]:
+    """What must hold for a place to lie in an axis."""
+    if isinstance(place, Index) and array.domain[place.axis] is size:
+        return []
+    if is_const(place) and is_const(size) and 0 <= place.value < size.value:
+        return []
+    return [apply("less_equal", const(0, "i64"), place), apply("less", place, size)]
+
+
+def _without(array: Reduce, gone: int, place: Element, body: Element) -> Array:
+    """`array` with the reduced axis `gone` set to `place`."""
+    moved: dict[int, Element] = {gone: place}
     body = substitute(body, moved)
     later: dict[int, Element] = {k: Index(k - 1) for k in range(gone + 1, len(array.domain))}
     body = substitute(body, later)

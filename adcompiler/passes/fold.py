@@ -23,12 +23,13 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    closed,
     const,
     is_const,
     select,
 )  # fmt: skip
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, substitute
+from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 
@@ -38,12 +39,19 @@ def fold(func: Func) -> Func:
     return _Fold().func(func)
 
 
+def folded(element: Element) -> Element:
+    """An element without the operations that constants decide."""
+    return rewrite((element,), _Fold().element)[0]
+
+
 class _Fold(Rewriter):
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
 
-        To accumulate in one place is to reduce.
+        To accumulate in one place is to reduce, and to read an array whole is that array.
         """
+        if isinstance(array, Map):
+            array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
         one_place = isinstance(array, Accumulate) and not array.rank
         if isinstance(array, Input | Item) or not (ones or one_place):

@@ -12,13 +12,14 @@ from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
 from adcompiler.passes.merge import merge
+from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold,)
-OPTIMISE: tuple[Pass, ...] = (fold, inline, contract, fold)
+OPTIMISE: tuple[Pass, ...] = (fold, prune, inline, contract, fold, prune)
 KERNEL: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -1,0 +1,148 @@
+"""Drop what loops do in vain, and run loops that do the same once.
+
+What a loop carries but nothing needs is not carried; outs that nothing reads are not collected. Two loops
+that carry the same over the same turns, such as one for the value and one for the stacks of its derivative,
+are one; so is a loop and another that carries more beside, such as tangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from adcompiler.ir.loops import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
+from adcompiler.ir.nodes import Array, Func, Item, Loop, Node
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder
+
+
+def prune(func: Func) -> Func:
+    """The program without what its loops do in vain or twice."""
+    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
+        return func
+    pruned = _Prune()
+    roots = pruned.run(func.roots)
+    count = len(func.results)
+    checks = tuple(replace(c, holds=r) for c, r in zip(func.checks, roots[count:], strict=True))
+    names = {pruned.now(node): name for node, name in func.names.items()}
+    spans = {pruned.now(node): span for node, span in func.spans.items()}
+    return func.with_(results=roots[:count], checks=checks, names=names, spans=spans)
+
+
+class _Prune(Rewriter):
+    """Prunes the bodies of loops, then the loops, until nothing changes; `steps` are the changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Rewriter] = []
+
+    def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
+        roots = super().run(results)
+        seen: set[Loop] = set()
+        while True:
+            loops = list(dict.fromkeys(a.loop for a in arrays_of(roots) if isinstance(a, Item)))
+            change = _first_change(loops, roots, seen)
+            if change is None:
+                return roots
+            self.steps.append(Replace(change))
+            roots = self.steps[-1].run(roots)
+
+    def now(self, node: Node) -> Node:
+        """What became of a node."""
+        for step in (self, *self.steps):
+            node = step.moved().get(node, node)
+        return node
+
+
+def _first_change(
+    loops: Sequence[Loop], roots: Sequence[Array], seen: set[Loop]
+) -> dict[Array, Array] | None:
+    """What replaces what some loop gives; `seen` are loops that need no change by themselves."""
+    used = {a for a in arrays_of(roots) if isinstance(a, Item)} | {r for r in roots if isinstance(r, Item)}
+    for loop in loops:
+        change = {} if loop in seen else _needed(loop, used)
+        seen.add(loop)
+        if change:
+            return change
+    for loop, other in permutations(loops, 2):
+        merged = _merged(loop, other)
+        if merged:
+            return merged
+    return None
+
+
+def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
+    """A loop that carries and collects only what is needed, if that is less."""
+    body = opened(loop)
+    items = loop.items
+    count = len(body.carried)
+    outs = [o for o, item in zip(body.outs, items[count:], strict=False) if item in used]
+    test = () if body.test is None else (body.test,)
+    kept = {c for c, item in zip(body.carried, items, strict=False) if item in used}
+    while True:
+        reached = set(_reached((*(c.result for c in kept), *outs, *test), body))
+        more = {c for c in body.carried if c.slot in reached}
+        if more <= kept:
+            break
+        kept |= more
+    carried = [c for c in body.carried if c in kept]
+    small = replace(body, carried=tuple(carried), outs=tuple(outs))
+    built = build(with_roots(small, roots_of(small), carried))
+    found = dict(zip(carried, built.finals, strict=True))
+    change: dict[Array, Array] = {i: found[c] for i, c in zip(items, body.carried, strict=False) if c in kept}
+    change |= zip((i for i in items[count : count + len(body.outs)] if i in used), built.outs, strict=True)
+    if built.count is not None:
+        change[items[-1]] = built.count
+    return {old: new for old, new in change.items() if old is not new and old in used}
+
+
+def _reached(roots: Iterable[Array], body: Body) -> list[Array]:
+    places = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
+    return postorder(roots, lambda a: () if a in places else arrays_read(a))
+
+
+def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
+    """What replaces the items of two loops, if `loop` carries nothing but what `other` does."""
+    if (loop.length, loop.backward, loop.test is None) != (other.length, other.backward, other.test is None):
+        return None
+    if len(loop.inits) > len(other.inits) or not set(loop.inits) <= set(other.inits):
+        return None
+    if not set(loop.items).isdisjoint(arrays_of(other.operands)):
+        return None
+    if not set(other.items).isdisjoint(arrays_of(loop.operands)):
+        return None
+    shared: dict[tuple[object, ...], Array] = {}
+    small, large = (opened(one, _shared_places(one, shared)) for one in (loop, other))
+    inside = {c.slot: c for c in large.carried}
+    if any(c.slot not in inside or inside[c.slot].result is not c.result for c in small.carried):
+        return None
+    if small.test is not large.test:
+        return None
+    outs = tuple(dict.fromkeys((*large.outs, *small.outs)))
+    rows = tuple({row: (whole, row) for whole, row in (*large.rows, *small.rows)}.values())
+    built = build(replace(large, outs=outs, rows=rows))
+    return _replaced(other, large, built, outs) | _replaced(loop, small, built, outs, large)
+
+
+def _replaced(
+    loop: Loop, body: Body, built: Built, outs: Sequence[Array], large: Body | None = None
+) -> dict[Array, Array]:
+    """What the items of a loop are in the merged one."""
+    finals = dict(zip((c.slot for c in (large or body).carried), built.finals, strict=True))
+    stacks = dict(zip(outs, built.outs, strict=True))
+    new = [*(finals[c.slot] for c in body.carried), *(stacks[o] for o in body.outs)]
+    new += [] if built.count is None else [built.count]
+    return dict(zip(loop.items, new, strict=True))
+
+
+def _shared_places(loop: Loop, shared: dict[tuple[object, ...], Array]) -> dict[Array, Array]:
+    """Placeholders that two loops have in common: for what starts alike, and for rows of one array."""
+    step, *slots = loop.slots
+    found: dict[Array, Array] = {step: shared.setdefault(("step",), fresh("i64", ()))}
+    seen: dict[Array, int] = {}
+    for slot, init in zip(slots, loop.inits, strict=False):
+        seen[init] = seen.get(init, 0) + 1
+        found[slot] = shared.setdefault(("carried", init, seen[init]), like(slot))
+    for slot, whole in zip(slots[len(loop.inits) :], loop.scanned, strict=False):
+        found[slot] = shared.setdefault(("row", whole), like(slot))
+    return found
