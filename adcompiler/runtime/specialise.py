@@ -154,7 +154,7 @@ class Specialisation:
         )
         if constraint.at_least:
             raise OutOfRangeError(
-                f"{constraint.what}: the axis has length {x}",
+                f"{constraint.what}: the axis has length {x}, no less than {y} is needed",
                 remedy=f"{self._shapes(args)}; {constraint.remedy}",
                 source=self.func.source,
                 span=constraint.span,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Element, Index, Map, Read, Shape, const, is_const, select
+from adcompiler.ir.walk import elements_of, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.sizes import unit
@@ -123,16 +123,34 @@ def unravel(flat: Element, shape: Shape) -> list[Element]:
 
 def length_of(context: Context, value: AnyValue, span: Span) -> Element:
     """A length given by the program: an integer, or arithmetic of sizes."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return integer(value)
-    if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
-        return context.sizes.find(value.element)
+    found = size_of(value)
+    if found is not None:
+        return context.sizes.find(found)
     context.fail(
         ParseError,
         f"a length must be an integer or a size, not {describe(value)}",
         span,
         "use len(x) or x.shape[k]",
     )
+
+
+def size_of(value: AnyValue) -> Element | None:
+    """An integer, or arithmetic of sizes, as an element that reads no array; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return integer(value)
+    if not isinstance(value, Value) or value.rank or value.dtype != "i64":
+        return None
+    element = value.element
+    while read := [e.array for e in elements_of((element,)) if isinstance(e, Read)]:
+        if not all(isinstance(array, Map) and not array.rank for array in read):
+            return None
+        element = rewrite((element,), _written_out)[0]
+    return element
+
+
+def _written_out(element: Element) -> Element:
+    """A named scalar as what it is made of."""
+    return element.array.elements[0] if isinstance(element, Read) else element
 
 
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:

@@ -58,12 +58,11 @@ class Sizes:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
 
-    def demand(self, size: Element, least: int, what: str, span: Span | None) -> None:
+    def demand(self, size: Element, least: Element | int, what: str, span: Span | None) -> None:
         """Demand that a size is `least` or more."""
+        least = const(least, "i64") if isinstance(least, int) else least
         remedy = "the index must lie in the axis"
-        self.constraints.append(
-            Constraint(size, const(least, "i64"), what, span, remedy, merged=False, at_least=True)
-        )
+        self.constraints.append(Constraint(size, least, what, span, remedy, merged=False, at_least=True))
 
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST

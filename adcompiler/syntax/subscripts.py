@@ -10,7 +10,7 @@ from adcompiler.ir.nodes import Element, Index, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax.context import ONE, Context
-from adcompiler.syntax.shapes import ZERO, combine, integer
+from adcompiler.syntax.shapes import ZERO, combine, integer, size_of
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, describe
 
@@ -80,6 +80,8 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
 
 def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Element:
     """A single index; negative ones count from the end, and it must lie in the axis."""
+    if isinstance(index, Value):
+        return _of_sizes(context, index, size, span)
     if not isinstance(index, int) or isinstance(index, bool):
         context.fail(
             ParseError, f"an index must be an integer known while compiling, not {describe(index)}", span,
@@ -96,13 +98,26 @@ def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Elem
     return integer(index) if index >= 0 else combine("add", size, integer(index))
 
 
+def _of_sizes(context: Context, index: Value, size: Element, span: Span) -> Element:
+    """A single index that is arithmetic of sizes: each call checks that it lies in the axis."""
+    at = size_of(index)
+    if at is None:
+        context.fail(
+            ParseError, f"an index must be made of integers and sizes, not {describe(index)}", span,
+            "computed indices come with the array language",
+        )  # fmt: skip
+    context.sizes.demand(size, combine("add", at, ONE), "index", span)
+    context.sizes.demand(size, combine("subtract", ZERO, at), "negative index", span)
+    return select(apply("less", at, ZERO), apply("add", at, size), at)
+
+
 def _slice(
     context: Context, part: SliceValue, size: Element, axis: int, span: Span
 ) -> tuple[Element, Element]:
     """The length of a slice and the index it reads, by Python's rules for slices."""
     step = 1 if part.step is None else part.step
     for bound in (part.start, part.stop, step):
-        if not (bound is None or _is_length(bound)):
+        if not (bound is None or size_of(bound) is not None):
             context.fail(
                 ParseError,
                 f"a slice's bounds are integers or sizes, not {describe(bound)}",
@@ -146,13 +161,7 @@ def _bound(value: AnyValue, size: Element, low: Element, high: Element, missing:
         if is_const(at):
             return combine("minimum", combine("maximum", at, low), high)
         return combine("maximum", at, low)  # value < 0: it cannot be beyond the end
-    at = value.element
-    at = select(apply("less", at, ZERO), apply("add", at, size), at)
+    given = size_of(value)
+    assert given is not None
+    at = select(apply("less", given, ZERO), apply("add", given, size), given)
     return apply("minimum", apply("maximum", at, low), high)
-
-
-def _is_length(value: AnyValue) -> bool:
-    """Whether a value is an integer, or arithmetic of sizes."""
-    if isinstance(value, Value):
-        return not value.rank and value.dtype == "i64" and not value.element.axes
-    return isinstance(value, int) and not isinstance(value, bool)
