@@ -6,9 +6,9 @@ of the array it stands in, with length 1 along the axes that it does not depend 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     Select,
     Size,
 )  # fmt: skip
-from adcompiler.ir.types import DTYPES, NUMPY
+from adcompiler.ir.types import DTYPES, NUMPY, Dtype
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
 
@@ -34,54 +34,51 @@ LARGEST = 2**62  # points that no memory holds; NumPy itself answers with a Valu
 Values = dict[Array, np.ndarray]
 
 
-class Reference:
-    """A program ready to be interpreted."""
+class Numbers(NamedTuple):
+    """What a program is computed in: NumPy's dtypes for those of the IR, primitives, and reductions."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    dtypes: Mapping[Dtype, np.dtype]
+    apply: Callable[[str, Sequence[Any]], Any]
+    reduce: Callable[[str, np.ndarray, tuple[int, ...], np.dtype], Any]
+
+
+class Reference:
+    """A program ready to be interpreted, in real numbers unless `numbers` says otherwise."""
+
+    def __init__(self, func: Func, numbers: Numbers | None = None) -> None:
+        self.func, self.numbers = func, numbers or REAL
         self.order = arrays_of(func.results)
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any]) -> list[np.ndarray]:
         """The results for these lengths of the size symbols and these inputs."""
         values: Values = {
-            i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)
+            i: np.asarray(a, self.numbers.dtypes[i.dtype])
+            for i, a in zip(self.func.inputs, args, strict=True)
         }
         with np.errstate(all="ignore"):
             for array in self.order:
                 if array not in values:
-                    values[array] = _array(array, values, sizes)
+                    values[array] = _array(array, values, sizes, self.numbers)
         return [values[r] for r in self.func.results]
 
 
 def length(size: Element, sizes: Sequence[int]) -> int:
     """The value of a size."""
-    return int(_elements((size,), (), {}, sizes)[0])
+    return int(_elements((size,), (), {}, sizes, REAL)[0])
 
 
-def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
+def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
     domain = tuple(length(n, sizes) for n in array.domain)
     if prod(domain) >= LARGEST:
         raise MemoryError
-    found = _elements(array.elements, domain, values, sizes)
-    dtype = NUMPY[array.dtype]
+    found = _elements(array.elements, domain, values, sizes, numbers)
+    dtype = numbers.dtypes[array.dtype]
     body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
     match array:
         case Map():
             return body.copy()
         case Reduce(op=op, shape=shape):
-            axes = tuple(range(len(shape), len(domain)))
-            if op == "sum":
-                return np.asarray(np.sum(body, axis=axes, dtype=dtype))
-            if op == "prod":
-                return np.asarray(np.prod(body, axis=axes, dtype=dtype))
-            if op == "logsumexp":
-                return np.asarray(
-                    np.logaddexp.reduce(
-                        body.reshape(*domain[: len(shape)], prod(domain[len(shape) :])), axis=-1
-                    )
-                )
-            reducer = np.max if op == "max" else np.min
-            return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
+            return np.asarray(numbers.reduce(op, body, tuple(range(len(shape), len(domain))), dtype))
         case Accumulate(shape=shape):
             total = np.zeros(tuple(length(n, sizes) for n in shape), dtype)
             places = [np.broadcast_to(i, domain) for i in found[:-1]]
@@ -95,6 +92,18 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
     raise AssertionError(f"unknown array {type(array).__name__}")
 
 
+def reduce_real(op: str, body: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    """A reduction over the last axes."""
+    if op == "sum":
+        return np.sum(body, axis=axes, dtype=dtype)
+    if op == "prod":
+        return np.prod(body, axis=axes, dtype=dtype)
+    if op == "logsumexp":
+        return np.logaddexp.reduce(body.reshape(*body.shape[: axes[0]], prod(body.shape[axes[0] :])), axis=-1)
+    reducer = np.max if op == "max" else np.min
+    return reducer(body, axis=axes, initial=_worst(op, dtype))
+
+
 def _worst(op: str, dtype: np.dtype) -> Any:
     """The extremum of nothing."""
     if dtype.kind == "f":
@@ -103,22 +112,35 @@ def _worst(op: str, dtype: np.dtype) -> Any:
     return info.min if op == "max" else info.max
 
 
+REAL = Numbers(NUMPY, lambda op, args: TABLE[op].numpy(*args), reduce_real)
+
+
 def _elements(
-    roots: Sequence[Element], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+    roots: Sequence[Element],
+    domain: tuple[int, ...],
+    values: Values,
+    sizes: Sequence[int],
+    numbers: Numbers,
 ) -> list[Any]:
     """The values of elements over a domain."""
     found: dict[Element, Any] = {}
     for element in elements_of(roots):
-        found[element] = _element(element, [found[a] for a in element.args], domain, values, sizes)
+        args = [found[a] for a in element.args]
+        found[element] = _element(element, args, domain, values, sizes, numbers)
     return [found[root] for root in roots]
 
 
 def _element(
-    element: Element, args: list[Any], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+    element: Element,
+    args: list[Any],
+    domain: tuple[int, ...],
+    values: Values,
+    sizes: Sequence[int],
+    numbers: Numbers,
 ) -> Any:
     match element:
         case Const():
-            return NUMPY[element.dtype].type(element.value)
+            return numbers.dtypes[element.dtype].type(element.value)
         case Size(number=number):
             return np.int64(sizes[number])
         case Index(axis=axis):
@@ -130,9 +152,10 @@ def _element(
         case Select():
             return np.where(args[0], args[1], args[2])
         case Apply(op=op):
+            dtype = numbers.dtypes[element.dtype]
             if op in DTYPES:
-                return np.asarray(args[0]).astype(NUMPY[element.dtype])
-            return np.asarray(TABLE[op].numpy(*args)).astype(NUMPY[element.dtype], copy=False)
+                return np.asarray(args[0]).astype(dtype)
+            return np.asarray(numbers.apply(op, args)).astype(dtype, copy=False)
     raise AssertionError(f"unknown element {type(element).__name__}")
 
 
