@@ -14,7 +14,8 @@ from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
-from adcompiler.runtime.show import default_types, explain, show
+from adcompiler.runtime.explain import explain
+from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, parameters_of
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
 from adcompiler.runtime.splitting import SplitFunction
