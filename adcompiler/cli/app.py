@@ -12,6 +12,8 @@ from typer.main import get_command
 
 from adcompiler.cli.bench import EXAMPLES as BENCH_EXAMPLES
 from adcompiler.cli.bench import bench_source
+from adcompiler.cli.build import EXAMPLES as BUILD_EXAMPLES
+from adcompiler.cli.build import build_source
 from adcompiler.cli.cache import EXAMPLES as CACHE_EXAMPLES
 from adcompiler.cli.cache import show_cache
 from adcompiler.cli.check import EXAMPLES as CHECK_EXAMPLES
@@ -64,6 +66,7 @@ app.command("check", epilog=CHECK_EXAMPLES)(check_source)
 app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain_source)
 app.command("show", epilog=SHOW_EXAMPLES)(show_source)
 app.command("bench", epilog=BENCH_EXAMPLES)(bench_source)
+app.command("build", epilog=BUILD_EXAMPLES)(build_source)
 app.command("cache", epilog=CACHE_EXAMPLES)(show_cache)
 
 

@@ -43,7 +43,7 @@ def wrapper_source(kernel: Kernel, structure: Structure, after: str = "") -> str
                 writer.line(f"if {name}.shape[{axis}] != {writer.text(size, ATOM)}:")
                 writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
     for k, loop in enumerate(kernel.nests):
-        _plan(writer, kernel, k, loop)
+        plan_lines(writer, kernel, k, loop)
     for buffer in kernel.buffers:
         first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
         shape = "".join(f"{n}, " for n in (*first, *_texts(writer, buffer.shape)))
@@ -58,7 +58,7 @@ def wrapper_source(kernel: Kernel, structure: Structure, after: str = "") -> str
     return with_header(kernel.comment, text)
 
 
-def _plan(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
+def plan_lines(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
     """How a nest is cut into blocks; the same numbers as in `cpu.py`, by lengths only."""
     turns = writer.text(loop.size, ATOM)
     products = []

@@ -223,7 +223,7 @@ class Function:
         """
         from adcompiler.codegen.cfunc import c_callback
 
-        return c_callback(self._of_scalars(), [p.name for p in self.parameters])
+        return c_callback(self._of_c(), [p.name for p in self.parameters])
 
     @cached_property
     def low_level_callable(self) -> Any:
@@ -236,9 +236,9 @@ class Function:
 
         from adcompiler.codegen.cfunc import c_integrand
 
-        return LowLevelCallable(c_integrand(self._of_scalars()).ctypes)
+        return LowLevelCallable(c_integrand(self._of_c()).ctypes)
 
-    def _of_scalars(self) -> Func:
+    def _of_c(self) -> Func:
         """The program for its annotated types, scalars where there are none, that C code calls."""
         types = default_types(self)
         return self._for_numba([(t.dtype, len(t.ones)) for t in types if isinstance(t, ArgType)])[0]
