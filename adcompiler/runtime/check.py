@@ -27,7 +27,7 @@ Tolerance = Mapping[np.dtype[Any], float]
 F64, F32 = NUMPY["f64"], NUMPY["f32"]
 RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
 COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
-MOST_ENTRIES = 256  # of one argument, for complex steps, each of which interprets the program once
+MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
 NOISE = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
 
 
@@ -189,6 +189,9 @@ class _Check:
         for k, inner, g in zip(self.positions, f.inputs_of(self.positions, types), exact, strict=True):
             try:
                 expected, error = self._stepped(steps, inner, g, weights)
+                if g.size > MOST_ENTRIES:
+                    name = self.f.parameters[k].name
+                    self.notes.append(f"complex steps at {MOST_ENTRIES} of the {g.size} entries of {name}")
             except NotAnalytic as reached:
                 self.notes.append(
                     f"no complex step for {self.f.parameters[k].name}: {reached} has no complex form"
