@@ -21,7 +21,7 @@ from adcompiler.errors import (
 if TYPE_CHECKING:
     import adcompiler.runtime.tape as tape
     from adcompiler.runtime.capture import compile, function, load
-    from adcompiler.runtime.check import check_grad
+    from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "adcompiler.runtime": ("tape",),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
-    "adcompiler.runtime.check": ("check_grad",),
+    "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
@@ -54,6 +54,7 @@ __all__ = [
     "ShapeError",
     "Variable",
     "check_grad",
+    "check_report",
     "compile",
     "function",
     "grad",

@@ -14,14 +14,13 @@ from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, w
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
     Element,
     Input,
-    Item,
-    Loop,
     Map,
     Read,
     Reduce,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.ad.partials import active_arrays
-from adcompiler.ir.loops import (
+from adcompiler.ir.bodies import (
     Body,
     Carried,
     Replace,
@@ -26,13 +26,12 @@ from adcompiler.ir.loops import (
     roots_of,
     with_roots,
 )
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Array,
     Const,
     Index,
     Input,
-    Item,
-    Loop,
     Map,
     Read,
     Reduce,

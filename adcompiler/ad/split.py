@@ -8,8 +8,9 @@ from functools import cached_property
 
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Element, Func, Input, Loop, Map, Node, const, zeros_like
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_read, postorder
 

@@ -20,6 +20,7 @@ from adcompiler.ad.inverse import invert
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -28,7 +29,6 @@ from adcompiler.ir.nodes import (
     Element,
     Index,
     Input,
-    Item,
     Map,
     Read,
     Reduce,

@@ -10,9 +10,17 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from adcompiler.cli.bench import EXAMPLES as BENCH_EXAMPLES
+from adcompiler.cli.bench import bench_source
+from adcompiler.cli.build import EXAMPLES as BUILD_EXAMPLES
+from adcompiler.cli.build import build_source
+from adcompiler.cli.cache import EXAMPLES as CACHE_EXAMPLES
+from adcompiler.cli.cache import show_cache
 from adcompiler.cli.check import EXAMPLES as CHECK_EXAMPLES
 from adcompiler.cli.check import check_source
 from adcompiler.cli.errors import exit_code, report
+from adcompiler.cli.explain import EXAMPLES as EXPLAIN_EXAMPLES
+from adcompiler.cli.explain import explain_source
 from adcompiler.cli.run import EXAMPLES as RUN_EXAMPLES
 from adcompiler.cli.run import Run, run_source
 from adcompiler.cli.show import EXAMPLES as SHOW_EXAMPLES
@@ -55,7 +63,11 @@ def options(
 
 app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)
 app.command("check", epilog=CHECK_EXAMPLES)(check_source)
+app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain_source)
 app.command("show", epilog=SHOW_EXAMPLES)(show_source)
+app.command("bench", epilog=BENCH_EXAMPLES)(bench_source)
+app.command("build", epilog=BUILD_EXAMPLES)(build_source)
+app.command("cache", epilog=CACHE_EXAMPLES)(show_cache)
 
 
 def run(args: Sequence[str] | None = None) -> int:

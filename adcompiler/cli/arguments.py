@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,8 +27,13 @@ Arguments = Annotated[
 ]  # fmt: skip
 
 
-def collect(f: Function, given: Sequence[str] | None) -> dict[str, Any]:
-    """The arguments of `f`, by name. One that is named wins over a column of a whole file."""
+def collect(
+    f: Function, given: Sequence[str] | None, sample: Callable[[int], Any] | None = None
+) -> dict[str, Any]:
+    """The arguments of `f`, by name. One that is named wins over a column of a whole file.
+
+    `sample` makes one for the parameter of a number that is given none; statics are always given.
+    """
     whole = {p.name: p.static or _integer(f, k) for k, p in enumerate(f.parameters)}
     named: dict[str, Any] = {}
     columns: dict[str, Any] = {}
@@ -39,6 +44,9 @@ def collect(f: Function, given: Sequence[str] | None) -> dict[str, Any]:
             name, value = _split(f, text, named)
             named[name] = _value(name, value, whole[name])
     found = columns | named
+    if sample is not None:
+        free = [k for k, p in enumerate(f.parameters) if not p.static and p.name not in found]
+        found |= {f.parameters[k].name: sample(k) for k in free}
     if missing := [name for name in whole if name not in found]:
         raise UsageError(f"{_call(f)} is given no {', '.join(missing)}", remedy=_how(missing[0]))
     return {p.name: _static(found[p.name]) if p.static else found[p.name] for p in f.parameters}

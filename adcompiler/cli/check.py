@@ -1,4 +1,4 @@
-"""`adc check`: derivatives against finite differences."""
+"""`adc check`: derivatives against finite differences and complex steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.source import Source, function_of
-from adcompiler.runtime.check import check_grad
+from adcompiler.runtime.check import check_report
 
 EXAMPLES = """\b
 Examples:
@@ -31,15 +31,11 @@ def check_source(
         int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones too (2).")
     ] = 2,
 ) -> None:  # fmt: skip
-    """Compare the derivatives of SOURCE with finite differences at the arguments given.
+    """Compare the derivatives of SOURCE with finite differences and complex steps at the arguments given.
 
-    Prints the worst relative error. Where one is too large, the worst entry is shown with both
-    numbers, and the exit code is 1.
+    Prints the worst relative error of each, and which parts of the program have no complex form. Where one is
+    too large, the worst entry is shown with both numbers, and the exit code is 1.
     """
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None
-    worst = check_grad(f, *collect(f, arg).values(), order=order, wrt=names)
-    orders = "first" if order == 1 else "first and second"
-    print(
-        f"{f.__name__}: {orders} derivatives agree with finite differences, worst relative error {worst:.1e}"
-    )
+    print(check_report(f, *collect(f, arg).values(), order=order, wrt=names))

@@ -59,6 +59,18 @@ def forget(source: str) -> None:
             damaged.unlink(missing_ok=True)
 
 
+def contents() -> tuple[int, int]:
+    """How many kernels the cache folder holds, and the bytes of all their files."""
+    kernels = folder() / "kernels"
+    files = [path for path in kernels.rglob("*") if path.is_file()]
+    return sum(path.suffix == ".py" for path in files), sum(path.stat().st_size for path in files)
+
+
+def clear() -> None:
+    """Remove all kernels from the cache folder: they are compiled again when they are needed."""
+    shutil.rmtree(folder() / "kernels", ignore_errors=True)
+
+
 def _module_name(path: Path) -> str:
     return f"_adcompiler_kernel_{path.stem}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-NUMBA = ("njit", "prange", "uint64")
+NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
 INTRINSICS = ("reduce_add", "reduce_max", "reduce_min", "select")
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True, cache=True'
 

@@ -25,8 +25,11 @@ Structure = Any
 Specialise = Callable[[Sequence[tuple[Dtype, int]]], tuple[Func, Structure]]
 
 
-def wrapper_source(kernel: Kernel, structure: Structure) -> str:
-    """The kernel's source and `call(*inputs)`, which returns results nested as `structure` says."""
+def wrapper_source(kernel: Kernel, structure: Structure, after: str = "") -> str:
+    """The kernel's source and `call(*inputs)`, which returns results nested as `structure` says.
+
+    `after` is the text of what else the module defines.
+    """
     func = kernel.func
     writer = Writer(kernel.arrays, kernel.sizes, (), {})
     params = [kernel.arrays[i] for i in func.inputs]
@@ -42,7 +45,7 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
     for number, position in func.counts:
         writer.line(f"{kernel.sizes[number]} = max({params[position]}, 0)")
     for k, loop in enumerate(kernel.nests):
-        _plan(writer, kernel, k, loop)
+        plan_lines(writer, kernel, k, loop)
     for buffer in kernel.buffers:
         first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
         shape = "".join(f"{n}, " for n in (*first, *_texts(writer, buffer.shape)))
@@ -56,10 +59,11 @@ def wrapper_source(kernel: Kernel, structure: Structure) -> str:
     leaves = [_result(kernel, array) for array in func.results]
     writer.line(f"return {_nested(structure, leaves)}")
     lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
-    return with_header(kernel.comment, kernel.text + "\n\n" + "\n".join(lines))
+    text = "\n\n".join(filter(None, (kernel.text, "\n".join(lines), after)))
+    return with_header(kernel.comment, text)
 
 
-def _plan(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
+def plan_lines(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
     """How a nest is cut into blocks; the same numbers as in `cpu.py`, by lengths only."""
     if is_computed(loop.size):
         writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")

@@ -7,13 +7,14 @@ of the array it stands in, with length 1 along the axes that it does not depend 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -22,15 +23,13 @@ from adcompiler.ir.nodes import (
     Element,
     Func,
     Index,
-    Item,
-    Loop,
     Map,
     Read,
     Reduce,
     Select,
     Size,
-)  # fmt: skip
-from adcompiler.ir.types import DTYPES, NUMPY
+)
+from adcompiler.ir.types import DTYPES, NUMPY, Dtype
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
 
@@ -38,20 +37,29 @@ LARGEST = 2**62  # points that no memory holds; NumPy itself answers with a Valu
 Values = dict[Array, np.ndarray]
 
 
-class Reference:
-    """A program ready to be interpreted."""
+class Numbers(NamedTuple):
+    """What a program is computed in: NumPy's dtypes for those of the IR, primitives, and reductions."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    dtypes: Mapping[Dtype, np.dtype]
+    apply: Callable[[str, Sequence[Any]], Any]
+    reduce: Callable[[str, np.ndarray, tuple[int, ...], np.dtype], Any]
+
+
+class Reference:
+    """A program ready to be interpreted, in real numbers unless `numbers` says otherwise."""
+
+    def __init__(self, func: Func, numbers: Numbers | None = None) -> None:
+        self.func, self.numbers = func, numbers or REAL
         self.order = arrays_of(func.roots)
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any]) -> list[np.ndarray]:
         """The results for these lengths of the size symbols and these inputs."""
         values: Values = {
-            i: np.asarray(a, NUMPY[i.dtype]) for i, a in zip(self.func.inputs, args, strict=True)
+            i: np.asarray(a, self.numbers.dtypes[i.dtype])
+            for i, a in zip(self.func.inputs, args, strict=True)
         }
         with np.errstate(all="ignore"):
-            _compute(self.order, values, sizes)
+            _compute(self.order, values, sizes, self.numbers)
         require(self.func, [values[c.holds] for c in self.func.checks])
         return [values[r] for r in self.func.results]
 
@@ -65,38 +73,38 @@ def require(func: Func, found: Sequence[Any]) -> None:
 
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
     """The value of a size; `values` where it reads arrays of rank 0."""
-    return int(_elements((size,), (), values or {}, sizes)[0])
+    return int(_elements((size,), (), values or {}, sizes, REAL)[0])
 
 
-def _compute(order: Sequence[Array], values: Values, sizes: Sequence[int]) -> None:
+def _compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
     """Compute the arrays of `order` that have no value yet."""
     for array in order:
         if array not in values:
             if isinstance(array, Item):
-                values.update(zip(array.loop.items, _loop(array.loop, values, sizes), strict=True))
+                values.update(zip(array.loop.items, _loop(array.loop, values, sizes, numbers), strict=True))
             else:
-                values[array] = _array(array, values, sizes)
+                values[array] = _array(array, values, sizes, numbers)
 
 
-def _loop(loop: Loop, values: Values, sizes: Sequence[int]) -> list[np.ndarray]:
+def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> list[np.ndarray]:
     """What a loop gives, turn by turn."""
     step, *slots = loop.slots
     order = arrays_of(loop.roots)
     carried = [values[a] for a in loop.inits]
     fixed = [values[a] for a in loop.consts]
     count = 0 if loop.length is None else length(loop.length, sizes, values)
-    outs = [np.zeros((count, *_shape(o.shape, sizes)), NUMPY[o.dtype]) for o in loop.outs]
+    outs = [np.zeros((count, *_shape(o.shape, sizes)), numbers.dtypes[o.dtype]) for o in loop.outs]
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
         rows = [_row(values[a], turn) for a in loop.scanned]
         here: Values = dict(zip(slots, (*carried, *rows, *fixed), strict=True))
         here[step] = np.asarray(turn, np.int64)
         if loop.test is not None:
-            _compute(arrays_of((loop.test,)), here, sizes)
+            _compute(arrays_of((loop.test,)), here, sizes, numbers)
             if not here[loop.test]:
                 count = turn
                 break
-        _compute(order, here, sizes)
+        _compute(order, here, sizes, numbers)
         carried = [here[r] for r in loop.results]
         for out, array in zip(outs, loop.outs, strict=True):
             out[turn] = here[array]
@@ -112,30 +120,18 @@ def _shape(shape: Sequence[Element], sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(length(n, sizes) for n in shape)
 
 
-def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
+def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
     domain = tuple(length(n, sizes, values) for n in array.domain)
     if prod(domain) >= LARGEST:
         raise MemoryError
-    found = _elements(array.elements, domain, values, sizes)
-    dtype = NUMPY[array.dtype]
+    found = _elements(array.elements, domain, values, sizes, numbers)
+    dtype = numbers.dtypes[array.dtype]
     body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
     match array:
         case Map():
             return body.copy()
         case Reduce(op=op, shape=shape):
-            axes = tuple(range(len(shape), len(domain)))
-            if op == "sum":
-                return np.asarray(np.sum(body, axis=axes, dtype=dtype))
-            if op == "prod":
-                return np.asarray(np.prod(body, axis=axes, dtype=dtype))
-            if op == "logsumexp":
-                return np.asarray(
-                    np.logaddexp.reduce(
-                        body.reshape(*domain[: len(shape)], prod(domain[len(shape) :])), axis=-1
-                    )
-                )
-            reducer = np.max if op == "max" else np.min
-            return np.asarray(reducer(body, axis=axes, initial=_worst(op, dtype)))
+            return np.asarray(numbers.reduce(op, body, tuple(range(len(shape), len(domain))), dtype))
         case Accumulate(shape=shape):
             total = np.zeros(tuple(length(n, sizes, values) for n in shape), dtype)
             places = [np.broadcast_to(i, domain) for i in found[:-1]]
@@ -149,6 +145,18 @@ def _array(array: Array, values: Values, sizes: Sequence[int]) -> np.ndarray:
     raise AssertionError(f"unknown array {type(array).__name__}")
 
 
+def reduce_real(op: str, body: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    """A reduction over the last axes."""
+    if op == "sum":
+        return np.sum(body, axis=axes, dtype=dtype)
+    if op == "prod":
+        return np.prod(body, axis=axes, dtype=dtype)
+    if op == "logsumexp":
+        return np.logaddexp.reduce(body.reshape(*body.shape[: axes[0]], prod(body.shape[axes[0] :])), axis=-1)
+    reducer = np.max if op == "max" else np.min
+    return reducer(body, axis=axes, initial=_worst(op, dtype))
+
+
 def _worst(op: str, dtype: np.dtype) -> Any:
     """The extremum of nothing."""
     if dtype.kind == "f":
@@ -157,22 +165,35 @@ def _worst(op: str, dtype: np.dtype) -> Any:
     return info.min if op == "max" else info.max
 
 
+REAL = Numbers(NUMPY, lambda op, args: TABLE[op].numpy(*args), reduce_real)
+
+
 def _elements(
-    roots: Sequence[Element], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+    roots: Sequence[Element],
+    domain: tuple[int, ...],
+    values: Values,
+    sizes: Sequence[int],
+    numbers: Numbers,
 ) -> list[Any]:
     """The values of elements over a domain."""
     found: dict[Element, Any] = {}
     for element in elements_of(roots):
-        found[element] = _element(element, [found[a] for a in element.args], domain, values, sizes)
+        args = [found[a] for a in element.args]
+        found[element] = _element(element, args, domain, values, sizes, numbers)
     return [found[root] for root in roots]
 
 
 def _element(
-    element: Element, args: list[Any], domain: tuple[int, ...], values: Values, sizes: Sequence[int]
+    element: Element,
+    args: list[Any],
+    domain: tuple[int, ...],
+    values: Values,
+    sizes: Sequence[int],
+    numbers: Numbers,
 ) -> Any:
     match element:
         case Const():
-            return NUMPY[element.dtype].type(element.value)
+            return numbers.dtypes[element.dtype].type(element.value)
         case Size(number=number):
             return np.int64(sizes[number])
         case Index(axis=axis):
@@ -184,9 +205,10 @@ def _element(
         case Select():
             return np.where(args[0], args[1], args[2])
         case Apply(op=op):
+            dtype = numbers.dtypes[element.dtype]
             if op in DTYPES:
-                return np.asarray(args[0]).astype(NUMPY[element.dtype])
-            return np.asarray(TABLE[op].numpy(*args)).astype(NUMPY[element.dtype], copy=False)
+                return np.asarray(args[0]).astype(dtype)
+            return np.asarray(numbers.apply(op, args)).astype(dtype, copy=False)
     raise AssertionError(f"unknown element {type(element).__name__}")
 
 

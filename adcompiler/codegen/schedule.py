@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from adcompiler.codegen.inplace import Store, scattered, stores
-from adcompiler.ir import nodes
-from adcompiler.ir.loops import Replace, fresh, like
+from adcompiler.ir import loop as loop_node
+from adcompiler.ir.bodies import Replace, fresh, like
+from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
@@ -23,12 +24,10 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Item,
     Map,
     Node,
     Read,
     Reduce,
-    Slot,
     const,
     identity,
 )
@@ -115,7 +114,7 @@ class Recurrence(Task):
     turn: Schedule | None = None
 
     @property
-    def loop(self) -> nodes.Loop:
+    def loop(self) -> loop_node.Loop:
         """The loop."""
         assert isinstance(self.array, Item)
         return self.array.loop
@@ -137,7 +136,7 @@ def schedule(func: Func) -> Schedule:
 def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int]) -> Schedule:
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
-    loops: dict[nodes.Loop, Recurrence] = {}
+    loops: dict[loop_node.Loop, Recurrence] = {}
     for array in postorder(roots, lambda a: () if a in given else _made_before(a)):
         if isinstance(array, Input) or array in given:
             continue
@@ -176,6 +175,7 @@ class _Open(Replace):
     def __init__(self, replaced: dict[Array, Array], step: Array, rows: Sequence[Array], axis: int) -> None:
         super().__init__(replaced)
         self.step, self.rows, self.axis = step, set(rows), axis
+        self.parts = {slot for slot, place in replaced.items() if place is step or place in self.rows}
 
     def element(self, element: Element) -> Element:
         if isinstance(element, Read) and element.array is self.step:
@@ -184,8 +184,20 @@ class _Open(Replace):
             return Read(element.array, (Index(self.axis), *element.args))
         return element
 
+    def whole(self, array: Array) -> Array:
+        """An array that is read whole; what stands for a part of another is copied."""
+        return Map(array.shape, Read(array, identity(array.shape))) if array in self.parts else array
 
-def _recurrence(loop: nodes.Loop, numbers: Iterator[int]) -> Recurrence:
+    def _loop(self, loop: loop_node.Loop) -> loop_node.Loop:
+        inits, scanned, consts = (
+            tuple(map(self.whole, part)) for part in (loop.inits, loop.scanned, loop.consts)
+        )
+        self.run((*inits, *scanned, *consts))
+        rest = loop.results, loop.outs, loop.test, loop.backward
+        return super()._loop(loop_node.Loop(loop.length, inits, scanned, consts, *rest))
+
+
+def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
     """A loop with its body opened and scheduled."""
     number = -1 - next(numbers)
     step, *slots = loop.slots

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from adcompiler.ir.loops import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -15,8 +16,6 @@ from adcompiler.ir.nodes import (
     Element,
     Index,
     Input,
-    Item,
-    Loop,
     Map,
     Read,
     Reduce,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
@@ -12,7 +13,6 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Loop,
     Map,
     Node,
     Reduce,

@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -45,8 +46,6 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Item,
-    Loop,
     Map,
     Read,
     Reduce,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -15,8 +16,6 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Item,
-    Loop,
     Map,
     Node,
     Read,

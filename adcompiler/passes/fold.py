@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from adcompiler.ad.guards import support
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -18,7 +19,6 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Item,
     Map,
     Read,
     Reduce,
@@ -27,7 +27,7 @@ from adcompiler.ir.nodes import (
     const,
     is_const,
     select,
-)  # fmt: skip
+)
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, cast

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Item, Loop, Read, Reduce
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from adcompiler.ir.loops import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
-from adcompiler.ir.nodes import Array, Func, Item, Loop, Node
+from adcompiler.ir.bodies import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import Array, Func, Node
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder
 
 

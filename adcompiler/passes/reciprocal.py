@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, Loop, const, is_const
+from adcompiler.ir.loop import Loop
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const, is_const
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 

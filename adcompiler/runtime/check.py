@@ -1,18 +1,20 @@
-"""Check derivatives against finite differences of the function itself."""
+"""Check derivatives against finite differences of the function itself, and against complex steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from adcompiler.codegen.complex_step import ComplexStep, NotAnalytic
 from adcompiler.errors import GradientError
 from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_const
-from adcompiler.ir.types import is_float
+from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.finite import slopes
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
@@ -20,8 +22,49 @@ from adcompiler.runtime.specialise import Types, flatten
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
 
-STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
-RTOL = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 2e-2}
+Tolerance = Mapping[np.dtype[Any], float]
+
+F64, F32 = NUMPY["f64"], NUMPY["f32"]
+RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
+COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
+MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
+NOISE = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One derivative against one reference, at its worst entry (`x[0, 1]`); errors are relative."""
+
+    what: str
+    reference: str
+    entry: str
+    value: float
+    expected: float
+    error: float
+
+    def __str__(self) -> str:
+        at = f", worst at {self.entry}" if self.error else ""
+        return f"{self.what}, {self.reference}: relative error {self.error:.1e}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was compared, and why what is missing was not."""
+
+    name: str
+    order: int
+    comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def worst(self) -> float:
+        """The largest relative error."""
+        return max((c.error for c in self.comparisons), default=0.0)
+
+    def __str__(self) -> str:
+        orders = "first" if self.order == 1 else "first and second"
+        first = f"{self.name}: {orders} derivatives agree"
+        return "\n".join((first, *(f"  {line}" for line in (*self.comparisons, *self.notes))))
 
 
 class Weighted(Derived):
@@ -64,42 +107,168 @@ def _dot(result: Array, weight: Array) -> Any:
 def check_grad(
     f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
 ) -> float:
-    """Compare the derivatives of `f` at `args` with finite differences, up to `order` 1 or 2.
+    """Compare the derivatives of `f` at `args` with finite differences and complex steps, to `order` 1 or 2.
 
     Results other than one scalar are summed with random weights first, so `f` may return arrays. First
     order: every entry of the gradient; second: the Hessian times a random direction. Differences are
-    central with two Richardson extrapolations. Returns the worst relative error; raises GradientError
-    with the worst entry and both numbers if that exceeds `rtol` (1e-6; 2e-2 in float32).
+    central with two Richardson extrapolations. Where the program is analytic, complex steps of the function
+    (of its gradient for the second order) judge to rounding. Returns the worst relative error; raises
+    GradientError with the worst entry and both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in
+    float32; complex steps 1e-12, 1e-4 in float32, and what rounding of the arguments makes of it).
     """
-    random = np.random.default_rng(seed)
-    types, values, _ = f.describe(args, {})
-    found = f.specialise(types)
-    results = [r for r in found(values, False) if np.asarray(r).dtype.kind == "f"]
-    if not results:
-        raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
-    weights = [_weights(random, np.asarray(r), len(results)) for r in results]
-    scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
-    positions = f.positions(wrt, types)
-    point = [*args, *weights]
-    gradient = Gradient(scalar, positions, with_value=False)
-    worst = 0.0
-    exact = [np.asarray(g) for g in gradient(*point)]
-    slopes = [_slopes(lambda p: np.float64(scalar(*p)), point, k) for k in positions]
-    worst = max(worst, _compare(f, "gradient", positions, exact, slopes, rtol))
+    return check_report(f, *args, order=order, wrt=wrt, rtol=rtol, seed=seed).worst
+
+
+def check_report(
+    f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
+) -> Report:
+    """What `check_grad` compares, with the worst entry of each comparison; raises as it does."""
+    check = _Check(f, args, wrt, rtol, np.random.default_rng(seed))
+    check.gradient()
     if order > 1:
-        directions = [
-            random.uniform(-1, 1, np.shape(args[k])).astype(np.asarray(g).dtype)
-            for k, g in zip(positions, exact, strict=True)
-        ]
-        product = hvp(scalar, positions)(tuple(point), tuple(directions))
+        check.second()
+    return Report(f.__name__, order, tuple(check.comparisons), tuple(dict.fromkeys(check.notes)))
+
+
+class _Check:
+    """One check: the weighted function, its point, and what was compared so far."""
+
+    def __init__(
+        self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
+    ) -> None:
+        self.f, self.rtol, self.random = f, rtol, random
+        types, values, _ = f.describe(args, {})
+        results = [r for r in f.specialise(types)(values, False) if np.asarray(r).dtype.kind == "f"]
+        if not results:
+            raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
+        weights = [_weights(random, np.asarray(r), len(results)) for r in results]
+        self.scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
+        self.positions = f.positions(wrt, types)
+        self.point = [*args, *weights]
+        self.slope = Gradient(self.scalar, self.positions, with_value=False)
+        self.comparisons: list[Comparison] = []
+        self.notes: list[str] = []
+        self.exact = [np.asarray(g) for g in self.slope(*self.point)]
+
+    def gradient(self) -> None:
+        """First derivatives."""
+        self.finite("gradient", self.exact, lambda p: np.float64(self.scalar(*p)))
+        self.complex("gradient", self.scalar, self.exact, None)
+
+    def second(self) -> None:
+        """The Hessian times a random direction."""
+        pairs = list(zip(self.positions, self.exact, strict=True))
+        directions = [self.random.uniform(-1, 1, np.shape(self.point[k])).astype(g.dtype) for k, g in pairs]
+        product = hvp(self.scalar, self.positions)(tuple(self.point), tuple(directions))
+        exact = [np.asarray(h) for h in flatten((None,) * len(directions), product)]
 
         def along(p: Sequence[Any]) -> np.float64:
-            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, gradient(*p), strict=True)))
+            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, self.slope(*p), strict=True)))
 
-        second = [_slopes(along, point, k) for k in positions]
-        exact = [np.asarray(h) for h in flatten((None,) * len(positions), product)]
-        worst = max(worst, _compare(f, "second derivative", positions, exact, second, rtol))
-    return worst
+        self.finite("second derivative", exact, along)
+        self.complex("second derivative", self.slope, exact, directions)
+
+    def finite(
+        self, what: str, exact: Sequence[np.ndarray], value: Callable[[Sequence[Any]], np.float64]
+    ) -> None:
+        """Compare with finite differences of `value`."""
+        parts = []
+        for k, g in zip(self.positions, exact, strict=True):
+            expected = slopes(value, self.point, k)
+            parts.append((k, g, expected, _errors(g, expected)))
+        self.compare(what, "finite differences", parts, RTOL)
+
+    def complex(
+        self, what: str, f: Function, exact: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None
+    ) -> None:
+        """Compare with complex steps of `f`, whose results are summed with `weights`."""
+        types, values, _ = f.describe(self.point, {})
+        func, sizes = f.trace(types).func, f.specialise(types).sizes(values)
+        steps = [ComplexStep(func, sizes, at) for at in (values, _rounded(values))]
+        parts = []
+        for k, inner, g in zip(self.positions, f.inputs_of(self.positions, types), exact, strict=True):
+            try:
+                expected, error = self._stepped(steps, inner, g, weights)
+                if g.size > MOST_ENTRIES:
+                    name = self.f.parameters[k].name
+                    self.notes.append(f"complex steps at {MOST_ENTRIES} of the {g.size} entries of {name}")
+            except NotAnalytic as reached:
+                self.notes.append(
+                    f"no complex step for {self.f.parameters[k].name}: {reached} has no complex form"
+                )
+                continue
+            parts.append((k, g, expected, error))
+        self.compare(what, "complex step", parts, COMPLEX_RTOL)
+
+    def _stepped(
+        self, steps: Sequence[ComplexStep], k: int, exact: np.ndarray, weights: Sequence[np.ndarray] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives by complex steps, NaN where none was taken, and the errors beyond rounding."""
+        here, near = steps
+        places = list(np.ndindex(exact.shape))
+        if len(places) > MOST_ENTRIES:
+            places = [places[p] for p in self.random.choice(len(places), MOST_ENTRIES, replace=False)]
+        expected = np.full(exact.shape, np.nan)
+        for place in places:
+            expected[place] = here.slope(k, place, weights)
+        usable = np.isfinite(expected) & np.isfinite(exact)
+        error = np.where(usable, _errors(exact, expected), 0.0)
+        for place in map(tuple, np.argwhere(error > _allowed(COMPLEX_RTOL, exact))):
+            moved = abs(near.slope(k, place, weights) - expected[place]) / _scale(expected)
+            error[place] = max(0.0, error[place] - NOISE * moved)
+        return expected, error
+
+    def compare(
+        self,
+        what: str,
+        reference: str,
+        parts: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+        tolerance: Tolerance,
+    ) -> None:
+        """Keep the worst entry of all; raise if one is too far off."""
+        worst: Comparison | None = None
+        for k, g, expected, error in parts:
+            if not error.size:
+                continue
+            place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+            name = self.f.parameters[k].name
+            entry = f"{name}[{', '.join(map(str, place))}]" if place else name
+            found = Comparison(
+                what, reference, entry, float(g[place]), float(expected[place]), float(error[place])
+            )
+            if not found.error <= (self.rtol if self.rtol is not None else _allowed(tolerance, g)):
+                self.fail(found)
+            if worst is None or found.error > worst.error:
+                worst = found
+        if worst is not None:
+            self.comparisons.append(worst)
+
+    def fail(self, found: Comparison) -> None:
+        """A derivative is wrong, or the point lies on a kink."""
+        by = "finite differences give" if found.reference == "finite differences" else "a complex step gives"
+        raise GradientError(
+            f"the {found.what} of {self.f.__name__} with respect to {found.entry} is {found.value:.12g}, "
+            f"{by} {found.expected:.12g} (relative error {found.error:.1e})",
+            remedy="if the point lies on a kink, move it; else please report the formula",
+        )
+
+
+def _scale(expected: np.ndarray) -> float:
+    """What errors are relative to: the largest derivative, or 1."""
+    return max(1.0, float(np.max(np.abs(expected), initial=0.0, where=~np.isnan(expected))))
+
+
+def _errors(exact: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(exact.astype(np.float64) - expected) / _scale(expected))
+
+
+def _allowed(tolerance: Tolerance, exact: np.ndarray) -> float:
+    return tolerance.get(exact.dtype, tolerance[F64])
+
+
+def _rounded(values: Sequence[Any]) -> list[Any]:
+    """The arguments one rounding further from zero."""
+    return [v * (1 + 2 * np.finfo(d).eps) if (d := np.asarray(v).dtype).kind == "f" else v for v in values]
 
 
 def _weights(random: np.random.Generator, result: np.ndarray, count: int) -> np.ndarray:
@@ -107,72 +276,3 @@ def _weights(random: np.random.Generator, result: np.ndarray, count: int) -> np.
     if count == 1 and not result.shape:
         return np.ones_like(result)
     return random.uniform(0.5, 1.5, result.shape).astype(result.dtype)
-
-
-def _slopes(value: Callable[[Sequence[Any]], np.float64], point: Sequence[Any], k: int) -> np.ndarray:
-    """The derivative of a scalar with respect to each entry of argument `k`, by finite differences.
-
-    Steps relative to the entry and absolute ones are tried; the estimate that moves least when the step is
-    halved is taken.
-    """
-    start = np.asarray(point[k])
-    dtype = start.dtype if start.dtype.kind == "f" else np.dtype(np.float64)
-    start = start.astype(dtype)
-    slopes = np.empty(start.shape)
-
-    def at(place: tuple[int, ...], distance: float) -> tuple[np.float64, float]:
-        moved = start.copy()
-        moved[place] += dtype.type(distance)
-        return value([*point[:k], moved, *point[k + 1 :]]), float(moved[place])
-
-    for place in np.ndindex(start.shape):
-        size = abs(float(start[place]))
-        scales = {max(1.0, size), size or 1.0}
-        estimates = [_extrapolated(at, place, scale * STEP * _coarser(dtype)) for scale in scales]
-        slopes[place] = min(estimates, key=lambda e: e[1])[0]
-    return slopes
-
-
-def _coarser(dtype: np.dtype) -> float:
-    return 10.0 if dtype == np.float32 else 1.0
-
-
-def _extrapolated(
-    at: Callable[[tuple[int, ...], float], tuple[np.float64, float]], place: tuple[int, ...], step: float
-) -> tuple[float, float]:
-    """The central difference after two Richardson extrapolations, and how far the last one moved it."""
-    table = []
-    for h in (step, step / 2, step / 4):
-        (right, x), (left, y) = at(place, h), at(place, -h)
-        table.append(float(right - left) / (x - y))
-    once = [(4 * fine - coarse) / 3 for coarse, fine in pairwise(table)]
-    moved = abs(once[1] - once[0])
-    return (16 * once[1] - once[0]) / 15, moved if moved == moved else np.inf
-
-
-def _compare(
-    f: Function,
-    what: str,
-    positions: Sequence[int],
-    exact: Sequence[np.ndarray],
-    slopes: Sequence[np.ndarray],
-    rtol: float | None,
-) -> float:
-    """The worst relative error; raises if it is too large."""
-    worst = 0.0
-    for k, g, s in zip(positions, exact, slopes, strict=True):
-        scale = max(1.0, float(np.max(np.abs(s), initial=0.0)))
-        error = np.abs(g.astype(np.float64) - s) / scale
-        if not error.size:
-            continue
-        place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-        allowed = rtol if rtol is not None else RTOL[g.dtype if g.dtype in RTOL else np.dtype(np.float64)]
-        if not error[place] <= allowed:
-            where = f"{f.parameters[k].name}[{', '.join(map(str, place))}]" if place else f.parameters[k].name
-            raise GradientError(
-                f"the {what} of {f.__name__} with respect to {where} is {g[place]:.12g}, "
-                f"finite differences give {s[place]:.12g} (relative error {error[place]:.1e})",
-                remedy="if the point lies on a kink, move it; else please report the formula",
-            )
-        worst = max(worst, float(error[place]))
-    return worst

@@ -14,12 +14,15 @@ from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
-from adcompiler.runtime.show import default_types, explain, show
+from adcompiler.runtime.explain import explain
+from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, parameters_of
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.values import ArgType, Closure
+
+CACHED = ("jitted", "cfunc", "low_level_callable")
 
 
 class Function:
@@ -210,6 +213,36 @@ class Function:
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
         return jitted(self.__name__, [p.name for p in self.parameters], self, self._for_numba)
 
+    @cached_property
+    def cfunc(self) -> Any:
+        """The function of scalars as a C callback: numba's `CFunc`, with `address`, `ctypes`, `native_name`.
+
+        One result is returned, `double f(double, ...)`; several, as a gradient's, are written in order,
+        `void f(double, ..., double *out)`. Parameters annotated i64, f32 or bool are int64_t, float and
+        bool. Raises ShapeError for arrays and Error for static parameters.
+        """
+        from adcompiler.codegen.cfunc import c_callback
+
+        return c_callback(self._of_c(), [p.name for p in self.parameters])
+
+    @cached_property
+    def low_level_callable(self) -> Any:
+        """The function of n scalars as a `scipy.LowLevelCallable` for `scipy.integrate`: quad and nquad.
+
+        Its signature is `double (int, double *)`: the parameters in order, as `quad(f, a, b, args=...)` and
+        `nquad` give them. Raises as `cfunc` does, and DtypeError for other results than one float.
+        """
+        from scipy import LowLevelCallable
+
+        from adcompiler.codegen.cfunc import c_integrand
+
+        return LowLevelCallable(c_integrand(self._of_c()).ctypes)
+
+    def _of_c(self) -> Func:
+        """The program for its annotated types, scalars where there are none, that C code calls."""
+        types = default_types(self)
+        return self._for_numba([(t.dtype, len(t.ones)) for t in types if isinstance(t, ArgType)])[0]
+
     def _for_numba(self, given: Sequence[tuple[Dtype, int]]) -> tuple[Func, Any]:
         """The program for arguments of these dtypes and ranks, as numba knows them."""
         types = tuple(
@@ -225,7 +258,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_of_floats", "jitted")
+        made = ("_specialisations", "_splits", "_derived", "_of_floats", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

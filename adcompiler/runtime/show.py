@@ -1,23 +1,20 @@
-"""What a function looks like at each stage of the compiler, and why its gradients are what they are."""
+"""What a function looks like at each stage of the compiler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from adcompiler.ad.vjp import vjp
 from adcompiler.codegen.emit import emit
 from adcompiler.errors import Error
 from adcompiler.ir import text
-from adcompiler.ir.nodes import Func
-from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.runtime.signature import FLOAT, Parameter
 from adcompiler.runtime.specialise import Traceable, Types
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared
-from adcompiler.syntax.values import ArgType, Closure, Static
+from adcompiler.syntax.values import Closure
 
 
 class Shown(Traceable, Protocol):
@@ -75,8 +72,7 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
     """The dispatch on None, then the programs it has called so far (the usual one if it has called none)."""
     program = f.split(wrt).at(types)
     if not program.made:
-        usual = tuple(k < program.parts.count and d for k, d in enumerate(program.parts.differentiable))
-        program.propagate(usual, program.all_asked)
+        program.propagate(program.usual, program.all_asked)
     programs = [text.show(part.func) for part, _ in program.made.values()]
     return "\n\n".join([program.source.rstrip("\n"), *programs])
 
@@ -93,45 +89,3 @@ STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
     "propagate": _propagate,
     "kernel": _kernel,
 }
-
-
-def explain(f: Shown, wrt: Any, types: Types) -> str:
-    """Which gradients there are, why the others are None, and what forward saves."""
-    positions = f.positions(wrt, types)
-    func = f.trace(types).func
-    inputs = dict(zip((k for k, t in enumerate(types) if isinstance(t, ArgType)), func.inputs, strict=True))
-    found = vjp(func.results, list(func.results), [inputs[k] for k in positions])
-    known = {k: g is not None for k, g in zip(positions, found, strict=True)}
-    lines = [f"{f.__name__}: gradients"]
-    for k, parameter in enumerate(f.parameters):
-        lines.append(f"  {parameter.name}: {_why(types[k], known.get(k))}")
-    program = f.split(wrt).at(types)
-    lines.append("saved by forward for propagate")
-    lines += [f"  {line}" for line in _saved(program.parts.forward, program.saved_names)] or ["  nothing"]
-    return "\n".join(lines)
-
-
-def _why(kind: ArgType | Static, known: bool | None) -> str:
-    if isinstance(kind, Static):
-        return "None: static, known while compiling"
-    if not is_float(kind.dtype):
-        return f"None: {kind.dtype} has no derivative"
-    if known is None:
-        return "not asked for: wrt leaves it out"
-    return (
-        "flows" if known else "None: no result depends on it through a differentiable path (grad gives zeros)"
-    )
-
-
-def _saved(forward: Func, names: Sequence[str]) -> list[str]:
-    arrays = {
-        **dict(zip(forward.input_names, forward.inputs, strict=True)),
-        **dict(zip(forward.result_names, forward.results, strict=True)),
-    }
-    lines = []
-    for name in names:
-        array = arrays[name]
-        factors = [str(NUMPY[array.dtype].itemsize), *text.lengths(forward, array.shape)]
-        kind = "input" if array in forward.inputs else "temporary"
-        lines.append(f"{name}: {kind}, {' * '.join(factors)} bytes")
-    return lines

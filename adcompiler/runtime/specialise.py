@@ -156,7 +156,7 @@ class Specialisation:
         )
         if constraint.at_least:
             raise OutOfRangeError(
-                f"{constraint.what}: the axis has length {x}, at least {right} is needed",
+                f"{constraint.what}: the axis has length {x}, no less than {y} is needed",
                 remedy=f"{self._shapes(args)}; {constraint.remedy}",
                 source=self.func.source,
                 span=constraint.span,

@@ -33,6 +33,11 @@ class SplitProgram:
         """The pattern that asks for every gradient."""
         return (True,) * len(self.parts.wanted)
 
+    @property
+    def usual(self) -> Pattern:
+        """The pattern of cotangents of all results and of no saved temporary."""
+        return tuple(k < self.parts.count and d for k, d in enumerate(self.parts.differentiable))
+
     def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Specialisation]:
         """The program for a pattern; made when it is first seen."""
         key = (present, asked)

@@ -106,6 +106,24 @@ def _transpose(context: Context, x: Value, axes: AnyValue, span: Span) -> AnyVal
     return shapes.transpose(context, x, reductions.axes_of(context, axes, span), span)
 
 
+def _ravel(context: Context, x: Value, span: Span) -> AnyValue:
+    return shapes.reshape(context, x, (-1,), span)
+
+
+def _copy(context: Context, x: Value, span: Span) -> AnyValue:
+    return x  # a value never changes
+
+
+def _spread(name: str) -> Builtin:
+    """A method that takes its tuple as one argument or as several: `x.reshape(2, 3)`."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, *rest = args
+        return BUILTINS[name](context, [x, tuple(rest)] if len(rest) > 1 else args, keywords, span)
+
+    return call
+
+
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
@@ -174,6 +192,8 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "len": _len,
         "reshape": _moving("reshape", ("x", "shape"), 0, _reshape),
         "transpose": _moving("transpose", ("x", "axes"), 1, _transpose),
+        "ravel": _moving("ravel", ("x",), 0, _ravel),
+        "copy": _moving("copy", ("x",), 0, _copy),
         "stack": _joining("stack", shapes.stack),
         "concatenate": _joining("concatenate", shapes.join),
         "zeros": _filled("zeros", 0.0),
@@ -184,4 +204,16 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "dot": _dot,
         "matmul": _matmul,
     }
+)
+
+# What may follow an array and a dot: each takes the array first, and then what the builtin takes.
+METHODS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        name: BUILTINS[name]
+        for name in ("sum", "prod", "mean", "var", "std", "any", "all", "argmin", "argmax", "dot", "ravel")
+    }
+    | {name: BUILTINS[name] for name in ("clip", "copy", "round")}
+    | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
+    | {name: _spread(name) for name in ("reshape", "transpose")}
+    | {"flatten": BUILTINS["ravel"]}
 )

@@ -14,9 +14,10 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
-from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES
+from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES
 from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.reductions import count
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
 from adcompiler.syntax.values import AnyValue, Closure, Foreign, Listed, Value, as_array, describe, is_number
@@ -222,10 +223,10 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if isinstance(node.value, tree.Name) and node.value.id in PREFIXES and node.value.id not in scope:
+        if prefix := _prefix(node, scope):
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            whole = f"{node.value.id}.{node.name}"
+            whole = f"{prefix}.{node.name}"
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = yield node.value
@@ -236,14 +237,19 @@ class Expressions(Context):
                 return tuple(Value((), self.sizes.find(n), weak=True) for n in value.shape)
             if node.name == "ndim":
                 return value.rank
-        self.fail(
-            ParseError, f"{describe(value)} has no attribute {node.name!r} in this language", node.span,
-            "shape, ndim and T are the attributes of an array",
-        )  # fmt: skip
+            if node.name == "size":
+                return count(self, value, None, node.span)
+        remedy = (
+            f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
+        )
+        cause = f"{describe(value)} has no attribute {node.name!r} in this language"
+        self.fail(ParseError, cause, node.span, remedy)
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
         target = self.callee(node, scope)
         args, keywords = [], {}
+        if isinstance(node.function, tree.Attribute) and not _prefix(node.function, scope):
+            args.append((yield node.function.value))  # a method: the array is the first argument
         for argument in node.arguments:
             args.append((yield argument))
         for name, argument in node.keywords:
@@ -255,7 +261,7 @@ class Expressions(Context):
         return target(self, args, keywords, node.span)
 
     def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
-        """What is called: a def, another compiled function, or a builtin."""
+        """What is called: a def, another compiled function, a builtin, or a method of an array."""
         match node.function:
             case tree.Name(id=name):
                 if isinstance(scope.get(name), Closure):
@@ -281,27 +287,32 @@ class Expressions(Context):
                         f"write * to multiply: {name} * (...)",
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
-            case tree.Attribute(value=tree.Name(id=prefix), name=name) if (
-                prefix in PREFIXES and prefix not in scope
-            ):
-                if name in BUILTINS:
-                    return BUILTINS[name]
-                self.fail(
-                    ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
-                )
             case tree.Attribute(name=name):
-                remedy = (
-                    f"write {name}(x) instead of x.{name}()"
-                    if name in BUILTINS
-                    else "call a function by its name"
-                )
-                self.fail(
-                    ParseError,
-                    f"methods such as .{name}() are not part of the language",
-                    node.function.span,
-                    remedy,
-                )
+                prefix = _prefix(node.function, scope)
+                known = BUILTINS if prefix else METHODS
+                if name in known:
+                    return known[name]
+                remedy = _similar(name, {}) if prefix else _instead(name)
+                cause = f"unknown function {prefix}.{name}" if prefix else f"arrays have no method .{name}()"
+                self.fail(ParseError, cause, node.function.span, remedy)
         self.fail(ParseError, "only a function's name can be called", node.function.span)
+
+
+def _prefix(node: tree.Attribute, scope: Mapping[str, Any]) -> str | None:
+    """The module that a name is taken from, as in `np.sin`; None if the dot follows a value."""
+    owner = node.value
+    known = isinstance(owner, tree.Name) and owner.id in PREFIXES and owner.id not in scope
+    return owner.id if known and isinstance(owner, tree.Name) else None
+
+
+def _instead(method: str) -> str:
+    """What to write for a method that there is not."""
+    if method in BUILTINS:
+        return f"write {method}(x) instead of x.{method}()"
+    if method == "astype":
+        return "convert the argument before the call"
+    near = difflib.get_close_matches(method, METHODS, n=1, cutoff=0.7)
+    return f"did you mean .{near[0]}()?" if near else f"there are {', '.join(sorted(METHODS))}"
 
 
 def _similar(name: str, scope: Mapping[str, Any]) -> str | None:

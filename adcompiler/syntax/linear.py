@@ -191,9 +191,15 @@ def _sure(form: Linear) -> bool:
 
 
 def _is_length(atom: Element) -> bool:
-    return isinstance(atom, Size) or (
-        isinstance(atom, Apply) and atom.op == "maximum" and any(is_const(a, 0) for a in atom.args)
-    )
+    """Whether an atom is a length, or a part of one."""
+    match atom:
+        case Size():
+            return True
+        case Apply(op="maximum", args=args):
+            return any(is_const(a, 0) for a in args)
+        case Apply(op="floor_divide", args=(x, Const(value=value))):
+            return value > 0 and _sure(linear(x))
+    return False
 
 
 def facts_of(condition: Element) -> list[Linear]:

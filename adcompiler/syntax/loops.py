@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.errors import DtypeError, ShapeError, Span
-from adcompiler.ir.loops import Body, Carried, build, fresh
+from adcompiler.ir.bodies import Body, Carried, build, fresh
 from adcompiler.ir.nodes import (
     Array,
     Check,

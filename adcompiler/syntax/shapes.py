@@ -41,6 +41,8 @@ def combine(op: str, x: Element, y: Element) -> Element:
         op in ("multiply", "floor_divide") and is_const(y, 1)
     ):
         return x
+    if op == "multiply" and (is_const(x, 0) or is_const(y, 0)):
+        return ZERO
     if (op == "add" and is_const(x, 0)) or (op == "multiply" and is_const(x, 1)):
         return y
     return apply(op, x, y)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Const, Element, Func, Input, Loop, Read, Size, is_const
+from adcompiler.ir.loop import Loop
+from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, is_const
 from adcompiler.ir.walk import Rewriter
 
 BROADCAST = "lengths must be equal or 1"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, select
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.walk import elements_of, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
@@ -112,6 +112,11 @@ class _Subscript:
         return located(self.context, moved, size, tuple(self.shape), self.span)
 
 
+def _reads(element: Element) -> bool:
+    """Whether an element depends on values."""
+    return any(isinstance(e, Read) for e in elements_of((element,)))
+
+
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
     """What an array is after `array[indices] = value`."""
     value, indices = as_array(value), [as_array(i) for i in indices]
@@ -191,16 +196,23 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
     form, length = linear(index), linear(size)
     index = form.element()
     binders = context.binders
+    if not binders.path and (length - form).constant == 1:  # x[n - 1]
+        context.sizes.demand(size, ONE, "negative index", span)
+        return index
     low, high = binders.sure(form, shape), binders.sure(length - form - whole(1), shape)
     if not low:
         index = select(apply("less", index, ZERO), apply("add", index, size), index)
         low = binders.sure(form + length, shape)
     if low and high:
         return index
+    if not binders.path and not index.axes and not _reads(index):  # lengths alone tell
+        context.sizes.demand(size, combine("add", index, ONE), "index", span)
+        if not low:
+            context.sizes.demand(size, combine("subtract", size, index), "negative index", span)
+        return index
     least = lowest(length - form - whole(1), binders.within(shape))
-    known = least is not None and not any(isinstance(a, Read) for a in least.terms)
-    if low and least is not None and known and not binders.path:
-        context.sizes.demand(size, (length - least).element(), "an index beyond the end", span)
+    if low and least is not None and not binders.path and not _reads(least.element()):
+        context.sizes.demand(size, (length - least).element(), "index", span)
         return index
     inside = [] if low else [apply("less_equal", ZERO, index)]
     inside += [] if high else [apply("less", index, size)]
@@ -246,6 +258,7 @@ def _slice(
 ) -> tuple[Element, Element]:
     """The length of a slice and the index it reads, by Python's rules for slices."""
     step = 1 if part.step is None else part.step
+    part = SliceValue(_counted(context, part.start), _counted(context, part.stop), part.step)
     for bound in (part.start, part.stop, step):
         if not (bound is None or _is_length(bound)):
             context.fail(
@@ -277,6 +290,13 @@ def _slice(
     return length, combine("add", place, start)
 
 
+def _counted(context: Context, bound: AnyValue) -> AnyValue:
+    """A bound that is an integer argument as the size that it is."""
+    if not isinstance(bound, Value):
+        return bound
+    return replace(bound, element=rewrite((bound.element,), context.sizes.of_input)[0])
+
+
 def _never_negative(part: SliceValue, step: int) -> bool:
     """Whether a slice's length needs no clamp: one bound at most is given."""
     return part.start is None or part.stop is None
@@ -299,5 +319,5 @@ def _bound(value: AnyValue, size: Element, low: Element, high: Element, missing:
 def _is_length(value: AnyValue) -> bool:
     """Whether a value is an integer, or arithmetic of sizes."""
     if isinstance(value, Value):
-        return not value.rank and value.dtype == "i64" and not value.element.axes
+        return not (value.rank or value.dtype != "i64" or value.element.axes or _reads(value.element))
     return isinstance(value, int) and not isinstance(value, bool)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,6 @@ import pytest
 import adcompiler as adc
 from adcompiler.ad.split import Propagate, split, value_and_grad
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.schedule import schedule
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.read import parse_func
 from adcompiler.ir.text import show
@@ -25,10 +26,13 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
+from adcompiler.runtime.modes import Tangent
+from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import lower
 from adcompiler.syntax.values import ArgType, Static
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
+ASKED = ("jvp", "hessian", "vmap", "kernel")  # stages only of files that ask for them
 SECTION = re.compile(r"^== (.+) ==$", re.MULTILINE)
 TYPE = re.compile(r"(bool|i64|f32|f64|float|int|static) ?(?:\[(.*)\]|(\S+))?")
 
@@ -76,7 +80,7 @@ def parts(func: Func) -> tuple[Func, Func]:
     return both.forward, checked(SIMPLIFY, made.func)
 
 
-def stages(source: str, given: str) -> dict[str, str]:
+def stages(source: str, given: str, asked: Collection[str]) -> dict[str, str]:
     """The text of each stage; a section that a file does not have is not compared."""
     types = arguments(given)
     closure = adc.compile(source).closure
@@ -97,10 +101,33 @@ def stages(source: str, given: str) -> dict[str, str]:
             made["grad of grad"] = checked(
                 OPTIMISE, value_and_grad(once, floats(simple)[:1], with_value=False)
             )
+    for name, of in DERIVED.items():
+        if name in asked:
+            made[name] = of(adc.compile(source), tuple(types.values()))
     for stage in made.values():
         checked(KERNEL, checked(OPTIMISE, stage))
     kernel = emit(checked(KERNEL, optimised)).source
     return {name: show(func) for name, func in made.items()} | {"kernel": kernel.rstrip()}
+
+
+def pushed(f: adc.Function, types: Types) -> Func:
+    """Value and tangent, for tangents of all float inputs."""
+    wrt = f.positions(None, types)
+    return checked(OPTIMISE, Tangent(f, wrt).trace((*types, *(types[k] for k in wrt))).func)
+
+
+def hessian(f: adc.Function, types: Types) -> Func:
+    return checked(OPTIMISE, adc.hessian(f).trace(types).func)
+
+
+def mapped(f: adc.Function, types: Types) -> Func:
+    """Many cases of the first argument."""
+    first, *others = types
+    many = adc.vmap(f, (0, *(None for _ in others)))
+    return checked(OPTIMISE, many.trace((replace(first, ones=(False, *first.ones)), *others)).func)
+
+
+DERIVED = {"jvp": pushed, "hessian": hessian, "vmap": mapped}
 
 
 def sections(text: str) -> dict[str, str]:
@@ -116,13 +143,11 @@ def joined(parts: dict[str, str]) -> str:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_stages_are_as_written(file: Path) -> None:
     expected = sections(file.read_text())
-    made = stages(expected["source"], expected["types"])
+    made = stages(expected["source"], expected["types"], expected)
     actual = {name: made.get(name, body) for name, body in expected.items()}
     if os.environ.get("ADC_UPDATE_GOLDEN"):
         first = {name: expected[name] for name in ("source", "types")}
-        kept = (
-            made if "kernel" in expected else {name: text for name, text in made.items() if name != "kernel"}
-        )
+        kept = {name: text for name, text in made.items() if name not in ASKED or name in expected}
         file.write_text(joined(first | kept))
         return
     if actual != expected:
@@ -133,5 +158,6 @@ def test_stages_are_as_written(file: Path) -> None:
 
 
 def test_the_folder_holds_what_matters() -> None:
-    assert len(FILES) >= 14
+    assert len(FILES) >= 26
+    assert set(ASKED) <= {title for file in FILES for title in sections(file.read_text())}
     assert sum("kernel" in sections(file.read_text()) for file in FILES) >= 3

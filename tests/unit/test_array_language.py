@@ -54,6 +54,9 @@ CASES = {
     "full((2, 3), x)": (2.0,),
     "sum(x[1:] * x[:-1]) / len(x)": (V,),
     "x.shape[1] * v": (X, V),
+    "x[len(x) - 1]": (X,),
+    "x[x.shape[0] // 2, -(len(v) // 3)] * v": (X, V),
+    "x[len(x) - 5]": (X,),  # -1: it counts from the end
 }
 
 
@@ -85,6 +88,44 @@ def test_arrays_agree_with_the_oracle_compiled(source):
 @pytest.mark.parametrize("source", CASES)
 def test_all_arrays_agree_with_the_oracle_compiled(source):
     agrees(source, CASES[source], "cpu")
+
+
+LAST = """
+def f(x: f64[n], y: f64[m]):
+    k = n - 3
+    return y[k]**2 * x[n - 1]
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_an_index_made_of_sizes_is_checked_at_each_call(backend):
+    f = adc.compile(LAST, backend=backend)
+    x, y = np.arange(1.0, 6), np.arange(3.0, 6)
+    assert f(x, y) == y[2] ** 2 * x[4]
+    assert f(x[:2], y) == y[-1] ** 2 * x[1]
+    adc.check_grad(f, x, y)
+    adc.check_grad(f, x[:2], y)
+    both = adc.hessian(f)(x, y)
+    np.testing.assert_array_equal(both[1][1], np.diag([0, 0, 2 * x[4]]))
+    for lengths, says in (((5, 2), "length 2 (axis 0 of y), no less than 3"), ((1, 1), "no less than 2")):
+        with pytest.raises(adc.OutOfRangeError, match=r"3:12|4:12") as caught:
+            adc.grad(f)(*map(np.ones, lengths))
+        assert says in str(caught.value)
+    many = adc.vmap(f, (0, None))(np.stack([x, 2 * x]), y)
+    np.testing.assert_array_equal(many, [f(x, y), f(2 * x, y)])
+
+
+@pytest.mark.parametrize("source", ["sum(x[:k])", "sum(zeros(k) + x[0])", "sum(x[i] for i in range(k))"])
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_an_integer_argument_is_a_length(source, backend):
+    f = adc.compile(f"def f(x: f64[n], k: i64):\n    return {source}", backend=backend)
+    assert [f(np.ones(3), k) for k in (0, 2)] == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("source", ["sum(x[:k[0]])", "zeros(k[1]) + x[0]"])
+def test_a_length_that_is_computed_is_refused(source):
+    with pytest.raises(adc.ParseError, match="size"):
+        adc.compile(f"def f(x: f64[n], k: i64[2]):\n    return {source}")(np.ones(3), np.array([1, 2]))
 
 
 def test_a_product_with_a_zero_factor_has_the_right_derivative():
@@ -122,6 +163,15 @@ def test_logsumexp_does_not_overflow():
         ("transpose(x, (0, 0))", (2, 3), adc.OutOfRangeError, "does not name each"),
         ("x[0.5]", (3,), adc.DtypeError, "an index must be an integer"),
         ("x[::0]", (3,), adc.ParseError, "step"),
+        (
+            "x[len(x)]",
+            (3,),
+            adc.OutOfRangeError,
+            "index: the axis has length 3 (axis 0 of x), no less",
+        ),
+        ("x[len(x)]", (1,), adc.OutOfRangeError, "index: the axis has length 1, no less than 2"),
+        ("x[len(x) - 1]", (0,), adc.OutOfRangeError, "negative index: the axis has length 0"),
+        ("x[len(x) / 2]", (4,), adc.DtypeError, "an index must be an integer"),
     ],
 )
 def test_what_does_not_fit_is_refused(source, shape, kind, says):

@@ -13,17 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from adcompiler.ir.loop import Loop, Slot
 from adcompiler.ir.nodes import (
     Array,
     Const,
     Element,
     Index,
     Input,
-    Loop,
     Map,
     Read,
     Shape,
-    Slot,
     closed,
     const,
     identity,

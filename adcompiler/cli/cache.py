@@ -1,0 +1,38 @@
+"""`adc cache`: where compiled kernels are kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from adcompiler.codegen import cache
+
+EXAMPLES = """\b
+Examples:
+  adc cache
+  ADC_CACHE_DIR=/tmp/kernels adc cache --clear
+"""
+
+
+def show_cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every kernel from it.")] = False,
+) -> None:
+    """Print where compiled kernels are kept, how many there are and their size.
+
+    The folder is that in ADC_CACHE_DIR, else the platform's. Kernels are compiled again when needed.
+    """
+    count, size = cache.contents()
+    if clear:
+        cache.clear()
+    done = "removed " if clear else ""
+    print(f"{cache.folder()}: {done}{count} kernel{'s' * (count != 1)}, {_bytes(size)}")
+
+
+def _bytes(size: float) -> str:
+    """A number of bytes in the unit that suits it."""
+    units = ["bytes", "KiB", "MiB", "GiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.3g} {units[0]}" if units[0] != "bytes" else f"{size:.0f} bytes"

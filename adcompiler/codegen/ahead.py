@@ -1,0 +1,250 @@
+"""A program as C: object code that needs no Python, and the C function that calls it.
+
+numba compiles two functions of generated source. `need` writes the bytes of each temporary to an array;
+`entry` runs the kernel on pointers to inputs, results and temporaries. The C function allocates the
+temporaries in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adcompiler.codegen import cache
+from adcompiler.codegen.emit import Buffer, Kernel, emit
+from adcompiler.codegen.header import with_header
+from adcompiler.codegen.jitted import plan_lines
+from adcompiler.codegen.precedence import ATOM
+from adcompiler.codegen.writer import Writer
+from adcompiler.errors import DtypeError, Error
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Func, Input
+from adcompiler.ir.text import lengths
+from adcompiler.ir.types import NUMPY, Dtype
+
+C_TYPES: dict[Dtype, str] = {"f64": "double", "f32": "float", "i64": "int64_t", "bool": "uint8_t"}
+KEYWORDS = frozenset(
+    word
+    for line in (
+        "auto bool break case char const constexpr continue default do double else enum extern false",
+        "float for goto if inline int int64_t long nullptr register restrict return short signed sizeof",
+        "static struct switch true typedef typeof uint8_t union unsigned void volatile while",
+        "bytes work code none failed malloc free size_t k",  # the names of the C function itself
+    )
+    for word in line.split()
+)
+# numba's own names of functions that the C library has.
+SHIMS = {"numba_gamma": "tgamma", "numba_lgamma": "lgamma"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A C function: its declaration without the semicolon, its definition, and the object code it calls."""
+
+    declaration: str
+    definition: str
+    code: bytes
+    missing: frozenset[str]
+
+
+def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
+    """The C function `name` of a program: `int name(sizes, inputs, results)`.
+
+    Sizes come first, in order of appearance; arrays are contiguous, in row-major order; each result is
+    written to its pointer. `native` is code for this machine's processor, otherwise for any of its kind.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
+        raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
+    kernel = emit(func)
+    entry = _Entry(kernel)
+    module = cache.load(entry.source)
+    from numba import types
+
+    sizes = [types.int64] * len(kernel.sizes)
+    given = [types.voidptr if i.rank else _numba(i.dtype) for i in func.inputs]
+    pointers = [types.voidptr] * (len(func.results) + len(entry.temporaries))
+    functions = {
+        f"{name}_need": (module.need, (*sizes, types.voidptr)),
+        f"{name}_entry": (module.entry, (*sizes, *given, *pointers)),
+    }
+    code, missing = _object(functions, native)
+    return Compiled(*_in_c(func, name, kernel, len(entry.temporaries)), code, missing)
+
+
+def _numba(dtype: Dtype) -> Any:
+    from numba import types
+
+    return {"f64": types.float64, "f32": types.float32, "i64": types.int64, "bool": types.uint8}[dtype]
+
+
+class _Entry:
+    """The generated source of `need` and `entry`."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        places = {a: k for k, a in reversed(list(enumerate(kernel.func.results)))}
+        self.direct = {kernel.arrays[a]: k for a, k in places.items() if not isinstance(a, Input) and a.rank}
+        self.temporaries = [b for b in kernel.buffers if b.name not in self.direct]
+        parts = (kernel.text, self.need(), self.entry())
+        self.source = with_header(kernel.comment, "\n\n".join(parts))
+
+    def need(self) -> str:
+        """`need(*sizes, bytes)`: the bytes of each temporary."""
+        writer = self.planned()
+        if self.temporaries:
+            writer.line(f"_need = carray(_bytes, ({len(self.temporaries)},), np.int64)")
+        for k, buffer in enumerate(self.temporaries):
+            factors = [str(NUMPY[buffer.dtype].itemsize), *self.shape(writer, buffer)]
+            writer.line(f"_need[{k}] = {' * '.join(factors)}")
+        return self.function("need", [*self.kernel.sizes, "_bytes"], writer)
+
+    def entry(self) -> str:
+        """`entry(*sizes, *inputs, *results, *temporaries)`, where arrays are addresses."""
+        kernel, func = self.kernel, self.kernel.func
+        writer = self.planned()
+        params = list(kernel.sizes)
+        for k, given in enumerate(func.inputs):
+            label = kernel.arrays[given]
+            params.append(f"_in{k}" if given.rank or given.dtype == "bool" else label)
+            if given.rank:
+                writer.line(self.view(writer, label, f"_in{k}", given))
+            elif given.dtype == "bool":
+                writer.line(f"{label} = _in{k} != 0")
+        for k, buffer in enumerate(self.temporaries):
+            shape = "".join(f"{n}, " for n in self.shape(writer, buffer))
+            writer.line(f"{buffer.name} = carray(_work{k}, ({shape}), np.{NUMPY[buffer.dtype]})")
+        params += [f"_out{k}" for k in range(len(func.results))]
+        for k, result in enumerate(func.results):
+            first = self.direct.get(kernel.arrays[result]) == k
+            writer.line(self.view(writer, kernel.arrays[result] if first else f"_r{k}", f"_out{k}", result))
+        inputs = [kernel.arrays[i] for i in func.inputs]
+        blocks = [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
+        args = [*kernel.sizes, *inputs, *(b.name for b in kernel.buffers), *blocks]
+        writer.line(f"scalars = run({', '.join(args)})")
+        for k, result in enumerate(func.results):
+            if self.direct.get(kernel.arrays[result]) != k:
+                writer.line(self.copy(k, result))
+        return self.function("entry", [*params, *(f"_work{k}" for k in range(len(self.temporaries)))], writer)
+
+    def planned(self) -> Writer:
+        """A function that knows how each nest is cut into blocks."""
+        writer = Writer(self.kernel.arrays, self.kernel.sizes, (), {})
+        for k, loop in enumerate(self.kernel.nests):
+            plan_lines(writer, self.kernel, k, loop)
+        return writer
+
+    def shape(self, writer: Writer, buffer: Buffer) -> list[str]:
+        first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
+        return [*first, *(writer.text(n, ATOM) for n in buffer.shape)]
+
+    def view(self, writer: Writer, name: str, address: str, array: Array) -> str:
+        """The array at an address; a scalar is one of length 1."""
+        shape = "".join(f"{writer.text(n, ATOM)}, " for n in array.shape) or "1,"
+        return f"{name} = carray({address}, ({shape}), np.{NUMPY[array.dtype]})"
+
+    def copy(self, k: int, result: Array) -> str:
+        """Copy a result that the kernel does not write itself; `a[...] = b` would allocate."""
+        if result.rank:
+            return f"for _i in range(_r{k}.size): _r{k}.flat[_i] = {self.kernel.arrays[result]}.flat[_i]"
+        scalars = self.kernel.scalars
+        value = f"scalars[{scalars.index(result)}]" if result in scalars else self.kernel.arrays[result]
+        return f"_r{k}[0] = {value}"
+
+    def function(self, name: str, params: Sequence[str], writer: Writer) -> str:
+        lines = ["    " + line for line in writer.scopes[0]] or ["    pass"]
+        return "\n".join((f"def {name}({', '.join(params)}):", *lines, ""))
+
+
+def _object(functions: dict[str, tuple[Any, tuple[Any, ...]]], native: bool) -> tuple[bytes, frozenset[str]]:
+    """Object code in which each function has its name, and those of numba's own that it calls."""
+    from llvmlite import binding
+
+    made = [_bitcode(name, *given) for name, given in functions.items()]
+    module = made[0]
+    for other in made[1:]:
+        module.link_in(other)
+    target = binding.Target.from_default_triple()
+    options = {"opt": 3, "reloc": "pic", "codemodel": "default"}
+    if native:
+        options |= {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten()}
+    called = {f.name for f in module.functions if f.is_declaration}
+    missing = frozenset(n for n in called if n.startswith(("numba_", "Py", "__svml")))
+    return target.create_target_machine(**options).emit_object(module), missing
+
+
+def _bitcode(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
+    """The optimised module of a function without its Python wrapper, where it is the one that has a name."""
+    from llvmlite import binding
+    from numba import types
+    from numba.core.compiler import Flags, compile_extra
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    flags = Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.nrt = True
+    flags.error_model = "numpy"
+    typing, target = cpu_target.typing_context, cpu_target.target_context
+    with global_compiler_lock:
+        typing.refresh()
+        target.refresh()
+        made = compile_extra(typing, target, function, arguments, types.void, flags, {})
+        made.library._ensure_finalized()
+        module = binding.parse_bitcode(made.library._final_module.as_bitcode())
+    entry = module.get_function(made.fndesc.llvm_func_name)
+    for part in (*module.functions, *module.global_variables):
+        if not part.is_declaration and part.name != entry.name:
+            part.linkage = "internal"
+    entry.name, entry.visibility = name, "hidden"
+    return module
+
+
+def _in_c(func: Func, name: str, kernel: Kernel, count: int) -> tuple[str, str]:
+    """The declaration and the definition of the C function."""
+    wanted = [*kernel.sizes, *func.input_names, *func.result_names]
+    if not all(re.fullmatch(r"[A-Za-z_]\w*", n, re.ASCII) for n in wanted):
+        raise DtypeError(f"{func.name} has names that C does not have", remedy="rename its parameters")
+    names = distinct(wanted, KEYWORDS)
+    sizes = [f"int64_t {n}" for n in names[: len(kernel.sizes)]]
+    kinds = [f"const {C_TYPES[i.dtype]} *" if i.rank else f"{C_TYPES[i.dtype]} " for i in func.inputs]
+    kinds += [f"{C_TYPES[r.dtype]} *" for r in func.results]
+    params = ", ".join([*sizes, *(k + n for k, n in zip(kinds, names[len(sizes) :], strict=True))]) or "void"
+    declaration = f"int {name}({params})"
+    comma = ", " * bool(sizes)
+    work = [f"void *work{k}" for k in range(count)]
+    entry = ", ".join(["void *none, void **code", *params.split(", "), *work])
+    passed = ", ".join(["&none", "&code", *names, *(f"work[{k}]" for k in range(count))])
+    return (
+        declaration,
+        f"""\
+extern int {name}_need(void *, void **{comma}{", ".join(["int64_t"] * len(sizes))}, int64_t *);
+extern int {name}_entry({entry});
+
+{declaration}
+{{
+    int64_t bytes[{max(count, 1)}];
+    void *work[{max(count, 1)}] = {{0}}, *none = 0, *code = 0;
+    int failed = {name}_need({", ".join(["&none", "&code", *names[: len(sizes)], "bytes"])});
+    for (int k = 0; k < {count} && !failed; k++) {{
+        work[k] = malloc(bytes[k] > 0 ? (size_t)bytes[k] : 1);
+        failed = work[k] == 0;
+    }}
+    if (!failed)
+        failed = {name}_entry({passed});
+    for (int k = 0; k < {count}; k++)
+        free(work[k]);
+    return failed != 0;
+}}
+""",
+    )
+
+
+def comment(func: Func) -> str:
+    """What a C function takes and gives, for its header."""
+    shapes = [
+        f"{n}: {C_TYPES[a.dtype]}{''.join(f'[{m}]' for m in lengths(func, a.shape))}"
+        for names, arrays in ((func.input_names, func.inputs), (func.result_names, func.results))
+        for n, a in zip(names, arrays, strict=True)
+    ]
+    return ", ".join(shapes)

@@ -1,0 +1,83 @@
+"""Loops: the nodes whose body is a program of its own. `bodies.py` builds and opens them."""
+
+from __future__ import annotations
+
+from adcompiler.ir.nodes import Array, Element, Input, Node, Shape
+from adcompiler.ir.types import Dtype
+
+
+class Slot(Input):
+    """An input of a loop's body; positions count from 0 in every body."""
+
+    __slots__ = ()
+
+
+class Loop(Node):
+    """`length` turns of a body over carried arrays; or turns while `test` holds, if it has no length.
+
+    The body is a program of its own, closed: its inputs are `Slot`s, first the number of the turn (int64),
+    then what is carried, then a row of each of the `scanned` arrays, the one of the turn's number (zeros
+    beyond its end), then the `consts`. Its results are what is carried on, then the `outs`: rows that are
+    collected, each at the turn's number. A `backward` loop runs from the last turn to the first.
+    """
+
+    __slots__ = ("backward", "consts", "inits", "length", "outs", "results", "scanned", "test")
+    fields = ("length", "inits", "scanned", "consts", "results", "outs", "test", "backward")
+    length: Element | None
+    inits: tuple[Array, ...]
+    scanned: tuple[Array, ...]
+    consts: tuple[Array, ...]
+    results: tuple[Array, ...]
+    outs: tuple[Array, ...]
+    test: Array | None
+    backward: bool
+
+    def _derive(self) -> None:
+        self.dtype = "i64"
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The arrays that the loop reads, all of each."""
+        return (*self.inits, *self.scanned, *self.consts)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The inputs of the body: the turn's number, then one for each operand."""
+        shapes: list[tuple[Dtype, Shape]] = [("i64", ())]
+        shapes += [(a.dtype, a.shape) for a in self.inits]
+        shapes += [(a.dtype, a.shape[1:]) for a in self.scanned]
+        shapes += [(a.dtype, a.shape) for a in self.consts]
+        return tuple(Slot(k, dtype, shape) for k, (dtype, shape) in enumerate(shapes))
+
+    @property
+    def roots(self) -> tuple[Array, ...]:
+        """What the body computes: results, outs, and the test."""
+        return (*self.results, *self.outs, *(() if self.test is None else (self.test,)))
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The arrays that the loop gives: what it carries in the end, its outs, and the number of turns."""
+        return tuple(
+            Item(self, k) for k in range(len(self.results) + len(self.outs) + (self.test is not None))
+        )
+
+
+class Item(Array):
+    """One of the arrays that a loop gives."""
+
+    __slots__ = ("k", "loop")
+    fields = ("loop", "k")
+    loop: Loop
+    k: int
+
+    def _derive(self) -> None:
+        super()._derive()
+        loop, count = self.loop, len(self.loop.results)
+        if self.k < count:
+            self.dtype, self.shape = loop.inits[self.k].dtype, loop.inits[self.k].shape
+        elif self.k < count + len(loop.outs):
+            assert loop.length is not None
+            out = loop.outs[self.k - count]
+            self.dtype, self.shape = out.dtype, (loop.length, *out.shape)
+        else:
+            self.dtype, self.shape = "i64", ()

@@ -1,0 +1,108 @@
+"""Why the gradients of a function are what they are, and what they cost in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from adcompiler.ad.split import Propagate
+from adcompiler.ad.vjp import vjp
+from adcompiler.ir import text
+from adcompiler.ir.nodes import Apply, Array, Func
+from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
+from adcompiler.runtime.show import Shown
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.splitting import SplitProgram
+from adcompiler.syntax.values import ArgType, Static
+
+
+def explain(f: Shown, wrt: Any, types: Types) -> str:
+    """Which gradients there are and why the others are None; what forward saves, and what is made again."""
+    positions = f.positions(wrt, types)
+    func = f.trace(types).func
+    inputs = dict(zip((k for k, t in enumerate(types) if isinstance(t, ArgType)), func.inputs, strict=True))
+    found = vjp(func.results, list(func.results), [inputs[k] for k in positions])
+    known = {k: g is not None for k, g in zip(positions, found, strict=True)}
+    program = f.split(wrt).at(types)
+    part, _ = program.propagate(program.usual, program.all_asked)
+    forward = program.parts.forward
+    gradients = (f"{p.name}: {_why(types[k], known.get(k))}" for k, p in enumerate(f.parameters))
+    return "\n".join(
+        (
+            f"{f.__name__}: gradients",
+            *_listed(gradients),
+            "mode",
+            *_listed(_mode(func, sum(known.values()))),
+            "saved by forward for propagate",
+            *_listed(_saved(forward, program.saved_names)),
+            "computed again by propagate",
+            *_listed(_again(program, part)),
+        )
+    )
+
+
+def _listed(lines: Iterator[str]) -> list[str]:
+    return [f"  {line}" for line in lines] or ["  nothing"]
+
+
+def _mode(func: Func, count: int) -> Iterator[str]:
+    if not count:
+        return
+    results = [n for n, r in zip(func.result_names, func.results, strict=True) if is_float(r.dtype)]
+    yield f"reverse: from {', '.join(results)} back to {count} input{'s' * (count > 1)}, at once"
+    if len(func.results) == 1 and not func.results[0].rank:
+        yield "grad and value_and_grad are one fused program and save nothing; split, vjp and the tape save"
+
+
+def _why(kind: ArgType | Static, known: bool | None) -> str:
+    if isinstance(kind, Static):
+        return "None: static, known while compiling"
+    if not is_float(kind.dtype):
+        return f"None: {kind.dtype} has no derivative"
+    if known is None:
+        return "not asked for: wrt leaves it out"
+    return (
+        "flows" if known else "None: no result depends on it through a differentiable path (grad gives zeros)"
+    )
+
+
+def _saved(forward: Func, names: Sequence[str]) -> Iterator[str]:
+    arrays = {
+        **dict(zip(forward.input_names, forward.inputs, strict=True)),
+        **dict(zip(forward.result_names, forward.results, strict=True)),
+    }
+    for name in names:
+        array = arrays[name]
+        lengths = text.lengths(forward, array.shape)
+        shape = f"[{', '.join(lengths)}]" if lengths else ""
+        kind = "input" if array in forward.inputs else "temporary"
+        size = " * ".join([str(NUMPY[array.dtype].itemsize), *lengths])
+        yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes"
+
+
+def _again(program: SplitProgram, part: Propagate) -> Iterator[str]:
+    """The primitives of forward that stand in propagate too, with the lines that they come from."""
+    forward = program.parts.forward
+    available: list[Array] = [*forward.inputs, *forward.results]
+    given: dict[Array, Array] = {i: available[k] for i, k in zip(part.func.inputs, part.reads, strict=False)}
+    results = _Restored(given).run(part.func.results)
+    reached = postorder(results, lambda a: () if a in available else arrays_read(a))
+    here = elements_of(e for a in reached if a not in available for e in a.elements)
+    theirs = set(elements_of(e for a in arrays_of(forward.results) for e in a.elements))
+    lines: dict[str, int] = {}
+    for element in here:
+        if isinstance(element, Apply) and element in theirs and element.axes:
+            span = forward.spans.get(element)
+            where = f"{element.op}, line {span.line}" if span is not None else element.op
+            lines[where] = lines.get(where, 0) + 1
+    for where, times in lines.items():
+        yield where if times == 1 else f"{where} ({times} times)"
+
+
+class _Restored(Rewriter):
+    """A propagate in terms of forward's arrays."""
+
+    def __init__(self, given: dict[Array, Array]) -> None:
+        super().__init__()
+        self.arrays.update(given)

@@ -1,0 +1,133 @@
+"""`adc build`: a C library of a function and its gradient, called from C and through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.cli import main
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+MODEL = """
+def loss(x: f64[n, d], w: f64[d], y: f64[n], scale: f64):
+    r = x @ w - y
+    return sum(where(abs(r) < 1, r**2, 2 * abs(r) - 1)) * scale + logsumexp(w) + x.std()
+"""
+PROGRAM = """
+#include <stdio.h>
+#include "loss.h"
+
+int main(void)
+{
+    double x[] = {1, 2, 3, 4, 5, 6}, w[] = {0.5, -0.25}, y[] = {0, 3, 1}, r, dx[6], dw[2], dy[3], ds;
+    if (loss(3, 2, x, w, y, 2.0, &r) || loss_value_and_grad(3, 2, x, w, y, 2.0, &r, dx, dw, dy, &ds))
+        return 1;
+    printf("%.17g %.17g %.17g %.17g %.17g\\n", r, dx[5], dw[1], dy[0], ds);
+    return 0;
+}
+"""
+DOUBLES, INTEGER = ctypes.POINTER(ctypes.c_double), ctypes.c_int64
+
+
+def build(folder: Path, source: str, *options: str) -> ctypes.CDLL:
+    """The library of a program in a file."""
+    file = folder / "model.adc"
+    file.write_text(source)
+    assert main(["build", str(file), "-o", str(folder / "lib"), *options]) == 0
+    return ctypes.CDLL(str(next((folder / "lib").glob("lib*"))))
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def test_a_c_program_needs_no_python(tmp_path, capsys):
+    build(tmp_path, MODEL)
+    header, library = (Path(line) for line in capsys.readouterr().out.splitlines())
+    assert (header.name, library.stem) == ("loss.h", "libloss")
+    (tmp_path / "main.c").write_text(PROGRAM)
+    command = ["cc", "-Wall", "-Werror", f"-I{header.parent}", str(tmp_path / "main.c"), str(library)]
+    subprocess.run([*command, "-o", str(tmp_path / "main"), f"-Wl,-rpath,{library.parent}"], check=True)
+    done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True, env={})
+    f = adc.compile(MODEL)
+    args = np.arange(1.0, 7).reshape(3, 2), np.array([0.5, -0.25]), np.array([0.0, 3.0, 1.0]), 2.0
+    value, (dx, dw, dy, ds) = adc.value_and_grad(f)(*args)
+    want = [value, dx[2, 1], dw[1], dy[0], ds]
+    assert [float(word) for word in done.stdout.split()] == pytest.approx(want, rel=1e-14)
+
+
+@pytest.mark.parametrize("options", [(), ("--native",)])
+def test_large_arrays_in_many_blocks(tmp_path, options):
+    library = build(tmp_path, MODEL, *options)
+    random = np.random.default_rng(0)
+    n, d = 3000, 17
+    x, w, y = random.normal(size=(n, d)), random.normal(size=d), random.normal(size=n)
+    r, dx, dw, dy, ds = np.zeros(1), np.zeros((n, d)), np.zeros(d), np.zeros(n), np.zeros(1)
+    arrays = [pointer(a) for a in (x, w, y)]
+    results = [pointer(a) for a in (r, dx, dw, dy, ds)]
+    call = library.loss_value_and_grad
+    assert call(INTEGER(n), INTEGER(d), *arrays, ctypes.c_double(1.5), *results) == 0
+    value, grads = adc.value_and_grad(adc.compile(MODEL))(x, w, y, 1.5)
+    assert r[0] == pytest.approx(value, rel=1e-13)
+    for got, want in zip((dx, dw, dy, ds[0]), grads, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+
+
+def test_every_type_and_kind_of_result(tmp_path, capsys):
+    source = """
+def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
+    y = x * k
+    return y, y, x, flag, x > 1, k, double.sum(axis=0)
+"""
+    library = build(tmp_path, source)
+    text = (tmp_path / "lib" / "f.h").read_text()
+    assert "int f(int64_t n, const float *x, int64_t k_, uint8_t flag, const double *double_, " in text
+    assert "value_and_grad" not in text
+    x, z = np.array([0.5, 2.0], np.float32), np.arange(6.0).reshape(2, 3)
+    results = [np.asarray(r) for r in adc.compile(source)(x, -3, True, z)]
+    out = [np.zeros(r.shape, r.dtype) for r in results]
+    given = INTEGER(2), pointer(x), INTEGER(-3), ctypes.c_uint8(1), pointer(z)
+    assert library.f(*given, *map(pointer, out)) == 0
+    for got, want in zip(out, results, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_types_on_the_command_line(tmp_path):
+    folder = tmp_path / "lib"
+    command = ["build", "sum((a * x - y)**2) * gamma(a)", "--name", "cost", "-o", str(folder), "--wrt", "a"]
+    assert main([*command, "--types", "f64, f64[n], f64[n]"]) == 0
+    library = ctypes.CDLL(str(next(folder.glob("libcost*"))))
+    x, y, r, da = np.array([1.0, 2.0]), np.array([0.5, 3.0]), np.zeros(1), np.zeros(1)
+    given = INTEGER(2), ctypes.c_double(1.25), pointer(x), pointer(y), pointer(r), pointer(da)
+    assert library.cost_value_and_grad(*given) == 0
+    f = adc.compile("sum((a * x - y)**2) * gamma(a)")
+    assert (r[0], da[0]) == pytest.approx(adc.value_and_grad(f, "a")(1.25, x, y), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        (["x", "--types", "f64, f64"], 2, "--types names 2 types for the parameters x"),
+        (["x", "--types", "f65"], 1, "no type"),
+        (["x * y", "--types", "f64[n], f64[n]", "--wrt", "x"], 1, "not a scalar"),
+        (["x", "--name", "double"], 1, "'double' cannot be the name of a C function"),
+        (["x[0]", "--types", "f64[n]"], 1, "needs lengths to be checked at each call"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(tmp_path, capsys, command, code, says):
+    assert main(["build", *command, "-o", str(tmp_path / "lib")]) == code
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "lib").exists()
+
+
+def test_without_a_compiler_it_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["build", "x", "-o", str(tmp_path / "lib")]) == 1
+    assert "there is no C compiler (cc)" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""`adc explain`, `adc bench`, `adc cache`, and completion in the shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import adcompiler as adc
+from adcompiler.cli import main
+from adcompiler.codegen import cache
+
+GUARDED = """
+def f(x: f64[n], y: f64[n], k: i64, rest: f64):
+    return sum(where(x > y, sqrt(x * y), 0)) * k
+"""
+
+
+def test_explain_says_why_what_and_how_much():
+    lines = [line.strip() for line in adc.compile(GUARDED).explain().splitlines()]
+    assert lines[:5] == [
+        "f: gradients",
+        "x: flows",
+        "y: flows",
+        "k: None: i64 has no derivative",
+        "rest: None: no result depends on it through a differentiable path (grad gives zeros)",
+    ]
+    assert "reverse: from r back to 2 inputs, at once" in lines
+    saved = lines[
+        lines.index("saved by forward for propagate") + 1 : lines.index("computed again by propagate")
+    ]
+    assert saved == [
+        "x: input, f64[n], 8 * n bytes",
+        "y: input, f64[n], 8 * n bytes",
+        "k: input, i64, 8 bytes",
+        "t0: temporary, f64[n], 8 * n bytes",
+    ]
+    assert lines[-1] == "greater, line 3"
+
+
+def test_explain_leaves_out_what_wrt_leaves_out():
+    text = adc.compile("x * y").explain("x")
+    assert "y: not asked for: wrt leaves it out" in text
+    assert re.search(r"saved by forward for propagate\n  y: input, f64, 8 bytes\n", text)
+    nothing = adc.compile("floor(x)").explain()
+    assert "mode\n  nothing\nsaved by forward for propagate\n  nothing" in nothing
+
+
+def test_a_gradient_explains_itself():
+    assert "reverse: from dx back to 1 input, at once" in adc.grad(adc.compile("x**3")).explain()
+
+
+def test_adc_explain(capsys):
+    assert main(["explain", "x * y", "--wrt", "x"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == adc.compile("x * y").explain("x")
+    assert main(["explain", "sum(x)", "--arg", "x=[1,2]"]) == 0
+    assert "x: flows" in capsys.readouterr().out
+    assert main(["explain", "x", "--wrt", "z"]) == 2
+
+
+def test_adc_bench_times_each_program(capsys, tmp_path):
+    file = tmp_path / "model.adc"
+    file.write_text("def loss(x: f64[n, 3], k: i64, a):\n    return x.sum() * a * k\n")
+    assert main(["bench", str(file), "--size", "4", "--seconds", "0"]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["first", "call", "median", "fastest", "calls"]
+    names = ["value", "value and grad", "forward", "propagate"]
+    time = r" +[\d.e+]+ (s|ms|us|ns)"
+    for name, row in zip(names, rows, strict=True):
+        assert re.fullmatch(f"{name}{time}{time}{time} +5", row)
+
+
+def test_adc_bench_of_what_has_no_gradient(capsys):
+    assert main(["bench", "x > y", "--arg", "x=1", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "value and grad" not in out
+    assert main(["bench", "x * arange(3)", "--seconds", "0"]) == 0  # no scalar: split only
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["value", "forward", "propagate"]
+
+
+def test_adc_cache_shows_and_clears(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
+    kept = tmp_path / "mine.txt"
+    kept.write_text("not a kernel")
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}: 0 kernels, 0 bytes\n"
+    assert adc.compile("x * 1.25 + 7")(2.0) == 9.5
+    assert cache.contents()[0] == 1
+    assert main(["cache"]) == 0
+    assert re.fullmatch(rf"{re.escape(str(tmp_path))}: 1 kernel, [\d.]+ KiB\n", capsys.readouterr().out)
+    assert main(["cache", "--clear"]) == 0
+    assert "removed 1 kernel" in capsys.readouterr().out
+    assert (cache.contents(), kept.read_text()) == ((0, 0), "not a kernel")
+    assert adc.compile("x * 1.25 + 8")(2.0) == 10.5  # compiled again
+
+
+@pytest.mark.parametrize(("words", "found"), [("adc ch", ["check"]), ("adc run --gr", ["--grad"])])
+def test_the_shell_completes_verbs_and_options(words, found):
+    asked = {"_ADC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "adcompiler.cli"],
+        env=os.environ | asked | {"PYTHONPATH": str(Path(adc.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout.split(), done.stderr) == (found, "")
+
+
+def test_the_completion_script_is_shown(capsys):
+    assert main(["--show-completion", "bash"]) == 0
+    assert "complete -o default -F _adc_completion adc" in capsys.readouterr().out
