@@ -43,6 +43,27 @@ class Compiled:
         self.out = {a: self.places[b] for a, b in names.items()}
 
     @cached_property
+    def scalar(self) -> Callable[..., list[Any]]:
+        """The kernel of a program of scalars: a function of numbers that gives the list of results."""
+        from adcompiler.codegen.native import UnsupportedError, scalar_function
+
+        func, kernel, picks = self.func, self.kernel, self.picks or []
+        params = [(kernel.arrays[i], i.dtype) for i in func.inputs]
+        results = [(k, r.dtype) for k, r in zip(picks, func.results, strict=True)]
+        try:
+            if any(i.rank for i in func.inputs):
+                raise UnsupportedError
+            return scalar_function(kernel.text, params, results)
+        except UnsupportedError:
+            run = self.serial
+
+        def call(*args: Any) -> list[Any]:
+            scalars = run(*args)
+            return [scalars[k] for k in picks]
+
+        return call
+
+    @cached_property
     def serial(self) -> Callable[..., Any]:
         """The kernel that runs its blocks one after the other."""
         return _loaded(self.kernel.source)
@@ -60,8 +81,7 @@ class Compiled:
         `into` gives arrays to write results to.
         """
         if self.picks is not None:
-            scalars = self.serial(*sizes, *args)
-            return [scalars[k] for k in self.picks]
+            return self.scalar(*sizes, *args)
         blocks: list[int] = []
         points = 0
         for plan in self.plans:
