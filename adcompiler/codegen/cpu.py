@@ -45,7 +45,8 @@ class Compiled:
     @cached_property
     def scalar(self) -> Callable[..., list[Any]]:
         """The kernel of a program of scalars: a function of numbers that gives the list of results."""
-        from adcompiler.codegen.native import UnsupportedError, scalar_function
+        from adcompiler.codegen.native import scalar_function
+        from adcompiler.codegen.straight import UnsupportedError
 
         func, kernel, picks = self.func, self.kernel, self.picks or []
         params = [(kernel.arrays[i], i.dtype) for i in func.inputs]

@@ -96,7 +96,8 @@ def _build() -> Lark:
     versions = f"lark {lark.__version__}, {sys.implementation.cache_tag}"
     table = pickle.loads(store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar)))
     # The transformer is called as each rule is completed: no recursion, no second tree.
-    parser: Lark = lark.Lark._load_from_dict(**table, postlex=Layout(), transformer=Builder(_read_quoted))
+    load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
+    parser: Lark = load(**table, postlex=Layout(), transformer=Builder(_read_quoted))
     return parser
 
 
