@@ -12,6 +12,9 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.llvm.entry import Param, Source
+from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.schedule import Loop, schedule
 from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Size
@@ -43,36 +46,37 @@ class Compiled:
         self.out = {a: self.places[b] for a, b in names.items()}
 
     @cached_property
-    def scalar(self) -> Callable[..., list[Any]]:
-        """The kernel of a program of scalars: a function of numbers that gives the list of results."""
-        from adcompiler.codegen.native import scalar_function
-        from adcompiler.codegen.straight import UnsupportedError
+    def source(self) -> Source:
+        """The kernel, for the compiler without numba."""
+        kernel, nests = self.kernel, range(len(self.plans))
+        params = [Param(name, "i64") for name in kernel.sizes]
+        params += [Param(kernel.arrays[i], i.dtype, i.rank) for i in self.func.inputs]
+        params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
+        params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
+        shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
+        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared)
 
-        func, kernel, picks = self.func, self.kernel, self.picks or []
-        params = [(kernel.arrays[i], i.dtype) for i in func.inputs]
-        results = [(k, r.dtype) for k, r in zip(picks, func.results, strict=True)]
+    @cached_property
+    def native(self) -> Callable[..., Sequence[Any]] | None:
+        """The kernel compiled without numba, if that can be."""
         try:
-            if any(i.rank for i in func.inputs):
-                raise UnsupportedError
-            return scalar_function(kernel.text, params, results)
+            return compiled(self.source)
         except UnsupportedError:
-            run = self.serial
-
-        def call(*args: Any) -> list[Any]:
-            scalars = run(*args)
-            return [scalars[k] for k in picks]
-
-        return call
+            return None
 
     @cached_property
-    def serial(self) -> Callable[..., Any]:
+    def serial(self) -> Callable[..., Sequence[Any]]:
         """The kernel that runs its blocks one after the other."""
-        return _loaded(self.kernel.source)
+        run = self.native
+        if run is None:
+            return _loaded(self.kernel.source)
+        return (lambda *args: run(*args, 0, 1)) if self.source.shared else run
 
     @cached_property
-    def parallel(self) -> Callable[..., Any]:
-        """The kernel that runs its blocks on all threads."""
-        return _loaded(self.kernel.parallel_source)
+    def parallel(self) -> Callable[..., Sequence[Any]]:
+        """The kernel that runs its blocks on all threads; without numba it is the same machine code."""
+        run = self.native
+        return _loaded(self.kernel.parallel_source) if run is None else lambda *args: run(*args, *threads())
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
@@ -82,7 +86,8 @@ class Compiled:
         `into` gives arrays to write results to.
         """
         if self.picks is not None:
-            return self.scalar(*sizes, *args)
+            scalars = self.serial(*sizes, *args)
+            return [scalars[k] for k in self.picks]
         blocks: list[int] = []
         points = 0
         for plan in self.plans:
@@ -103,7 +108,7 @@ class Compiled:
             scalars = self.serial(*sizes, *args, *buffers, *blocks)
         return self.results(args, buffers, scalars)
 
-    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: tuple[Any, ...]) -> list[Any]:
+    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
         """Results in order; one that stands twice, or is an input, is a copy."""
         values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
         found: list[Any] = []

@@ -1,78 +1,38 @@
-"""From the text of a straight-line kernel to LLVM: a second compiler of generated source, for scalars.
+"""From the text of a kernel to LLVM: a second compiler of generated source; here, its expressions.
 
 numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
-instruction by instruction, and so are the bits. A text that has anything beyond this (loops, arrays,
-a function that is not in the tables) is `UnsupportedError`, and numba compiles it.
+instruction by instruction, and so are the bits. What a text has beyond this (a function that is not in
+the tables, powers of integers) is an `UnsupportedError`, and numba compiles the text.
 """
 
 from __future__ import annotations
 
 import ast
-import math
-import struct
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from adcompiler.ir.types import Dtype
-
-TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
-RANKS = ("i1", "i64", "float", "double")
-
-# What `math` and NumPy name, in numba's choice: intrinsics of LLVM, else functions of the C library.
-INTRINSICS: Mapping[str, str] = {
-    **{f"math.{f}": f for f in ("exp", "exp2", "log", "log10", "sin", "cos", "copysign")},
-    **{f"np.{f}": f for f in ("floor", "ceil", "trunc", "rint")},
-}
-LIBRARY: Mapping[str, str] = {
-    f"math.{f}": f
-    for f in ("log1p", "expm1", "log2", "sqrt", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
-              "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
-}  # fmt: skip
-CASTS: Mapping[str, str] = {
-    "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
-}  # fmt: skip
-FLOATS: Mapping[type[ast.operator], str] = {
-    ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv contract"
-}  # fmt: skip
-INTEGERS: Mapping[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
-    ast.LShift: "shl", ast.RShift: "ashr",
-}  # fmt: skip
-BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
-COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {  # of floats, integers and truth values
-    ast.Lt: ("olt", "slt", "ult"), ast.LtE: ("ole", "sle", "ule"), ast.Gt: ("ogt", "sgt", "ugt"),
-    ast.GtE: ("oge", "sge", "uge"), ast.Eq: ("oeq", "eq", "eq"), ast.NotEq: ("une", "ne", "ne"),
-}  # fmt: skip
-CONSTANTS: Mapping[str, float] = {"math.inf": math.inf, "math.nan": math.nan}
-INFINITIES = (math.inf, -math.inf)
+from adcompiler.codegen.llvm.tables import (
+    BITS,
+    CASTS,
+    COMPARISONS,
+    CONSTANTS,
+    FLOATS,
+    INFINITIES,
+    INTEGERS,
+    INTRINSICS,
+    LIBRARY,
+    LIMITS,
+    RANKS,
+)
+from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal
 
 
-class UnsupportedError(Exception):
-    """The text has something that only numba compiles."""
+class Expressions:
+    """Instructions of one function, one after the other; `values` are the variables of the text."""
 
-
-class Value(NamedTuple):
-    """An LLVM value: a register or a constant, and its type."""
-
-    text: str
-    type: str
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.text}"
-
-    @property
-    def is_float(self) -> bool:
-        return self.type in ("float", "double")
-
-
-class Straight:
-    """The instructions of one function: parameters first, then `run` on the body of the text."""
-
-    def __init__(self) -> None:
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
         self.lines: list[str] = []
         self.values: dict[str, Value] = {}
-        self.declared: dict[str, str] = {}
-        self.externals: set[str] = set()
 
     # -- instructions --------------------------------------------------------------------------
 
@@ -85,14 +45,18 @@ class Straight:
     def call(self, function: str, kind: str, args: Sequence[Value], attributes: str = "") -> Value:
         """A call of a function of C or of LLVM, declared when first called."""
         types = ", ".join(a.type for a in args)
-        self.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
+        self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
         flags = " contract" if kind in ("float", "double") else ""
-        return self.emit(f"call{flags} {kind} @{function}({', '.join(map(str, args))})", kind)
+        text = f"call{flags} {kind} @{function}({', '.join(map(str, args))})"
+        if kind != "void":
+            return self.emit(text, kind)
+        self.lines.append(text)
+        return Value("", "void")
 
     def cast(self, value: Value, kind: str) -> Value:
         """The value converted as numba converts it."""
         if value.type == kind:
-            return value
+            return Value(value.text, kind)
         if kind == "i1":
             zero = "0.0" if value.is_float else "0"
             return self.emit(f"{'fcmp contract une' if value.is_float else 'icmp ne'} {value}, {zero}", "i1")
@@ -110,25 +74,10 @@ class Straight:
 
     # -- the text ------------------------------------------------------------------------------
 
-    def run(self, text: str) -> list[Value]:
-        """The instructions of the function `run` in a kernel's text, and the values that it returns."""
-        found = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
-        if len(found) != 1:
-            raise UnsupportedError
-        for statement in found[0].body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    self.values[name] = self.value(value)
-                case ast.Return(value=ast.Tuple(elts=results)):
-                    return [self.value(r) for r in results]
-                case _:
-                    raise UnsupportedError
-        raise UnsupportedError
-
     def value(self, node: ast.expr) -> Value:
         """The value of an expression."""
         match node:
-            case ast.Name(id=name):
+            case ast.Name(id=name) if name in self.values:
                 return self.values[name]
             case ast.Constant(value=value):
                 return literal(value)
@@ -136,6 +85,8 @@ class Straight:
                 return literal(CONSTANTS[name])
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return literal(-value)
+            case ast.UnaryOp() | ast.BinOp() if (name := ast.unparse(node)) in LIMITS:
+                return literal(LIMITS[name])
             case ast.UnaryOp(op=op, operand=operand):
                 return self.unary(op, self.value(operand))
             case ast.BinOp(left=left, op=op, right=right):
@@ -175,21 +126,46 @@ class Straight:
             return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i1")
         if isinstance(op, ast.Div):
             x, y = (v if v.is_float else self.cast(v, "double") for v in (x, y))
+        if x.unsigned or y.unsigned:
+            raise UnsupportedError
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
             return self.intrinsic("pow", [x, y])
+        if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
+            return self.divided(op, x, y)
         known = FLOATS if x.is_float else INTEGERS if x.type == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
         return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+
+    def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """The quotient rounded down, or its remainder; 0 for a divisor of 0 and for what overflows."""
+        least = self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
+        undefined = self.both("or", [least, self.same(y, 0)])
+        divisor = self.select(undefined, literal(1), y)
+        quotient, rest = (self.emit(f"{how} {x}, {divisor.text}", "i64") for how in ("sdiv", "srem"))
+        signs = self.emit(f"icmp slt i64 {self.emit(f'xor {rest}, {divisor.text}', 'i64').text}, 0", "i1")
+        nothing = self.same(rest, 0)
+        below = self.both("and", [self.emit(f"xor {nothing}, true", "i1"), signs])
+        if isinstance(op, ast.FloorDiv):
+            found = self.select(below, self.emit(f"sub {quotient}, 1", "i64"), quotient)
+        else:
+            found = self.select(below, self.emit(f"add {rest}, {divisor.text}", "i64"), rest)
+        return self.select(undefined, literal(0), found)
+
+    def same(self, x: Value, number: int) -> Value:
+        return self.emit(f"icmp eq {x}, {number}", "i1")
 
     def compare(self, node: ast.Compare) -> Value:
         values = [self.value(v) for v in (node.left, *node.comparators)]
         found = []
         for op, a, b in zip(node.ops, values, values[1:], strict=False):
             x, y = self.together(a, b)
-            of_floats, of_integers, of_truths = COMPARISONS[type(op)]
-            how = of_floats if x.is_float else of_truths if x.type == "i1" else of_integers
+            of_floats, of_integers, of_others = COMPARISONS[type(op)]
+            unsigned = a.unsigned or b.unsigned
+            if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
+                raise UnsupportedError
+            how = of_floats if x.is_float else of_others if x.type == "i1" or unsigned else of_integers
             found.append(self.emit(f"{'fcmp contract' if x.is_float else 'icmp'} {how} {x}, {y.text}", "i1"))
         return self.both("and", found)
 
@@ -203,6 +179,17 @@ class Straight:
         match name, args:
             case _, [x] if name in CASTS:
                 return self.cast(x, CASTS[name])
+            case "uint64", [x] if x.type == "i64":
+                return Value(x.text, "i64", unsigned=True)
+            case "reduce_add", [x, y] if x.is_float and x.type == y.type:
+                return self.emit(f"fadd reassoc {x}, {y.text}", x.type)
+            case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.type == y.type:
+                return self.intrinsic("maximum" if name == "reduce_max" else "minimum", args, library=False)
+            case "max" | "min", [x, *others] if all(a.type == "i64" and not a.unsigned for a in args):
+                for y in others:
+                    less, more = (x, y) if name == "min" else (y, x)
+                    x = self.select(self.emit(f"icmp slt {less}, {more.text}", "i1"), x, y)
+                return x
             case "select", [guard, then, otherwise]:
                 return self.select(guard, then, otherwise)
             case "abs", [x] if x.is_float:
@@ -243,26 +230,15 @@ class Straight:
         kind = args[0].type
         return self.call(self.external(name, kind), kind, args, "nounwind readonly")
 
-    def intrinsic(self, name: str, args: Sequence[Value]) -> Value:
+    def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
         """An operation that LLVM knows, and makes a call of the C library of if need be."""
         kind = args[0].type
-        self.external(name, kind)
+        if library:
+            self.external(name, kind)
         return self.call(f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}", kind, args)
 
     def external(self, name: str, kind: str) -> str:
         """The C library's function for a type."""
         name += "" if kind == "double" else "f"
-        self.externals.add(name)
+        self.needs.externals.add(name)
         return name
-
-
-def literal(value: object, kind: str = "double") -> Value:
-    """A constant; floats are written by their bits."""
-    match value:
-        case bool():
-            return Value(str(value).lower(), "i1")
-        case int() if -(2**63) <= value < 2**63:
-            return Value(str(value), "i64")
-        case float():
-            return Value(f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}", kind)
-    raise UnsupportedError
