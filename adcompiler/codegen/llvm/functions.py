@@ -173,8 +173,8 @@ class Function(Blocks):
             case ast.Name(id=name) if name in self.places:
                 place = self.places[name]
                 return self.emit(f"load {place.type}, ptr {place.text}", place.type)
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name)), slice=ast.Constant(value=int(k))):
-                return self.arrays[name].shape[k]
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
+                return self.arrays[n].shape[d]
             case ast.Subscript(value=ast.Name(id=name)):
                 array = self.arrays[name]
                 found = self.emit(f"load {array.stored}, ptr {self.element(node)}{array.align}", array.stored)
