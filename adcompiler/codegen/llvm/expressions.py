@@ -85,7 +85,9 @@ class Expressions:
                 return literal(CONSTANTS[name])
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return literal(-value)
-            case ast.UnaryOp() | ast.BinOp() if (name := ast.unparse(node)) in LIMITS:
+            case ast.UnaryOp(operand=ast.BinOp(op=ast.Pow())) | ast.BinOp(left=ast.BinOp(op=ast.Pow())) if (
+                name := ast.unparse(node)
+            ) in LIMITS:
                 return literal(LIMITS[name])
             case ast.UnaryOp(op=op, operand=operand):
                 return self.unary(op, self.value(operand))
