@@ -77,8 +77,8 @@ def _loaded(code: Code) -> Callable[..., list[Any]]:
     engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
     method = _Method(b"kernel", engine.get_function_address("entry"), METH_VARARGS, None)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
     # The function's `self` keeps its code and its description alive as long as itself.
     function: Callable[..., list[Any]] = make(ctypes.addressof(method), (engine, method), None)
     return function
@@ -92,6 +92,7 @@ def _compiled(text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     compiled: bytes = machine.emit_object(module)
