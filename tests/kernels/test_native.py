@@ -11,6 +11,10 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
+from irprograms import compiled as kernels
+from irprograms import orders
+from irprograms import program as read
+from irtexts import CASES
 
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled, _loaded
@@ -57,7 +61,7 @@ def both(compiled: Compiled, args: tuple) -> tuple[list, list]:
     return list(compiled.serial(*args)), list(_loaded(compiled.kernel.source)(*args))
 
 
-CASES = [
+PRIMITIVES = [
     (op, dtype)
     for op, entry in TABLE.items()
     for dtype in DTYPES
@@ -66,7 +70,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("op", "dtype"), CASES)
+@pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
     compiled = Compiled(program(op, dtype))
     if (op, dtype[0]) not in BY_NUMBA:
@@ -74,6 +78,13 @@ def test_every_primitive_has_the_bits_of_numba(op, dtype):
     for args in product(SAMPLES[dtype], repeat=len(compiled.func.inputs)):
         without, with_numba = both(compiled, args)
         assert [bits(x) for x in without] == [bits(x) for x in with_numba], args
+
+
+@pytest.mark.parametrize("text", CASES, ids=lambda text: read(text).name)
+def test_whole_programs_and_their_derivatives_need_no_numba(text):
+    for pair in orders(read(text)):
+        for func in pair:
+            assert kernels(func).native is not None, func.name
 
 
 ARRAYS = {

@@ -82,3 +82,15 @@ def test_what_is_kept_is_made_once_and_belongs_to_its_source(tmp_path, monkeypat
     a, b = (next(tmp_path.glob(f"kernels/*/{store.sha256(s).hexdigest()[:32]}.test")) for s in (b"a", b"b"))
     a.write_bytes(b.read_bytes())  # whole, but of another source
     assert store.kept("a", ".test", make) == b"content 3"
+
+
+def test_the_folder_is_the_one_asked_for_else_the_platforms(monkeypatch, tmp_path):
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path / "own"))
+    assert store.folder() == tmp_path / "own"
+    monkeypatch.delenv("ADC_CACHE_DIR")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.folder() == tmp_path / "adcompiler"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert store.folder() == tmp_path / "adcompiler" / "adcompiler" / "Cache"

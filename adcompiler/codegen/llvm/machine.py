@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -112,11 +113,9 @@ def _host() -> tuple[Callable[[], Any], str]:
     for name in PYTHON:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
         llvm.add_symbol(name, address)
-    triple, cpu, features = (
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    )
+    triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), ""
+    with suppress(RuntimeError):  # LLVM cannot tell them on every system; then the name of the cpu does
+        features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_triple(triple)
     reloc = "static" if target.name.startswith("x86") else "default"
 
