@@ -23,7 +23,7 @@ class _Inline(Rewriter):
         self.cost: dict[Map, bool] = {}
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
-        self.bodies: dict[int, dict[Element, Element]] = {}  # by the points of `body`
+        self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
@@ -43,7 +43,7 @@ class _Inline(Rewriter):
 
     def body(self, element: Element, points: int) -> Element:
         """`element` with reads of maps replaced by their bodies, innermost first."""
-        new = self.bodies.setdefault(points, {})
+        new = self.rewritten.setdefault(points, {})
         for e in postorder((element,), lambda e: () if e in new else e.args):
             if e in new:
                 continue
