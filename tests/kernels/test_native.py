@@ -19,7 +19,7 @@ from irtexts import CASES
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled, _loaded
 from adcompiler.codegen.llvm.entry import Param, Source, translated
-from adcompiler.codegen.llvm.machine import threads
+from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.ir.nodes import Func, Input, Map, Read
 from adcompiler.ir.types import DTYPES
@@ -56,9 +56,9 @@ def bits(value: object) -> bytes | object:
     return value
 
 
-def both(compiled: Compiled, args: tuple) -> tuple[list, list]:
+def both(kernel: Compiled, args: tuple) -> tuple[list, list]:
     """The results without numba and with it."""
-    return list(compiled.serial(*args)), list(_loaded(compiled.kernel.source)(*args))
+    return list(kernel.serial(*args)), list(_loaded(kernel.kernel.source)(*args))
 
 
 PRIMITIVES = [
@@ -72,12 +72,37 @@ PRIMITIVES = [
 
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
-    compiled = Compiled(program(op, dtype))
+    kernel = Compiled(program(op, dtype))
     if (op, dtype[0]) not in BY_NUMBA:
-        assert compiled.native is not None
-    for args in product(SAMPLES[dtype], repeat=len(compiled.func.inputs)):
-        without, with_numba = both(compiled, args)
+        assert kernel.native is not None
+    for args in product(SAMPLES[dtype], repeat=len(kernel.func.inputs)):
+        without, with_numba = both(kernel, args)
         assert [bits(x) for x in without] == [bits(x) for x in with_numba], args
+
+
+STATEMENTS = """
+def run(x, n):
+    a = 1.0
+    b = x
+    turn = uint64(0)
+    while True:
+        if not np.int64(turn) < n:
+            break
+        a, b = b, a + b
+        turn += uint64(1)
+    for k_back in range(uint64(0), uint64(n)):
+        k = uint64(n) - uint64(1) - k_back
+        a = a * 0.5 + np.float64(np.int64(k))
+    return (a, b)
+"""
+
+
+def test_statements_mean_what_they_mean_in_python():
+    names = {"uint64": int, "np": np}
+    exec(STATEMENTS, names)
+    native = compiled(Source(STATEMENTS, [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]))
+    for n in (0, 1, 7):
+        assert tuple(native(0.25, n)) == names["run"](0.25, n)
 
 
 @pytest.mark.parametrize("text", CASES, ids=lambda text: read(text).name)

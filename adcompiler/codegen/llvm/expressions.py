@@ -129,7 +129,7 @@ class Expressions:
         if isinstance(op, ast.Div):
             x, y = (v if v.is_float else self.cast(v, "double") for v in (x, y))
         if x.unsigned or y.unsigned:
-            raise UnsupportedError
+            return self.indices(op, x, y)
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
             return self.intrinsic("pow", [x, y])
@@ -139,6 +139,12 @@ class Expressions:
         if type(op) not in known:
             raise UnsupportedError
         return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+
+    def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
+        if not (x.unsigned and y.unsigned and isinstance(op, ast.Add | ast.Sub)):
+            raise UnsupportedError
+        return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i64")._replace(unsigned=True)
 
     def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
         """The quotient rounded down, or its remainder; 0 for a divisor of 0 and for what overflows."""

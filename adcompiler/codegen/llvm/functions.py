@@ -84,6 +84,7 @@ class Function(Blocks):
         self.arrays: dict[str, ArrayValue] = {}
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
+        self.exits: list[str] = []
         self.results: list[Value] = []
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
@@ -94,9 +95,9 @@ class Function(Blocks):
             self.values[name] = value
         else:
             if name not in self.places:
-                self.places[name] = Value(f"%place_{name}", value.type)
+                self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
                 self.stack.append(f"%place_{name} = alloca {value.type}")
-            if value.type != self.places[name].type:
+            if (value.type, value.unsigned) != self.places[name][1:]:
                 raise UnsupportedError
             self.lines.append(f"store {value}, ptr {self.places[name].text}")
 
@@ -129,6 +130,12 @@ class Function(Blocks):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
+                found = [self.value(p) for p in parts]
+                for variable, part in zip(targets, found, strict=True):
+                    self.bind(ast.unparse(variable), part)
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                self.bind(name, self.binary(op, self.value(target), self.value(value)))
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 self.store(target, self.value(value))
             case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):
@@ -141,6 +148,11 @@ class Function(Blocks):
                 if any(b.type != "i64" or b.unsigned != first.unsigned for b in bounds):
                     raise UnsupportedError
                 self.loop(name, first, bounds[-1], statement.body)
+            case ast.While(test=ast.Constant(value=True), body=body):
+                self.forever(body)
+            case ast.Break() if self.exits:
+                self.lines.append(f"br label %{self.exits[-1]}")
+                self.begin(f"{self.label()}_never")  # what follows is not reached
             case ast.If(test=test, body=body, orelse=[]):
                 with self.when(self.cast(self.value(test), "i1")):
                     self.body(body)
@@ -155,10 +167,22 @@ class Function(Blocks):
 
     def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
         """`for name in range(first, stop)`."""
+        if any(isinstance(n, ast.Break) for s in body for n in ast.walk(s)):
+            raise UnsupportedError
         with self.turns(first, stop) as turn:
             self.values[name] = turn
             self.body(body)
             del self.values[name]
+
+    def forever(self, body: Sequence[ast.stmt]) -> None:
+        """`while True`, which something inside leaves."""
+        turn = self.label()
+        self.exits.append(f"{turn}_exit")
+        self.lines.append(f"br label %{turn}")
+        self.begin(turn)
+        self.body(body)
+        self.lines.append(f"br label %{turn}")
+        self.begin(self.exits.pop())
 
     def argument(self, node: ast.expr) -> Value | ArrayValue:
         """What is passed to a function of the module."""
@@ -172,7 +196,9 @@ class Function(Blocks):
         match node:
             case ast.Name(id=name) if name in self.places:
                 place = self.places[name]
-                return self.emit(f"load {place.type}, ptr {place.text}", place.type)
+                return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
+                    unsigned=place.unsigned
+                )
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
                 return self.arrays[n].shape[d]
             case ast.Subscript(value=ast.Name(id=name)):
