@@ -83,7 +83,7 @@ def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
             f"the argument {parameter.name!r} is a {type(value).__name__}",
             remedy="call the function itself on it, or pass its value",
         )
-    if isinstance(value, np.ma.MaskedArray):
+    if kind is not np.ndarray and isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
     array = value if kind is np.ndarray else _array(parameter, value)
     dtype = DTYPE_OF.get(array.dtype.char)

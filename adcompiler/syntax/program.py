@@ -53,15 +53,16 @@ def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
 
 def free_names(expression: tree.Expression) -> list[str]:
     """The variables of an expression in order of appearance: not constants, nor functions called."""
-    called = {id(n.function) for n in _walk(expression) if isinstance(n, tree.Call)}
+    nodes = _walk(expression)
+    called = {id(n.function) for n in nodes if isinstance(n, tree.Call)}
     prefixes = {
         id(n.value)
-        for n in _walk(expression)
+        for n in nodes
         if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in PREFIXES
     }
-    bound = {name for n in _walk(expression) if isinstance(n, tree.Clause) for name in n.targets}
+    bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
     skipped = called | prefixes
-    found = [n for n in _walk(expression) if isinstance(n, tree.Name) and id(n) not in skipped]
+    found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
     return [
         name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS and name not in bound
