@@ -29,13 +29,14 @@ ELEMENTARY = (
           UNIT),
     entry("atan", "x", "1 / (1 + x * x)", "The inverse tangent."),
     entry("atan2", "y x",
-          ("where(x == 0 and y == 0, 0, x / (x * x + y * y))",
-           "where(x == 0 and y == 0, 0, -y / (x * x + y * y))"),
+          ("where(x == 0 and y == 0, 0, x / hypot(x, y) / hypot(x, y))",
+           "where(x == 0 and y == 0, 0, -y / hypot(x, y) / hypot(x, y))"),
           "The angle of the point (x, y); its derivative at (0, 0) is 0."),
     entry("sinh", "x", "cosh(x)", "The hyperbolic sine."),
     entry("cosh", "x", "sinh(x)", "The hyperbolic cosine."),
-    entry("tanh", "x", "1 - r * r", "The hyperbolic tangent."),
-    entry("asinh", "x", "1 / sqrt(x * x + 1)", "The inverse hyperbolic sine."),
+    # Not 1 - r * r, which loses all digits where r rounds to 1.
+    entry("tanh", "x", "4 * sigmoid(2 * x) * sigmoid(-2 * x)", "The hyperbolic tangent."),
+    entry("asinh", "x", "1 / hypot(x, 1)", "The inverse hyperbolic sine."),
     # Two roots in place of one of a product: NaN, and not a number, below -1.
     entry("acosh", "x", "1 / (sqrt(x - 1) * sqrt(x + 1))", "The inverse hyperbolic cosine.", ABOVE_ONE),
     entry("atanh", "x", "1 / ((1 - x) * (1 + x))", "The inverse hyperbolic tangent.", UNIT),

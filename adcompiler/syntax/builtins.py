@@ -46,7 +46,12 @@ def bind_arguments(
 
 def _elementwise(op: str, name: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = bind_arguments(context, name, TABLE[op].params, args, keywords, span)
+        entry = TABLE[op]
+        defaults = entry.defaults
+        bound = bind_arguments(context, name, entry.params, args, keywords, span, len(defaults))
+        first = len(bound) - len(defaults)
+        for k, default in enumerate(defaults, first):
+            bound[k] = default if bound[k] is None else bound[k]
         return context.elementwise(op, bound, span)
 
     return call
