@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, ANY, POSITIVE, PROBABILITY, entry, scipy_special
+from adcompiler.ops.shorthand import (
+    ABOVE_MINUS_ONE,
+    ANY,
+    POSITIVE,
+    PROBABILITY,
+    entry,
+    scipy_special,
+)
 
 # 0.693... is log(2). 1 + tanh(x) is 2 sigmoid(2 x), which loses no digits far below 0: in
 # gelu_tanh 1.595... is 2 sqrt(2 / pi) and 0.214... is 3 times 0.044715 times that.
@@ -35,9 +42,8 @@ ACTIVATION = (
           "log2(2**x + 2**y), without overflow; equal infinities give one half to each.",
           expand="where(x == y, x + 1, maximum(x, y) + 1.4426950408889634 * log1p(exp2(-abs(x - y))))",
           sympy="log(2 ** x + 2 ** y, 2)"),
-    # sech(softplus(x))**2 as tanh's own derivative has it.
     entry("mish", "x",
-          "tanh(softplus(x)) + 4 * x * sigmoid(x) * (sigmoid(2 * softplus(x)) * sigmoid(-2 * softplus(x)))",
+          "tanh(softplus(x)) + x * sigmoid(x) * tanh_slope(softplus(x), tanh(softplus(x)))",
           "x * tanh(softplus(x)).", expand="x * tanh(softplus(x))",
           numpy=lambda x: x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))),
           sympy="x * tanh(log(1 + exp(x)))"),

@@ -12,9 +12,11 @@ from adcompiler.ops.shorthand import POSITIVE, entry
 
 def _fma(x: Any, y: Any, z: Any) -> Any:
     plain = x * y + z
-    if not np.isfinite((x, y, z)).all() or plain == 0:
+    if not np.isfinite((x, y, z)).all():
         return plain
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    if not exact:
+        return plain
     try:
         return type(plain)(float(exact))
     except OverflowError:

@@ -12,7 +12,7 @@ Number = Any  # np.float64; numba compiles these functions, and Python runs them
 def _ascending(order: int, x: Number, sign: float) -> Number:
     """The power series of J (sign -1) or I (sign 1), without the factor (x / 2)**n / n!."""
     quarter = sign * 0.25 * x * x
-    total = 1.0 + 0.0 * x
+    total = np.float64(1)
     term = total
     k = 0
     while abs(term) > 1e-17 * abs(total):
@@ -24,7 +24,7 @@ def _ascending(order: int, x: Number, sign: float) -> Number:
 
 def _leading(order: int, x: Number) -> Number:
     """(x / 2)**n / n!"""
-    factor = 1.0 + 0.0 * x
+    factor = np.float64(1)
     for k in range(1, order + 1):
         factor = factor * (0.5 * x / k)
     return factor
@@ -33,7 +33,7 @@ def _leading(order: int, x: Number) -> Number:
 def jn(n: Number, x: Number) -> Number:
     """J of order n: its power series near 0, Hankel's expansion far from it, else Miller's recurrence."""
     order = abs(int(n))
-    sign = -1.0 if order % 2 and (x < 0) != (n < 0) else 1.0
+    sign = -1.0 if order % 2 and np.signbit(x) != (n < 0) else 1.0
     z = abs(x)
     if not z < np.inf:
         return 0.0 if z == np.inf else x
@@ -41,7 +41,7 @@ def jn(n: Number, x: Number) -> Number:
         return sign * _leading(order, z) * _ascending(order, z, -1.0)
     if z >= 25 + 0.5 * order * order:
         return sign * _hankel(order, z)
-    after, here, found, total = 0.0 * z, 1e-300 + 0.0 * z, 0.0 * z, 0.0 * z
+    after, here, found, total = np.float64(0), np.float64(1e-300), np.float64(0), np.float64(0)
     first = max(int(1.1 * z + 12 * np.cbrt(z)) + 5, order + 30)  # where J is below 1e-17
     for k in range(first - first % 2, -1, -1):  # here is J of order k
         if k == order:
@@ -55,7 +55,7 @@ def jn(n: Number, x: Number) -> Number:
 
 def _hankel(order: int, x: Number) -> Number:
     """J for large x; the phase is taken apart, so that x - pi / 4 is never rounded."""
-    p, q, term = 1.0 + 0.0 * x, 0.0 * x, 1.0 + 0.0 * x
+    p, q, term = np.float64(1), np.float64(0), np.float64(1)
     for k in range(1, 60):
         factor = (4.0 * order * order - (2 * k - 1) ** 2) / (8 * k * x)
         if abs(factor) >= 1 or abs(term) < 1e-17:
@@ -81,7 +81,7 @@ def _hankel(order: int, x: Number) -> Number:
 def ive(n: Number, x: Number) -> Number:
     """exp(-abs(x)) times I of order n."""
     order = abs(int(n))
-    sign = -1.0 if order % 2 and x < 0 else 1.0
+    sign = -1.0 if order % 2 and np.signbit(x) else 1.0
     z = abs(x)
     if z <= 30:
         return sign * _leading(order, z) * (_ascending(order, z, 1.0) * np.exp(-z))
@@ -89,7 +89,7 @@ def ive(n: Number, x: Number) -> Number:
         return x
     if z >= 1.0 * order * order:
         return sign * _scaled(order, z)
-    after, here, found = 0.0 * z, 1e-300 + 0.0 * z, 0.0 * z
+    after, here, found = np.float64(0), np.float64(1e-300), np.float64(0)
     for k in range(order + 30 + int(np.sqrt(40 * z)), -1, -1):
         if k == order:
             found = here
@@ -102,7 +102,7 @@ def ive(n: Number, x: Number) -> Number:
 
 def _scaled(order: int, x: Number) -> Number:
     """exp(-x) times I for large x."""
-    total, term = 1.0 + 0.0 * x, 1.0 + 0.0 * x
+    total, term = np.float64(1), np.float64(1)
     for k in range(1, 60):
         factor = -(4.0 * order * order - (2 * k - 1) ** 2) / (8 * k * x)
         if abs(factor) >= 1 or abs(term) < 1e-17:
@@ -132,7 +132,7 @@ def sinc_derivative(n: Number, x: Number) -> Number:
     turn = np.pi * (x - 2 * np.rint(0.5 * x))
     sine, cosine = np.sin(turn), np.cos(turn)
     if turn == np.pi or turn == -np.pi:
-        sine = 0.0 * x
+        sine = np.float64(0)
     here = sine / u
     for k in range(1, order + 1):
         sine, cosine = cosine, -sine
@@ -143,8 +143,8 @@ def sinc_derivative(n: Number, x: Number) -> Number:
 def _sinc_series(order: int, u: Number) -> Number:
     """The sum of (-1)**k u**(2 k - n) / ((2 k + 1) (2 k - n)!) over 2 k >= n."""
     k = (order + 1) // 2
-    power = 1.0 + 0.0 * u if order % 2 == 0 else u
-    total, m = 0.0 * u, 2 * k - order
+    power = np.float64(1) if order % 2 == 0 else u
+    total, m = np.float64(0), 2 * k - order
     while True:
         term = (power if k % 2 == 0 else -power) / (2 * k + 1)
         total = total + term

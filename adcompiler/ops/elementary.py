@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, entry
+from adcompiler.ops import series
+from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, entry, scalar
 
 ABOVE_ONE: Domain = ((1.1, 3.0),)
 BETWEEN_POLES: Domain = ((-1.4, -0.1), (0.1, 1.4))
@@ -34,8 +35,10 @@ ELEMENTARY = (
           "The angle of the point (x, y); its derivative at (0, 0) is 0."),
     entry("sinh", "x", "cosh(x)", "The hyperbolic sine."),
     entry("cosh", "x", "sinh(x)", "The hyperbolic cosine."),
-    # Not 1 - r * r, which loses all digits where r rounds to 1.
-    entry("tanh", "x", "4 * sigmoid(2 * x) * sigmoid(-2 * x)", "The hyperbolic tangent."),
+    entry("tanh", "x", "tanh_slope(x, r)", "The hyperbolic tangent."),
+    entry("tanh_slope", "x y", ("0", "-2 * y"), "1 - y * y for y = tanh(x), accurate where y rounds to 1.",
+          UNIT, UNIT, kernel="series.tanh_slope({x}, {y})", numpy=scalar(series.tanh_slope),
+          sympy="1 - y ** 2"),
     entry("asinh", "x", "1 / hypot(x, 1)", "The inverse hyperbolic sine."),
     # Two roots in place of one of a product: NaN, and not a number, below -1.
     entry("acosh", "x", "1 / (sqrt(x - 1) * sqrt(x + 1))", "The inverse hyperbolic cosine.", ABOVE_ONE),

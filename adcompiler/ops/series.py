@@ -18,6 +18,14 @@ ROOT_PI = 1.7724538509055160  # sqrt(pi)
 ROOT_HALF = 0.7071067811865476  # sqrt(1 / 2)
 
 
+def tanh_slope(x: Number, y: Number) -> Number:
+    """1 - y * y for y = tanh(x)."""
+    if abs(y) < 0.999:
+        return 1 - y * y
+    small = np.exp(-2 * abs(x))
+    return 4 * small / ((1 + small) * (1 + small))
+
+
 # -- the error function ------------------------------------------------------------------------
 
 
@@ -27,7 +35,7 @@ def ierfcx(n: Number, x: Number) -> Number:
     Upwards by 2 k F[k] = F[k - 2] - 2 x F[k - 1] where x < 2, downwards (Miller) above.
     """
     order = int(n)
-    before, here = 2 / ROOT_PI, 0.0 * x
+    before, here = np.float64(2 / ROOT_PI), np.float64(0)
     if x >= 1e8:
         here = before
         for _ in range(order + 1):
@@ -136,7 +144,7 @@ def _stirling(z: Number) -> Number:
 
 def digamma(x: Number) -> Number:
     """The first derivative of log(gamma(x)): Stirling's series above 10, the recurrence below."""
-    below = 0.0 * x
+    below = np.float64(0)
     z = x
     if x <= 0:
         if x == 0:
@@ -153,26 +161,34 @@ def digamma(x: Number) -> Number:
     return below + np.log(z) - 0.5 / z - s * (1 / 12 - s * (1 / 120 - s * tail))
 
 
+def _inverse(z: Number, p: int) -> Number:
+    """z**-p for p >= 0; numba's own power of a whole exponent raises at 0."""
+    power = np.float64(1)
+    for _ in range(p):
+        power = power * z
+    return 1 / power
+
+
 def _power(z: Number, y: Number, p: int) -> Number:
     """z**-p - (z + y)**-p, without cancellation; z**-p for an infinite y."""
     if p == 1:
         return y / (z * (z + y)) if y < np.inf else 1 / z
-    return -(z**-p) * np.expm1(-p * np.log1p(y / z))
+    return -_inverse(z, p) * np.expm1(-p * np.log1p(y / z))
 
 
 def _zeta(s: int, x: Number) -> Number:
     """Hurwitz' zeta function for whole s > 1 and x > 0, by the Euler-Maclaurin formula."""
-    total = 0.0 * x
+    total = np.float64(0)
     z = x
     while z < 10 + 1.5 * s:
-        total = total + z**-s
+        total = total + _inverse(z, s)
         z = z + 1
     tail = 1 / (s - 1) + 0.5 / z
     factor = s / (z * z)
     for k in range(len(EULER)):
         tail = tail + EULER[k] * factor
         factor = factor * (s + 2 * k + 1) / z * ((s + 2 * k + 2) / z)
-    return total + tail * z ** (1 - s)
+    return total + tail * _inverse(z, s - 1)
 
 
 # Bernoulli's B2, B4, ... over the factorials of their index.
@@ -193,7 +209,7 @@ def polygamma(n: Number, x: Number) -> Number:
         total = np.inf if s % 2 == 0 or x == 0 else np.nan
     else:  # the sum over all whole numbers has period 1
         w = x - np.rint(x)
-        total = w**-s + _zeta(s, 1 + w) + sign * (_zeta(s, 1 - w) - _zeta(s, 1 - x))
+        total = _inverse(w, s) + _zeta(s, 1 + w) + sign * (_zeta(s, 1 - w) - _zeta(s, 1 - x))
     if x == 0 and sign < 0:
         total = np.copysign(total, x)
     for k in range(2, order + 1):
@@ -207,7 +223,7 @@ def polygamma_difference(n: Number, x: Number, y: Number) -> Number:
     if not (x > 0 and x + y > 0 and y < np.inf):
         return polygamma(n, x) - polygamma(n, x + y)
     s = order + 1
-    total = 0.0 * x
+    total = np.float64(0)
     z = x
     while z < 10 + 1.5 * s:
         total = total + _power(z, y, s)

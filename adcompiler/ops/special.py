@@ -6,6 +6,7 @@ from adcompiler.ops import bessel, series
 from adcompiler.ops.shorthand import Domain, entry, scalar, scipy_special
 
 ABOVE_ZERO: Domain = ((0.1, 0.9), (1.1, 5.0))
+ABOVE_HALF: Domain = ((0.5, 5.0),)
 BETWEEN_WHOLE: Domain = ((-1.9, -1.1), (-0.9, -0.1), (0.1, 5.0))
 WIDE: Domain = ((-9.0, -0.1), (0.1, 9.0))
 ORDERS = range(-100, 101)
@@ -24,7 +25,7 @@ GAMMA = (
           orders=range(101), kernel="series.polygamma({n}, {x})", numpy=scipy_special("polygamma")),
     entry("polygamma_difference", "n x y",
           ("0", "polygamma_difference(n + 1, x, y)", "-polygamma(n + 1, x + y)"),
-          "polygamma(n, x) - polygamma(n, x + y), accurate for small y.", ((0, 0),), ABOVE_ZERO, ABOVE_ZERO,
+          "polygamma(n, x) - polygamma(n, x + y), accurate for small y.", ((0, 0),), ABOVE_HALF, ABOVE_ZERO,
           orders=range(101), kernel="series.polygamma_difference({n}, {x}, {y})",
           numpy=scalar(series.polygamma_difference), sympy="polygamma(n, x) - polygamma(n, x + y)"),
     entry("lbeta", "x y", ("polygamma_difference(0, x, y)", "polygamma_difference(0, y, x)"),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.syntax import tree
-from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES
+from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES, dotted, library
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.shapes import matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
@@ -37,6 +37,12 @@ ELSEWHERE = {
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
     "print": "programs have no output but their result",
+}
+
+
+# Functions of other libraries that mean something else than ours of the same name.
+OTHERWISE = {
+    ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
 }
 
 
@@ -196,10 +202,10 @@ class Expressions(Context):
         return tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if isinstance(node.value, tree.Name) and node.value.id in PREFIXES and node.value.id not in scope:
+        if library(node.value, scope) is not None:
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            whole = f"{node.value.id}.{node.name}"
+            whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = yield node.value
@@ -255,11 +261,11 @@ class Expressions(Context):
                         f"write * to multiply: {name} * (...)",
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
-            case tree.Attribute(value=tree.Name(id=prefix), name=name) if (
-                prefix in PREFIXES and prefix not in scope
-            ):
-                if name in BUILTINS:
-                    return BUILTINS[name]
+            case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+                if (prefix, name) in OTHERWISE:
+                    self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                if PREFIXES[prefix] + name in BUILTINS:
+                    return BUILTINS[PREFIXES[prefix] + name]
                 self.fail(
                     ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
                 )

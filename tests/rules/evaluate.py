@@ -76,7 +76,7 @@ def at_order(entry: Primitive, n: int) -> Primitive:
     )  # fmt: skip
 
 
-def in_orders(entries: Iterable[Primitive], orders: Iterable[int] = (0, 1, 2, 5)) -> list[Primitive]:
+def in_orders(entries: Iterable[Primitive], orders: Iterable[int] = range(4)) -> list[Primitive]:
     """Entries with an order stand for one entry an order."""
     orders = tuple(orders)
     return [

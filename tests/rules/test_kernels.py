@@ -63,18 +63,28 @@ CASES = [(d, n) for d in KINDS for n in (1, 2, 3) if entries(d, n)]
 
 
 # Among equal operands C and NumPy choose as they please; numba's np.sign gives back a zero.
-ANY_ZERO = {"sign", "minimum", "maximum", "fmin", "fmax", "relu", "clip"}
+ANY_ZERO = {"sign", "minimum", "maximum", "fmin", "fmax", "relu", "clip", "erfinv",
+            "jn-3", "i1", "iv-3", "i1e", "ive-3"}  # fmt: skip
 # Their references, or the functions themselves near a root, are exact to an absolute error only.
-ABSOLUTE = {"gelu_tanh", "digamma"}
+ABSOLUTE = {"gelu_tanh", "digamma", "polygamma-0", "mish", "sinc", "logit", "log_ndtr", "lbeta"}
+# Their references lose digits; test_accuracy.py judges them by mpmath.
+INEXACT = {"beta", "lbeta", "j0", "j1", "jn-0", "jn-3", "ierfcx-3"}
+BESSEL = {"j0", "j1", "jn-0", "jn-3", "i0", "i1", "iv-0", "iv-3", "i0e", "i1e", "ive-0", "ive-3"}
+GAMMAS = {"digamma", "trigamma", "polygamma-0", "polygamma-3"}
 
 
 def skipped(entry: Primitive, point: tuple[Any, ...]) -> bool:
     """Where NumPy and SciPy are not the judges."""
+    x = point[0]
     if entry.name == "floor_divide" and point == (-(2**63), -1):  # overflows
         return True
-    if entry.name in ("digamma", "trigamma"):  # a pole, where SciPy has NaN or inf
-        return point[0] <= 0 and (math.isinf(point[0]) or point[0] == round(point[0]))
-    return entry.name == "lgamma" and (point[0] == -math.inf or 0 < abs(point[0]) < 1e-300)
+    if entry.name in GAMMAS:  # a pole, where SciPy has NaN or inf
+        return bool(x <= 0 and (math.isinf(x) or x == round(x)))
+    if entry.name in BESSEL | {"sinc", "sinc_derivative-0", "sinc_derivative-3"}:
+        return abs(x) > 1e20 or 0 < abs(x) < 1e-300  # SciPy gives NaN, or its phase is lost
+    if entry.name in ("beta", "lbeta"):  # SciPy's conventions outside of the domain differ
+        return not all(1e-300 < v < 1e200 for v in point)
+    return entry.name == "lgamma" and (x == -math.inf or 0 < abs(x) < 1e-300)
 
 
 @pytest.mark.parametrize(("dtype", "arity"), CASES)
@@ -113,7 +123,8 @@ def same(entry: Primitive, a: Any, b: Any) -> bool:
     if a == 0 == b and entry.name not in ANY_ZERO:
         return bool(np.signbit(a) == np.signbit(b))
     info, scale = np.finfo(b.dtype), max(abs(float(b)), entry.name in ABSOLUTE)
-    return bool(abs(float(a) - float(b)) <= 16 * float(info.eps) * scale + 4 * float(info.tiny))
+    few = 16 * float(info.eps) if entry.name not in INEXACT else 16 * float(info.eps) + 1e-10
+    return bool(abs(float(a) - float(b)) <= few * scale + 4 * float(info.tiny))
 
 
 def test_powers_of_integers_wrap() -> None:
