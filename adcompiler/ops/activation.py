@@ -16,7 +16,7 @@ from adcompiler.ops.shorthand import (
 # 0.693... is log(2). 1 + tanh(x) is 2 sigmoid(2 x), which loses no digits far below 0: in
 # gelu_tanh 1.595... is 2 sqrt(2 / pi) and 0.214... is 3 times 0.044715 times that.
 ACTIVATION = (
-    entry("sigmoid", "x", "r * sigmoid(-x)", "The logistic function 1 / (1 + exp(-x)), without overflow.",
+    entry("sigmoid", "x", "r * (1 - r)", "The logistic function 1 / (1 + exp(-x)), without overflow.",
           expand="where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))",
           numpy=lambda x: np.where(x >= 0, 1, np.exp(-abs(x))) / (1 + np.exp(-abs(x))),
           sympy="1 / (1 + exp(-x))"),
@@ -43,7 +43,7 @@ ACTIVATION = (
           expand="where(x == y, x + 1, maximum(x, y) + 1.4426950408889634 * log1p(exp2(-abs(x - y))))",
           sympy="log(2 ** x + 2 ** y, 2)"),
     entry("mish", "x",
-          "tanh(softplus(x)) + x * sigmoid(x) * tanh_slope(softplus(x), tanh(softplus(x)))",
+          "tanh(softplus(x)) + x * sigmoid(x) * (1 - tanh(softplus(x)) * tanh(softplus(x)))",
           "x * tanh(softplus(x)).", expand="x * tanh(softplus(x))",
           numpy=lambda x: x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))),
           sympy="x * tanh(log(1 + exp(x)))"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from adcompiler.ops import series
-from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, entry, scalar
+from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, entry
 
 ABOVE_ONE: Domain = ((1.1, 3.0),)
 BETWEEN_POLES: Domain = ((-1.4, -0.1), (0.1, 1.4))
@@ -35,10 +34,7 @@ ELEMENTARY = (
           "The angle of the point (x, y); its derivative at (0, 0) is 0."),
     entry("sinh", "x", "cosh(x)", "The hyperbolic sine."),
     entry("cosh", "x", "sinh(x)", "The hyperbolic cosine."),
-    entry("tanh", "x", "tanh_slope(x, r)", "The hyperbolic tangent."),
-    entry("tanh_slope", "x y", ("0", "-2 * y"), "1 - y * y for y = tanh(x), accurate where y rounds to 1.",
-          UNIT, UNIT, kernel="series.tanh_slope({x}, {y})", numpy=scalar(series.tanh_slope),
-          sympy="1 - y ** 2"),
+    entry("tanh", "x", "1 - r * r", "The hyperbolic tangent."),
     entry("asinh", "x", "1 / hypot(x, 1)", "The inverse hyperbolic sine."),
     # Two roots in place of one of a product: NaN, and not a number, below -1.
     entry("acosh", "x", "1 / (sqrt(x - 1) * sqrt(x + 1))", "The inverse hyperbolic cosine.", ABOVE_ONE),

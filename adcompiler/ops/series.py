@@ -18,17 +18,6 @@ ROOT_PI = 1.7724538509055160  # sqrt(pi)
 ROOT_HALF = 0.7071067811865476  # sqrt(1 / 2)
 
 
-def tanh_slope(x: Number, y: Number) -> Number:
-    """1 - y * y for y = tanh(x)."""
-    if abs(y) < 0.999:
-        return 1 - y * y
-    small = np.exp(-2 * abs(x))
-    return 4 * small / ((1 + small) * (1 + small))
-
-
-# -- the error function ------------------------------------------------------------------------
-
-
 def ierfcx(n: Number, x: Number) -> Number:
     """exp(x**2) times the n times repeated integral of erfc, of DLMF 7.18; `ierfcx(0, x)` is erfcx.
 
