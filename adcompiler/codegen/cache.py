@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -54,9 +55,18 @@ def _path(source: str) -> Path:
     import llvmlite
     import numba
 
-    versions = f"{numba.__version__} {llvmlite.__version__}"
+    versions = f"{numba.__version__} {llvmlite.__version__}{_library()}"
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()[:32]
     return store.place(digest, ".py")
+
+
+@cache
+def _library() -> str:
+    """The digest of our own modules that are compiled into kernels: numba does not look at those."""
+    from adcompiler.codegen import intrinsics, special
+
+    files = (intrinsics.__file__, special.__file__, special.series.__file__, special.bessel.__file__)
+    return hashlib.sha256(b"".join(Path(str(f)).read_bytes() for f in files)).hexdigest()
 
 
 def _written(source: str) -> Path:

@@ -18,7 +18,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, rewrite
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of
 
@@ -39,9 +39,7 @@ class _Expand(Rewriter):
             return _power(element)
         if not isinstance(element, Apply) or element.op in DTYPES or not TABLE[element.op].expand:
             return element
-        entry = TABLE[element.op]
-        scope = dict(zip(entry.params, element.args, strict=True))
-        made = element_of(entry.expand, scope, element.dtype)
+        made = element_of(TABLE[element.op].expand, operands(element), element.dtype)
         # The text may use primitives that expand in turn; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
         return rewrite((made,), lambda e: e if e is element else self.element(e), memo)[0]

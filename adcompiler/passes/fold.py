@@ -152,6 +152,8 @@ def _identity(element: Apply) -> Element:
                 return x
         case "negative", (Apply(op="negative", args=(x,)),):
             return x
+        case "abs", (Apply(op="negative", args=(x,)),) if is_float(x.dtype):
+            return apply("abs", x)
         case (("logical_and" | "logical_or"), (x, y)):
             for kept, other in ((x, y), (y, x)):
                 if isinstance(other, Const):

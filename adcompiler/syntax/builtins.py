@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.syntax import reductions, shapes
+from adcompiler.syntax import reductions, shapes, tree
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.values import AnyValue, Family, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
-PREFIXES = frozenset(("np", "numpy", "math"))
+# What stands before a name of another library, and how its names begin in this language.
+PREFIXES: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special"), "")
+    | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
+)
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
 )
+
+
+def dotted(node: tree.Expression) -> str | None:
+    """The text of a name with dots; None for any other expression."""
+    parts = []
+    while isinstance(node, tree.Attribute):
+        parts.append(node.name)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
+
+
+def library(node: tree.Expression, scope: Container[str] = ()) -> str | None:
+    """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
+    text = dotted(node)
+    known = text is not None and text in PREFIXES and text.partition(".")[0] not in scope
+    return text if known else None
 
 
 def bind_arguments(
@@ -47,7 +67,12 @@ def bind_arguments(
 
 def _elementwise(op: str, name: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = bind_arguments(context, name, TABLE[op].params, args, keywords, span)
+        entry = TABLE[op]
+        defaults = entry.defaults
+        bound = bind_arguments(context, name, entry.params, args, keywords, span, len(defaults))
+        first = len(bound) - len(defaults)
+        for k, default in enumerate(defaults, first):
+            bound[k] = default if bound[k] is None else bound[k]
         return context.elementwise(op, bound, span)
 
     return call

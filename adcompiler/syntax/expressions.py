@@ -14,7 +14,7 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
-from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES
+from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES, dotted, library
 from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.reductions import count
@@ -42,6 +42,12 @@ ELSEWHERE = {
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
     "print": "programs have no output but their result",
+}
+
+
+# Functions of other libraries that mean something else than ours of the same name.
+OTHERWISE = {
+    ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
 }
 
 
@@ -223,10 +229,10 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if prefix := _prefix(node, scope):
+        if library(node.value, scope) is not None:
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            whole = f"{prefix}.{node.name}"
+            whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = yield node.value
@@ -248,7 +254,7 @@ class Expressions(Context):
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
         target = self.callee(node, scope)
         args, keywords = [], {}
-        if isinstance(node.function, tree.Attribute) and not _prefix(node.function, scope):
+        if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
         for argument in node.arguments:
             args.append((yield argument))
@@ -287,22 +293,20 @@ class Expressions(Context):
                         f"write * to multiply: {name} * (...)",
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
+            case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+                if (prefix, name) in OTHERWISE:
+                    self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                if PREFIXES[prefix] + name in BUILTINS:
+                    return BUILTINS[PREFIXES[prefix] + name]
+                self.fail(
+                    ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
+                )
             case tree.Attribute(name=name):
-                prefix = _prefix(node.function, scope)
-                known = BUILTINS if prefix else METHODS
-                if name in known:
-                    return known[name]
-                remedy = _similar(name, {}) if prefix else _instead(name)
-                cause = f"unknown function {prefix}.{name}" if prefix else f"arrays have no method .{name}()"
-                self.fail(ParseError, cause, node.function.span, remedy)
+                if name in METHODS:
+                    return METHODS[name]
+                cause = f"arrays have no method .{name}()"
+                self.fail(ParseError, cause, node.function.span, _instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)
-
-
-def _prefix(node: tree.Attribute, scope: Mapping[str, Any]) -> str | None:
-    """The module that a name is taken from, as in `np.sin`; None if the dot follows a value."""
-    owner = node.value
-    known = isinstance(owner, tree.Name) and owner.id in PREFIXES and owner.id not in scope
-    return owner.id if known and isinstance(owner, tree.Name) else None
 
 
 def _instead(method: str) -> str:

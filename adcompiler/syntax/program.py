@@ -11,7 +11,7 @@ from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
-from adcompiler.syntax.builtins import CONSTANTS, PREFIXES
+from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
@@ -56,9 +56,10 @@ def free_names(expression: tree.Expression) -> list[str]:
     nodes = _walk(expression)
     called = {id(n.function) for n in nodes if isinstance(n, tree.Call)}
     prefixes = {
-        id(n.value)
+        id(name)
         for n in nodes
-        if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in PREFIXES
+        if isinstance(n, tree.Attribute) and library(n.value) is not None
+        for name in _walk(n.value)
     }
     bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
     skipped = called | prefixes
