@@ -15,6 +15,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.codegen.writer import Writer, axis_name, constant
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Map, Shape, const
 from adcompiler.ir.walk import substitute
 
@@ -135,9 +136,9 @@ class _Recurrence:
         return [a for t in tasks for a in (t.loop.items if isinstance(t, Recurrence) else (t.array,))]
 
     def store_rows(self, axis: str) -> None:
-        """An out is computed where it is stored: in its row."""
+        """An out is computed where it is stored: in its row. What a loop inside the turn carries is not."""
         for out, stack in zip(self.rec.outs, self.stacks, strict=False):
-            if out.rank and out not in self.labels:
+            if out.rank and out not in self.labels and not isinstance(out, Item):
                 self.labels[out] = self.labels[stack]
                 self.writer.prefixes[out] = f"{axis}, "
 
@@ -148,7 +149,7 @@ class _Recurrence:
         order = {t: k for k, item in enumerate(rec.turn.body) for t in _tasks(item)}
         by_array = {t.array: t for t in order}
         for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
-            if isinstance(update, tuple) or not final.rank or update in self.labels:
+            if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
                 continue
             if isinstance(update, Accumulate) or _overwrites(slot, by_array[update], order):
                 self.labels[update] = self.labels[final]
