@@ -16,9 +16,10 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
-from adcompiler.runtime.specialise import Types, flatten
+from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
 RTOL = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 2e-2}
@@ -73,32 +74,32 @@ def check_grad(
     """
     random = np.random.default_rng(seed)
     types, values, _ = f.describe(args, {})
-    found = f.specialise(types)
-    results = [r for r in found(values, False) if np.asarray(r).dtype.kind == "f"]
+    results = [r for r in f.specialise(types)(values, False) if np.asarray(r).dtype.kind == "f"]
     if not results:
         raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
     weights = [_weights(random, np.asarray(r), len(results)) for r in results]
     scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
     positions = f.positions(wrt, types)
-    point = [*args, *weights]
+    wanted = f.inputs_of(positions, types)
+    names = [f.specialise(types).func.input_names[k] for k in wanted]
     gradient = Gradient(scalar, positions, with_value=False)
-    worst = 0.0
-    exact = [np.asarray(g) for g in gradient(*point)]
-    slopes = [_slopes(lambda p: np.float64(scalar(*p)), point, k) for k in positions]
-    worst = max(worst, _compare(f, "gradient", positions, exact, slopes, rtol))
+    weighted = (*types, *scalar.describe([*args, *weights], {})[0][len(types) :])
+    value, slope = scalar.specialise(weighted), gradient.specialise(weighted)
+    point = [*values, *(w if w.ndim else w[()] for w in weights)]
+    exact = [np.asarray(g) for g in slope(point, False)]
+    slopes = [_slopes(lambda p: np.float64(value(p, False)[0]), point, k) for k in wanted]
+    worst = _compare(f, "gradient", names, exact, slopes, rtol)
     if order > 1:
-        directions = [
-            random.uniform(-1, 1, np.shape(args[k])).astype(np.asarray(g).dtype)
-            for k, g in zip(positions, exact, strict=True)
-        ]
-        product = hvp(scalar, positions)(tuple(point), tuple(directions))
+        directions = [random.uniform(-1, 1, g.shape).astype(g.dtype) for g in exact]
+        places = tuple(places_of(types[k]) for k in positions)
+        product = hvp(scalar, positions)((*args, *weights), unflatten(places, directions))
 
         def along(p: Sequence[Any]) -> np.float64:
-            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, gradient(*p), strict=True)))
+            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, slope(p, False), strict=True)))
 
-        second = [_slopes(along, point, k) for k in positions]
-        exact = [np.asarray(h) for h in flatten((None,) * len(positions), product)]
-        worst = max(worst, _compare(f, "second derivative", positions, exact, second, rtol))
+        second = [_slopes(along, point, k) for k in wanted]
+        exact = [np.asarray(h) for h in flatten(places, product)]
+        worst = max(worst, _compare(f, "second derivative", names, exact, second, rtol))
     return worst
 
 
@@ -123,7 +124,7 @@ def _slopes(value: Callable[[Sequence[Any]], np.float64], point: Sequence[Any], 
     def at(place: tuple[int, ...], distance: float) -> tuple[np.float64, float]:
         moved = start.copy()
         moved[place] += dtype.type(distance)
-        return value([*point[:k], moved, *point[k + 1 :]]), float(moved[place])
+        return value([*point[:k], moved if moved.ndim else moved[()], *point[k + 1 :]]), float(moved[place])
 
     for place in np.ndindex(start.shape):
         size = abs(float(start[place]))
@@ -153,14 +154,14 @@ def _extrapolated(
 def _compare(
     f: Function,
     what: str,
-    positions: Sequence[int],
+    names: Sequence[str],
     exact: Sequence[np.ndarray],
     slopes: Sequence[np.ndarray],
     rtol: float | None,
 ) -> float:
     """The worst relative error; raises if it is too large."""
     worst = 0.0
-    for k, g, s in zip(positions, exact, slopes, strict=True):
+    for name, g, s in zip(names, exact, slopes, strict=True):
         scale = max(1.0, float(np.max(np.abs(s), initial=0.0)))
         error = np.abs(g.astype(np.float64) - s) / scale
         if not error.size:
@@ -168,7 +169,7 @@ def _compare(
         place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
         allowed = rtol if rtol is not None else RTOL[g.dtype if g.dtype in RTOL else np.dtype(np.float64)]
         if not error[place] <= allowed:
-            where = f"{f.parameters[k].name}[{', '.join(map(str, place))}]" if place else f.parameters[k].name
+            where = f"{name}[{', '.join(map(str, place))}]" if place else name
             raise GradientError(
                 f"the {what} of {f.__name__} with respect to {where} is {g[place]:.12g}, "
                 f"finite differences give {s[place]:.12g} (relative error {error[place]:.1e})",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.show import default_types, explain, show
-from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, parameters_of
-from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
+from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, find_hook, parameters_of
+from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types
 from adcompiler.runtime.splitting import SplitFunction
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.values import ArgType, Closure
+from adcompiler.syntax.structures import arrays_in, flatten, unflatten
+from adcompiler.syntax.values import ArgType, Closure, Static
 
 
 class Function:
@@ -81,10 +84,16 @@ class Function:
     def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
         """The types of a call, its values, and whether all of them are Python numbers."""
         bound = bind(self.__name__, self.parameters, args, keywords)
-        pairs = [describe(p, a) for p, a in zip(self.parameters, bound, strict=True)]
-        types = tuple(t for t, _ in pairs)
-        values = [v for t, v in pairs if isinstance(t, ArgType)]
-        return types, values, all(t.weak for t in types if isinstance(t, ArgType))
+        types: list[Any] = []
+        values: list[Any] = []
+        for parameter, arg in zip(self.parameters, bound, strict=True):
+            kind, value = describe(parameter, arg)
+            types.append(kind)
+            if isinstance(kind, ArgType):
+                values.append(value)
+            elif isinstance(kind, Container):
+                values += value
+        return tuple(types), values, all(t.weak for t in arrays_in(types))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -93,9 +102,9 @@ class Function:
         known = floats is not None and not keywords and len(args) == len(self.parameters)
         if known and floats is not None and all(type(a) is float for a in args):
             return floats(args)
-        hooks = [a for a in (*args, *keywords.values()) if hasattr(a, "__adc_call__")]
-        if hooks:
-            return hooks[0].__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+        hook = find_hook((*args, *keywords.values()))
+        if hook is not None:
+            return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types)
         if all(t is FLOAT for t in types):
@@ -169,7 +178,7 @@ class Function:
         """
         names = [p.name for p in self.parameters]
         if wrt is None:
-            return tuple(k for k, t in enumerate(types) if isinstance(t, ArgType) and is_float(t.dtype))
+            return tuple(k for k, t in enumerate(types) if any(is_float(a.dtype) for a in arrays_in((t,))))
         found = []
         for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
             k = names.index(one) if one in names else int(one) if isinstance(one, np.integer) else one
@@ -179,8 +188,8 @@ class Function:
                 )
             k %= len(names)
             kind = types[k]
-            if not isinstance(kind, ArgType) or not is_float(kind.dtype):
-                what = kind.dtype if isinstance(kind, ArgType) else "static"
+            if not any(is_float(a.dtype) for a in arrays_in((kind,))):
+                what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
                 raise DtypeError(
                     f"{names[k]} is {what}: there is no derivative with respect to it",
                     remedy="pass floats, or leave it out of wrt",
@@ -191,9 +200,14 @@ class Function:
         return tuple(found)
 
     def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
-        """The program's inputs for parameters: static parameters are no inputs."""
-        dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
-        return tuple(dynamic.index(k) for k in positions)
+        """The program's inputs that are differentiated for parameters: each float of a container is one."""
+        inputs = [[k] * len(arrays_in((t,))) for k, t in enumerate(types)]
+        floats = [
+            (k, n)
+            for n, (k, a) in enumerate(zip(chain(*inputs), arrays_in(types), strict=True))
+            if is_float(a.dtype)
+        ]
+        return tuple(n for position in positions for k, n in floats if k == position)
 
     # -- beyond Python calls -------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import flatten, grafted, leaves, places_of, unflatten
 from adcompiler.syntax.values import ArgType
 
 
@@ -35,16 +36,19 @@ class Tangent(Derived):
         count = len(self.of.parameters)
         lowered = self.of.trace(types[:count])
         func = lowered.func
-        primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
+        given = [t for kind, d in zip(self.wrt, types[count:], strict=True) for t in _given(types[kind], d)]
+        floats = self.of.inputs_of(self.wrt, types[:count])
+        primals = [func.inputs[k] for k, here in zip(floats, given, strict=True) if here]
         tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
         pushed = push(func.results, dict(zip(primals, tangents, strict=True)))
         live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
+        names = distinct((*func.input_names, *(f"d{func.input_names[i.position]}" for i in primals)))
         made = func.with_(
             name=self.__name__,
             inputs=(*func.inputs, *tangents),
-            input_names=(*func.input_names, *(p.name for p in self.parameters[count:])),
+            input_names=names,
             results=(*func.results, *live),
-            result_names=_result_names(func, func.result_names, [f"d{n}" for n in func.result_names], self),
+            result_names=_result_names(names, func.result_names, [f"d{n}" for n in func.result_names], self),
         )
         return Lowered(run(SIMPLIFY, made), lowered.constraints, (lowered.structure, lowered.structure))
 
@@ -57,8 +61,7 @@ class Jacobian(Derived):
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
         blocks = dense_jacobian(func, self.of.inputs_of(positions, types))
-        row = None if self.bare(positions) else (None,) * len(positions)
-        structure = row if lowered.structure is None else tuple(row for _ in blocks)
+        structure = grafted(lowered.structure, self.places(positions, types))
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -72,8 +75,8 @@ class Hessian(Derived):
         positions = self.of.positions(self.wrt, types)
         inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
         blocks = forward_jacobian(func, inputs)
-        n = len(positions)
-        structure = None if self.bare(positions) else ((None,) * n,) * n
+        row = self.places(positions, types)
+        structure = grafted(row, row)
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -82,28 +85,42 @@ def _dense(
 ) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
-    made = func.with_(name=f.__name__, results=results, result_names=_result_names(func, (), names, f))
+    made = func.with_(
+        name=f.__name__, results=results, result_names=_result_names(func.input_names, (), names, f)
+    )
     return Lowered(run(SIMPLIFY, made), lowered.constraints, structure)
 
 
-def _result_names(func: Func, before: Sequence[str], names: Sequence[str], f: Function) -> tuple[str, ...]:
-    taken = {p.name for p in f.parameters} | set(before) | set(func.input_names)
+def _given(kind: Any, tangent: Any) -> list[bool]:
+    """For each float of an argument, whether it has a tangent; None stands in the place of one."""
+    pairs = zip(leaves("", kind), leaves("", tangent), strict=True)
+    return [isinstance(t, ArgType) for (_, k), (_, t) in pairs if places_of(k) is None]
+
+
+def _result_names(
+    inputs: Sequence[str], before: Sequence[str], names: Sequence[str], f: Function
+) -> tuple[str, ...]:
+    taken = {p.name for p in f.parameters} | set(before) | set(inputs)
     return (*before, *distinct(names, taken))
 
 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
 
-    `tangents` has one entry for each argument, shaped like it; None stands for zero. Raises ShapeError
-    for a tangent of another shape, DtypeError for a tangent of an argument that is no float.
+    `tangents` has one entry for each argument, shaped like it; None stands for zero, also inside a
+    container. Raises ShapeError for a tangent of another shape or structure, DtypeError for a tangent of an
+    argument that is no float.
     """
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    types, _, _ = f.describe(args, {})
+    types, values, _ = f.describe(args, {})
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
+    floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     pushed = f.derived(("jvp", wrt), lambda: Tangent(f, wrt))
-    value, tangent = pushed(*args, *(like(tangents[k], args[k], types[k], f.parameters[k].name) for k in wrt))
+    value, tangent = pushed(
+        *args, *(like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt)
+    )
     return value, tangent
 
 
@@ -114,9 +131,17 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def like(tangent: Any, arg: Any, kind: Any, name: str) -> Any:
-    """A tangent in its argument's shape and dtype; it stays a Python number beside one."""
-    assert isinstance(kind, ArgType)
+def like(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> Any:
+    """A tangent in its argument's structure, shapes and dtypes; `args` are the argument's floats."""
+    places = places_of(kind)
+    tangents = flatten(places, tangent, f"the tangent of {name}")
+    floats = [(path, k) for path, k in leaves(name, kind) if places_of(k) is None]
+    triples = zip(tangents, args, floats, strict=True)
+    return unflatten(places, [d if d is None else _like(d, a, k, path) for d, a, (path, k) in triples])
+
+
+def _like(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
+    """The tangent of one array in its shape and dtype; it stays a Python number beside one."""
     array = np.asarray(tangent)
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(
@@ -138,7 +163,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
         types, _, _ = f.describe(args, {})
         positions = f.positions(wrt, types)
         bare = not isinstance(wrt, tuple | list) and len(positions) == 1
-        directions = [v] if bare else list(v)
+        directions = (v,) if bare else as_tuple("hvp", "v", v)
         if len(directions) != len(positions):
             raise ShapeError(
                 f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Protocol
 
 from adcompiler.ad.vjp import vjp
@@ -18,6 +19,7 @@ from adcompiler.runtime.specialise import Traceable, Types
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared
+from adcompiler.syntax.structures import leaves
 from adcompiler.syntax.values import ArgType, Closure, Static
 
 
@@ -100,12 +102,15 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
     """Which gradients there are, why the others are None, and what forward saves."""
     positions = f.positions(wrt, types)
     func = f.trace(types).func
-    inputs = dict(zip((k for k, t in enumerate(types) if isinstance(t, ArgType)), func.inputs, strict=True))
-    found = vjp(func.results, list(func.results), [inputs[k] for k in positions])
-    known = {k: g is not None for k, g in zip(positions, found, strict=True)}
+    wanted = f.inputs_of(positions, types)
+    found = vjp(func.results, list(func.results), [func.inputs[k] for k in wanted])
+    known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
     lines = [f"{f.__name__}: gradients"]
-    for k, parameter in enumerate(f.parameters):
-        lines.append(f"  {parameter.name}: {_why(types[k], known.get(k))}")
+    numbers = count()
+    for parameter, given in zip(f.parameters, types, strict=True):
+        for name, kind in leaves(parameter.name, given):
+            flows = known.get(next(numbers)) if isinstance(kind, ArgType) else None
+            lines.append(f"  {name}: {_why(kind, flows)}")
     program = f.split(wrt).at(types)
     lines.append("saved by forward for propagate")
     lines += [f"  {line}" for line in _saved(program.parts.forward, program.saved_names)] or ["  nothing"]

@@ -10,6 +10,7 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import reductions, shapes
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.values import AnyValue, Value, describe
 
@@ -155,6 +156,8 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
+    if isinstance(x, Container) and (x.sequence or x.kind is dict):
+        return len(x.parts)
     if not isinstance(x, Value) or not x.rank:
         context.fail(DtypeError, f"len of {describe(x)}", span, "len takes an array of rank 1 or more")
     return Value((), context.sizes.find(x.shape[0]), weak=True)

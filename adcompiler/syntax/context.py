@@ -27,6 +27,7 @@ from adcompiler.ir.types import Dtype, as_float, promote
 from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.ops.build import cast, result_dtype
 from adcompiler.ops.table import TABLE
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, describe, is_number, whole
 
@@ -69,7 +70,8 @@ class Context:
         """The primitive `op` at each point of the broadcast shape; constants fold."""
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
-                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span)
+                remedy = "use its parts, or pass an array" if isinstance(arg, tuple | Container) else None
+                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
         if not any(isinstance(arg, Value) for arg in args):
             return self.fold(op, args, span)
         common, weak = self.meet(args)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from adcompiler.errors import ParseError, Span
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, PREFIXES
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.shapes import matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
@@ -160,7 +161,10 @@ class Expressions(Context):
         result: AnyValue = None
         for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
             right = yield operand
-            here = self.elementwise(COMPARE[symbol], (left, right), node.span)
+            if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
+                here: AnyValue = (left == right) == (symbol == "==")
+            else:
+                here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right
         return result
@@ -210,9 +214,16 @@ class Expressions(Context):
                 return tuple(Value((), self.sizes.find(n), weak=True) for n in value.shape)
             if node.name == "ndim":
                 return value.rank
+        if isinstance(value, Container) and value.kind is not dict:
+            if node.name in value.keys:
+                return value.parts[value.keys.index(node.name)]
+            self.fail(
+                ParseError, f"{value.what} has no field {node.name!r}", node.span,
+                f"its fields are {', '.join(value.keys)}",
+            )  # fmt: skip
         self.fail(
             ParseError, f"{describe(value)} has no attribute {node.name!r} in this language", node.span,
-            "shape, ndim and T are the attributes of an array",
+            'write p["name"]' if isinstance(value, Container) else "an array has shape, ndim and T",
         )  # fmt: skip
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
@@ -288,6 +299,11 @@ def _similar(name: str, scope: Mapping[str, Any]) -> str | None:
 
 def _is_bool(value: AnyValue) -> bool:
     return value.dtype == "bool" if isinstance(value, Value) else isinstance(value, bool)
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a value is compared while compiling: a text or None, as a container may hold."""
+    return value is None or isinstance(value, str)
 
 
 def _is_integer(value: AnyValue) -> bool:

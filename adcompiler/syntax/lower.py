@@ -7,6 +7,7 @@ from typing import Any
 
 from adcompiler.errors import LimitError, ParseError, Span
 from adcompiler.syntax import tree
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions
 from adcompiler.syntax.values import AnyValue, Closure, Value, describe
 
@@ -78,6 +79,8 @@ class Lowering(Expressions):
             case tree.Name(id=name):
                 scope[name] = self.bind(name, value, target.span)
             case tree.Sequence(items=items):
+                if isinstance(value, Container) and value.sequence:
+                    value = value.parts
                 if not isinstance(value, tuple):
                     self.fail(
                         ParseError, f"cannot unpack {describe(value)}", target.span, "assign it to one name"

@@ -9,6 +9,7 @@ from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, Span
 from adcompiler.ir.nodes import Element, Index, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
@@ -26,6 +27,10 @@ class SliceValue:
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
+    if isinstance(value, Container):
+        if not value.sequence:
+            return _entry(context, value, indices, span)
+        value = value.parts
     if isinstance(value, tuple):
         return _item(context, value, indices, span)
     if not isinstance(value, Value):
@@ -76,6 +81,22 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
             f"use 0 to {len(value) - 1}",
         )
     return value[indices[0]]
+
+
+def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
+    """The part of a dict under a key that is known while compiling."""
+    if value.kind is not dict:
+        context.fail(ParseError, f"{value.what} has no keys", span, "read a field as p.name")
+    if len(indices) != 1 or not isinstance(indices[0], str):
+        context.fail(ParseError, "a dict is indexed by a key in quotes", span, 'write p["name"]')
+    if indices[0] not in value.keys:
+        context.fail(
+            OutOfRangeError,
+            f"there is no key {indices[0]!r}",
+            span,
+            f"the keys are {', '.join(map(repr, value.keys))}" if value.keys else "the dict is empty",
+        )
+    return value.parts[value.keys.index(indices[0])]
 
 
 def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Element:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from adcompiler.errors import Source
 from adcompiler.ir.nodes import Array, Element, Read, Shape, identity
 from adcompiler.ir.types import Dtype
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.tree import Def
 
 
@@ -30,6 +31,9 @@ class Static:
     """An argument known while compiling."""
 
     value: Any
+
+
+Kind: TypeAlias = ArgType | Static | Container  # what specialisation knows of an argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class Foreign:
     remedy: str
 
 
-# A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
+# A Value, a Closure, a tuple or Container of values, or what is known while compiling: a number, a text,
+# None.
 AnyValue: TypeAlias = Any
 
 
@@ -102,4 +107,6 @@ def describe(value: AnyValue) -> str:
             return "None"
         case Foreign(what=what):
             return what
+        case Container():
+            return value.what
     return f"the function {getattr(value, 'name', '?')!r}"
