@@ -13,16 +13,24 @@ import numpy as np
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.show import default_types, explain, show
-from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, find_hook, parameters_of
+from adcompiler.runtime.signature import (
+    FLOAT,
+    Parameter,
+    as_floats,
+    bind,
+    describe,
+    find_hook,
+    parameters_of,
+)
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.structures import arrays_in, flatten, unflatten
-from adcompiler.syntax.values import ArgType, Closure, Static
+from adcompiler.syntax.values import ArgType, Closure, Kind, Static
 
 
 class Function:
@@ -102,7 +110,8 @@ class Function:
         known = floats is not None and not keywords and len(args) == len(self.parameters)
         if known and floats is not None and all(type(a) is float for a in args):
             return floats(args)
-        hook = find_hook((*args, *keywords.values()))
+        names = (p.name for p in self.parameters)
+        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
         if hook is not None:
             return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
@@ -216,7 +225,8 @@ class Function:
         """The function for calls from the user's own `@njit` code: compiled, allocated and returned there.
 
         Results are nested tuples as in Python. Arrays may have any lengths that fit, but axes of length 1
-        do not broadcast: numba knows ranks only. Static parameters are not supported (DtypeError).
+        do not broadcast: numba knows ranks only. Of containers there are tuples and named tuples. Static
+        parameters are not supported (DtypeError).
         """
         from adcompiler.codegen.jitted import jitted
 
@@ -224,12 +234,10 @@ class Function:
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
         return jitted(self.__name__, [p.name for p in self.parameters], self, self._for_numba)
 
-    def _for_numba(self, given: Sequence[tuple[Dtype, int]]) -> tuple[Func, Any]:
+    def _for_numba(self, given: Sequence[Kind]) -> tuple[Func, Any]:
         """The program for arguments of these dtypes and ranks, as numba knows them."""
-        types = tuple(
-            FLOAT if dtype == "i64" and not rank and not p.integer else ArgType(dtype, (False,) * rank)
-            for (dtype, rank), p in zip(given, self.parameters, strict=True)
-        )
+        pairs = zip(given, self.parameters, strict=True)
+        types = tuple(as_floats(kind, p.integer) for kind, p in pairs)
         lowered = self.trace(types)
         if any(not c.merged for c in lowered.constraints):
             raise ShapeError(

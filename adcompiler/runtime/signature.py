@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,16 +104,28 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     return ArgType(dtype, tuple(n == 1 for n in array.shape)), array
 
 
-def find_hook(args: Iterable[Any], depth: int = 0) -> Any:
+def as_floats(kind: Kind, integer: bool) -> Kind:
+    """The type of an argument whose integers of rank 0 count as floats, as Python's do, unless annotated."""
+    if isinstance(kind, Container):
+        pairs = zip(kind.keys, kind.parts, strict=True)
+        return replace(kind, parts=tuple(as_floats(part, kind.integer(key)) for key, part in pairs))
+    return FLOAT if kind == ArgType("i64") and not integer else kind
+
+
+def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
     """The first argument, or leaf of one, that handles calls itself, as a Variable does."""
-    check_depth(depth, "an argument")
-    for value in args:
+    for name, value in named:
+        if type(value) in PLAIN:
+            continue
         if hasattr(value, "__adc_call__"):
             return value
-        container = opened(value, "an argument") if type(value) not in PLAIN else None
-        found = find_hook(container.parts, depth + 1) if container is not None else None
-        if found is not None:
-            return found
+        container = opened(value, name)
+        if container is not None:
+            check_depth(depth, name)
+            paths = (name + container.path(key) for key in container.keys)
+            found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
+            if found is not None:
+                return found
     return None
 
 

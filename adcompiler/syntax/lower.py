@@ -49,6 +49,8 @@ class Lowering(Expressions):
                     scope[statement.name] = Closure(statement, scope, self.source)
                 case tree.If():
                     self.branch(statement, scope)
+                case tree.For() if not isinstance(statement.iterable, tree.Call):
+                    self.loop(statement, scope)
                 case tree.Bare(value=tree.Text()):
                     continue
                 case tree.Bare():
@@ -72,6 +74,22 @@ class Lowering(Expressions):
                 "write `a if condition else b` or where(condition, a, b)",
             )
         self.block(statement.body if test else statement.otherwise, scope)
+
+    def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> None:
+        """`for` over a tuple or a list: its body is lowered once for each part."""
+        value = self.expression(statement.iterable, scope)
+        if isinstance(value, Container) and value.sequence:
+            value = value.parts
+        if not isinstance(value, tuple):
+            self.fail(
+                ParseError,
+                f"a loop runs over a tuple or a list, not {describe(value)}",
+                statement.iterable.span,
+                "a container's parts are known while compiling",
+            )
+        for part in value:
+            self.assign(statement.target, part, scope)
+            self.block(statement.body, scope)
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
         """Bind a name, or each name of a tuple."""
