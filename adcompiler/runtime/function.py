@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.structures import arrays_in, flatten, unflatten
 from adcompiler.syntax.values import ArgType, Closure, Kind, Static
+
+if TYPE_CHECKING:
+    from adcompiler.runtime.pairs import Styles
 
 
 class Function:
@@ -247,7 +250,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_of_floats", "jitted")
+        made = ("_specialisations", "_splits", "_derived", "_of_floats", "jitted", "_styles")
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -268,6 +271,36 @@ class Function:
 
         text: str = latex(self.sympy())
         return text
+
+    # -- SlangPy's styles ----------------------------------------------------------------------
+
+    @cached_property
+    def _styles(self) -> Styles:
+        from adcompiler.runtime.pairs import Styles
+
+        return Styles(self)
+
+    def call(self, *args: Any, **keywords: Any) -> Any:
+        """The value: `f(...)`, of the values of DiffPairs among the arguments."""
+        from adcompiler.runtime.pairs import DiffPair
+
+        bound = bind(self.__name__, self.parameters, args, keywords)
+        return self(*(a.p if isinstance(a, DiffPair) else a for a in bound))
+
+    def forward(self, *args: Any, **keywords: Any) -> Any:
+        """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments."""
+        return self._styles.forward(bind(self.__name__, self.parameters, args, keywords))
+
+    def backward(self, *args: Any) -> tuple[Any, ...]:
+        """Reverse mode: `backward(*args, dresult)` with a cotangent nested like the result.
+
+        Each DiffPair among the arguments gathers its gradient in `d`, each Variable that requires one in
+        `.grad`; without any, every float argument has one. Returns what each argument gathered in this
+        call, None for the others and for zero.
+        """
+        from adcompiler.runtime.pairs import split_cotangent
+
+        return self._styles.backward(*split_cotangent(self.__name__, self.parameters, args))
 
     # -- looking inside ------------------------------------------------------------------------
 

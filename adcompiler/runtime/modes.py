@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from adcompiler.ad.dense import forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
-from adcompiler.ad.jvp import jvp as push
+from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.errors import ShapeError
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Func, Input, zeros_like
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.nodes import Func
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.structures import flatten, grafted, leaves, places_of, unflatten
+from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
 
 
@@ -35,21 +33,10 @@ class Tangent(Derived):
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)
         lowered = self.of.trace(types[:count])
-        func = lowered.func
         given = [t for kind, d in zip(self.wrt, types[count:], strict=True) for t in _given(types[kind], d)]
         floats = self.of.inputs_of(self.wrt, types[:count])
-        primals = [func.inputs[k] for k, here in zip(floats, given, strict=True) if here]
-        tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
-        pushed = push(func.results, dict(zip(primals, tangents, strict=True)))
-        live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
-        names = distinct((*func.input_names, *(f"d{func.input_names[i.position]}" for i in primals)))
-        made = func.with_(
-            name=self.__name__,
-            inputs=(*func.inputs, *tangents),
-            input_names=names,
-            results=(*func.results, *live),
-            result_names=_result_names(names, func.result_names, [f"d{n}" for n in func.result_names], self),
-        )
+        wanted = [k for k, here in zip(floats, given, strict=True) if here]
+        made = value_and_tangent(lowered.func, wanted).with_(name=self.__name__)
         return Lowered(run(SIMPLIFY, made), lowered.constraints, (lowered.structure, lowered.structure))
 
 
@@ -129,26 +116,6 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple | list):
         raise ArgumentError(f"{what}: {name} is a {type(value).__name__}", remedy=f"pass a tuple: ({name},)")
     return tuple(value)
-
-
-def like(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> Any:
-    """A tangent in its argument's structure, shapes and dtypes; `args` are the argument's floats."""
-    places = places_of(kind)
-    tangents = flatten(places, tangent, f"the tangent of {name}")
-    floats = [(path, k) for path, k in leaves(name, kind) if places_of(k) is None]
-    triples = zip(tangents, args, floats, strict=True)
-    return unflatten(places, [d if d is None else _like(d, a, k, path) for d, a, (path, k) in triples])
-
-
-def _like(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
-    """The tangent of one array in its shape and dtype; it stays a Python number beside one."""
-    array = np.asarray(tangent)
-    if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",
-            remedy="a tangent has its argument's shape and is real",
-        )
-    return float(array) if kind.weak else array.astype(NUMPY[kind.dtype], copy=False)
 
 
 def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
