@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.explain import explain
+from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
     FLOAT,
@@ -367,9 +370,9 @@ class ArgumentNameError(Error, ValueError):
 class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
-    def __init__(self, closure: Closure, static: Sequence[str], strict: bool, backend: str) -> None:
-        super().__init__(closure.name, parameters_of(closure.definition, static), backend)
-        self._closure, self.strict = closure, strict
+    def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
+        super().__init__(closure.name, parameters_of(closure.definition, static), options.backend)
+        self._closure, self.options = closure, options
         self.__doc__ = closure.definition.docstring
 
     @property
@@ -377,5 +380,7 @@ class SourceFunction(Function):
         return self._closure
 
     def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, strict=self.strict)
-        return Lowered(run(SIMPLIFY, lowered.func), lowered.constraints, lowered.structure)
+        lowered = lower(self.closure, types, strict=self.options.strict)
+        budget = self.options.memory
+        passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))
+        return replace(lowered, func=run(passes, lowered.func))
