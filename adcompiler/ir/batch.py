@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.hull import longest
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -22,6 +23,7 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     identity,
+    neutral,
     select,
 )
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
@@ -44,20 +46,39 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
 
 
 def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
-    elements = _shifted(array.elements, found, identity(axes))
-    shape = axes + array.shape
+    elements = shifted(array.elements, found, identity(axes))
+    domain, inside = _domain(array.domain, found, axes)
+    shape = axes + domain[: array.rank]
     match array:
         case Map():
             return Map(shape, elements[-1])
-        case Reduce(op=op, reduced=reduced):
-            return Reduce(op, shape, reduced, elements[-1])
-        case Accumulate(domain=domain):
-            lead = identity(axes)
-            return Accumulate(shape, axes + domain, lead + elements[:-1], elements[-1])
+        case Reduce(op=op):
+            body = elements[-1]
+            for condition in inside:
+                body = select(condition, body, neutral(op, body.dtype))
+            return Reduce(op, shape, domain[array.rank :], body)
+        case Accumulate():
+            *indices, body = elements
+            for condition in inside:
+                body = select(condition, body, const(0, body.dtype))
+            return Accumulate(axes + array.shape, axes + domain, (*identity(axes), *indices), body)
     raise AssertionError(f"cannot batch {type(array).__name__}")
 
 
-def _shifted(
+def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[Shape, list[Element]]:
+    """The lengths of a domain for all cases, the longest where they differ, and what holds inside each."""
+    lengths: list[Element] = []
+    inside: list[Element] = []
+    for k, length in enumerate(domain):
+        if any(isinstance(e, Read) and e.array in found for e in elements_of((length,))):
+            (own,) = shifted((length,), found, identity(axes))
+            inside.append(Apply("less", (Index(k + len(axes)), own), "bool"))
+            length = longest(own, axes)
+        lengths.append(length)
+    return tuple(lengths), inside
+
+
+def shifted(
     elements: Sequence[Element], found: Mapping[Array, Array], lead: tuple[Element, ...]
 ) -> tuple[Element, ...]:
     """Elements behind the axes `lead`; reads of batched arrays read at those axes."""
@@ -68,7 +89,9 @@ def _shifted(
             case Index(axis=axis):
                 new[element] = Index(axis + len(lead))
             case Read(array=array) if array in found:
-                new[element] = Read(found[array], lead + args)
+                whole = found[array]
+                plain = isinstance(whole, Map) and isinstance(whole.body, Index) and whole.rank == len(lead)
+                new[element] = lead[whole.body.axis] if plain else Read(whole, lead + args)  # type: ignore
             case _:
                 new[element] = with_args(element, args)
     return tuple(new[e] for e in elements)
@@ -134,14 +157,14 @@ def _batched(length: Element, found: Mapping[Array, Array]) -> bool:
 
 def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
     """The length for each case."""
-    return _shifted((length,), found, identity(axes))[0]
+    return shifted((length,), found, identity(axes))[0]
 
 
 def _longest(length: Element | None, found: Mapping[Array, Array], axes: Shape) -> Element | None:
     """The length of the longest case."""
     if length is None or not _batched(length, found):
         return length
-    return Read(Reduce("max", (), axes, _each(length, found, axes)), ())
+    return longest(_each(length, found, axes), axes)
 
 
 def _carried(

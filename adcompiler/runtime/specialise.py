@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,9 +15,9 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
-from adcompiler.syntax.values import ArgType, Static
+from adcompiler.syntax.values import Kind
 
-Types = tuple[ArgType | Static, ...]
+Types = tuple[Kind, ...]
 Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 
 
@@ -194,23 +194,3 @@ class Specialisation:
             elif type(value) is not float and hasattr(value, "item"):
                 found[k] = value.item()
         return found
-
-
-def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """Leaves nested as `structure` says: None is one leaf."""
-    return _nested(structure, iter(leaves))
-
-
-def _nested(structure: Any, remaining: Iterator[Any]) -> Any:
-    if not isinstance(structure, tuple):
-        return next(remaining)
-    return tuple(_nested(part, remaining) for part in structure)
-
-
-def flatten(structure: Any, value: Any) -> list[Any]:
-    """The leaves of a value nested as `structure` says."""
-    if not isinstance(structure, tuple):
-        return [value]
-    if not isinstance(value, tuple | list) or len(value) != len(structure):
-        raise ShapeError(f"expected {len(structure)} values", remedy="pass a tuple shaped like the result")
-    return [leaf for part, v in zip(structure, value, strict=True) for leaf in flatten(part, v)]

@@ -9,8 +9,9 @@ from adcompiler.ir.nodes import Element, const
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype, is_float
 from adcompiler.ops.build import cast
 from adcompiler.syntax import tree
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import ArgType, Value
+from adcompiler.syntax.values import ArgType, Value, describe
 
 STATIC = "static"
 FIT = "pass arrays that fit the annotations"
@@ -35,9 +36,28 @@ def declared(parameter: tree.Parameter) -> ArgType | None:
 def annotate(context: Context, definition: tree.Def, args: list[Any]) -> dict[str, Value]:
     """Check `args` (in place: scalars are converted) and return the sizes that annotations name."""
     for k, parameter in enumerate(definition.parameters):
+        if isinstance(args[k], tuple | Container) and not is_static(parameter):
+            _check_class(context, parameter, args[k])
         if parameter.annotation is not None and isinstance(args[k], Value):
             args[k] = _check(context, parameter, args[k])
     return {name: Value((), size, weak=True) for name, size in context.sizes.named.items()}
+
+
+def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, ...] | Container) -> None:
+    """A container's annotation is the name of its class."""
+    annotation = parameter.annotation
+    base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
+    if base is None:
+        return
+    given = base.id if isinstance(base, tree.Name) else getattr(base, "name", "")
+    names = (value.kind.__name__,) if isinstance(value, Container) else ("tuple", "list")
+    if given not in names:
+        context.fail(
+            DtypeError,
+            f"{parameter.name} is {describe(value)}, its annotation {given or 'something else'}",
+            base.span,
+            f"write {' or '.join(names)}",
+        )
 
 
 def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:

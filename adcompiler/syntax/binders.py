@@ -99,7 +99,8 @@ class Binders:
         lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
         body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
         array = Reduce("min", (), lengths, body) if axes else Map((), body)
-        self.checks.append(Check(array, cause, remedy, span))
+        if all(known.holds is not array for known in self.checks):
+            self.checks.append(Check(array, cause, remedy, span))
 
 
 def open_axes(element: Element) -> list[int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Container as Names
 from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import reductions, shapes, tree
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.values import AnyValue, Family, Value, describe
@@ -35,7 +37,7 @@ def dotted(node: tree.Expression) -> str | None:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
 
 
-def library(node: tree.Expression, scope: Container[str] = ()) -> str | None:
+def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
     """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
     text = dotted(node)
     known = text is not None and text in PREFIXES and text.partition(".")[0] not in scope
@@ -201,6 +203,8 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
+    if isinstance(x, Container) and (x.sequence or x.kind is dict):
+        return len(x.parts)
     if not isinstance(x, Value) or not x.rank:
         context.fail(DtypeError, f"len of {describe(x)}", span, "len takes an array of rank 1 or more")
     return Value((), context.sizes.find(x.shape[0]), weak=True)

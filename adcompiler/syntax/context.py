@@ -28,6 +28,7 @@ from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.ops.build import cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.binders import Binders
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
@@ -72,7 +73,8 @@ class Context:
         args = [as_array(arg) for arg in args]
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
-                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span)
+                remedy = "use its parts, or pass an array" if isinstance(arg, tuple | Container) else None
+                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
         if TABLE[op].orders is not None:
             args = (self.order(op, args[0], span), *args[1:])
         if not any(isinstance(arg, Value) for arg in args):

@@ -16,6 +16,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES, dotted, library
 from adcompiler.syntax.comprehensions import comprehension
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.shapes import listed, matmul, transpose
@@ -183,7 +184,10 @@ class Expressions(Context):
         result: AnyValue = None
         for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
             right = yield operand
-            here = self.elementwise(COMPARE[symbol], (left, right), node.span)
+            if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
+                here: AnyValue = (left == right) == (symbol == "==")
+            else:
+                here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right
         return result
@@ -245,9 +249,17 @@ class Expressions(Context):
                 return value.rank
             if node.name == "size":
                 return count(self, value, None, node.span)
+        if isinstance(value, Container) and value.kind is not dict:
+            if node.name in value.keys:
+                return value.parts[value.keys.index(node.name)]
+            self.fail(
+                ParseError, f"{value.what} has no field {node.name!r}", node.span,
+                f"its fields are {', '.join(value.keys)}",
+            )  # fmt: skip
         remedy = (
             f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
         )
+        remedy = 'write p["name"]' if isinstance(value, Container) else remedy
         cause = f"{describe(value)} has no attribute {node.name!r} in this language"
         self.fail(ParseError, cause, node.span, remedy)
 
@@ -329,6 +341,11 @@ def _similar(name: str, scope: Mapping[str, Any]) -> str | None:
 
 def _is_bool(value: AnyValue) -> bool:
     return value.dtype == "bool" if isinstance(value, Value) else isinstance(value, bool)
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a value is compared while compiling: a text or None, as a container may hold."""
+    return value is None or isinstance(value, str)
 
 
 def _is_integer(value: AnyValue) -> bool:

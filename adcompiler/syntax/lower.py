@@ -11,6 +11,7 @@ from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.branches import assigned, returns
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
@@ -230,7 +231,9 @@ class Lowering(Expressions):
                 self.unsupported(target)
 
     def parts(self, value: AnyValue) -> AnyValue:
-        """An array whose first length is known as a tuple of its rows."""
+        """A container, or an array whose first length is known, as a tuple of its parts."""
+        if isinstance(value, Container) and value.sequence:
+            return value.parts
         if isinstance(value, Value) and value.rank and is_const(value.shape[0]):
             count = int(value.shape[0].value)
             return tuple(rows(self, value).at(const(k, "i64")) for k in range(count))
