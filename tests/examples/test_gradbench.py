@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import gradbench_reference as reference
 import numpy as np
 import pytest
 
+import adcompiler as adc
+
 TOOL = Path(__file__).parents[2] / "examples" / "gradbench" / "tool.py"
 
 
@@ -20,9 +23,11 @@ class Conversation:
 
     def __init__(self) -> None:
         self.count = 0
+        paths = (str(Path(adc.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
         self.process = subprocess.Popen(
-            [sys.executable, str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )  # fmt: skip
 
     def say(self, line: str) -> Any:
         """The response to a line of any text."""
