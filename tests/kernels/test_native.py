@@ -36,6 +36,7 @@ SAMPLES = {
 }
 # numba compiles these; b, i and f are the first letters of the types.
 BY_NUMBA = {("gamma", t) for t in "bif"}
+ITS_OWN = ("series.", "bessel.", "fma(")  # functions of ours that numba compiles
 BY_NUMBA |= {(op, t) for op in ("sign", "floor", "ceil", "trunc") for t in "bi"}
 BY_NUMBA |= {(op, "f") for op in ("floor_divide", "remainder")} | {("power", t) for t in "bi"}
 
@@ -67,6 +68,7 @@ PRIMITIVES = [
     for dtype in DTYPES
     if not (entry.kind == "integer" and dtype not in ("i64",))
     and not (entry.kind == "logical" and dtype != "bool")
+    and not any(name in entry.kernel for name in ITS_OWN)
 ]
 
 

@@ -65,11 +65,12 @@ OUTER = """
 
 
 def test_value_and_gradient_run_in_one_loop():
-    made = scheduled(derivative(ELEMENTWISE))
+    func = kernel(derivative(ELEMENTWISE))
+    made = schedule(func)
     assert len(nests(made)) == 1
     (loop,) = nests(made)
     assert all(isinstance(item, Task) for item in loop.body)
-    assert [t.array in made.func.results for t in made.tasks if t.stored and t.array.rank] == [True, True]
+    assert [t.array in func.results for t in made.tasks if t.stored and t.array.rank] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,15 @@ def test_expressions_have_no_needless_parentheses():
         }"""
     source = emit(kernel(program(text))).source
     assert "r[i0] = -(x[i0] - v0) / v1" in source
+
+
+TRIANGLE = """
+    func @triangle(%x: f64[n]) -> (%r: f64) {
+      %r = reduce sum (| i < n, j < n) { select(j < i, %x[i] * %x[j], 0.0) }
+    }"""
+
+
+def test_conditions_on_an_axis_are_bounds_of_its_loop():
+    source = emit(kernel(program(TRIANGLE))).source
+    assert "range(uint64(0), uint64(min(np.int64(i0), n)))" in source
+    assert "select" not in source
