@@ -5,7 +5,8 @@ Several directions of a derivative are one more axis of this kind, not copies of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
 from adcompiler.ir.loop import Item, Loop
@@ -13,6 +14,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Const,
     Element,
     Index,
     Input,
@@ -24,6 +26,7 @@ from adcompiler.ir.nodes import (
     identity,
     select,
 )
+from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -44,17 +47,46 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
 
 
 def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
-    elements = _shifted(array.elements, found, identity(axes))
-    shape = axes + array.shape
+    lead = identity(axes)
+    *indices, body = _shifted(array.elements, found, lead)
+    domain = axes + tuple(_longest(n, found, axes) for n in array.domain)
+    shape = axes + tuple(_longest(n, found, axes) for n in array.shape)
     match array:
         case Map():
-            return Map(shape, elements[-1])
-        case Reduce(op=op, reduced=reduced):
-            return Reduce(op, shape, reduced, elements[-1])
-        case Accumulate(domain=domain):
-            lead = identity(axes)
-            return Accumulate(shape, axes + domain, lead + elements[:-1], elements[-1])
+            return Map(shape, body)
+        case Reduce(op=op):
+            kept = len(array.shape)
+            body = _inside(array, range(kept, len(array.domain)), body, neutral(op, body.dtype), found, axes)
+            return Reduce(op, shape, domain[len(shape) :], body)
+        case Accumulate():
+            body = _inside(array, range(len(array.domain)), body, const(0, body.dtype), found, axes)
+            return Accumulate(shape, domain, (*lead, *indices), body)
     raise AssertionError(f"cannot batch {type(array).__name__}")
+
+
+def _inside(
+    array: Array,
+    positions: Iterable[int],
+    body: Element,
+    other: Element,
+    found: Mapping[Array, Array],
+    axes: Shape,
+) -> Element:
+    """`body` at the points of the domain that a case has itself, `other` at those of longer cases."""
+    for k in positions:
+        if _batched(array.domain[k], found):
+            there = Apply("less", (Index(k + len(axes)), _each(array.domain[k], found, axes)), "bool")
+            body = select(there, body, other)
+    return body
+
+
+def neutral(op: str, dtype: Dtype) -> Const:
+    """What a reduction of nothing is."""
+    if op in ("sum", "prod"):
+        return const(int(op == "prod"), dtype)
+    if dtype == "i64":
+        return const(2**63 - 1 if op == "min" else -(2**63), dtype)
+    return const(math.inf if op == "min" else -math.inf, dtype)
 
 
 def _shifted(
@@ -107,7 +139,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         here = select(active, ONE, ZERO)
         more_turns = Apply("add", (Read(turns, identity(axes)), here), "i64")
         carried.append(Carried(Map(axes, ZERO), turns, Map(axes, more_turns)))
-    length = _longest(body.length, found, axes)
+    length = None if body.length is None else _longest(body.length, found, axes)
     built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
     found |= {
         i: f for i, f, c in zip(loop.items, built.finals, body.carried, strict=False) if c.slot in slots
@@ -137,11 +169,11 @@ def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element
     return _shifted((length,), found, identity(axes))[0]
 
 
-def _longest(length: Element | None, found: Mapping[Array, Array], axes: Shape) -> Element | None:
-    """The length of the longest case."""
-    if length is None or not _batched(length, found):
+def _longest(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
+    """The length of the longest case; 0 if there is none."""
+    if not _batched(length, found):
         return length
-    return Read(Reduce("max", (), axes, _each(length, found, axes)), ())
+    return Apply("maximum", (Read(Reduce("max", (), axes, _each(length, found, axes)), ()), ZERO), "i64")
 
 
 def _carried(

@@ -10,7 +10,6 @@ from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.builtins import CONSTANTS, PREFIXES
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
@@ -109,10 +108,7 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
             lowering.sizes.whole[inputs[-1]] = parameter.name
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
-    sizes = annotate(lowering, definition, args)
-    value = lowering.call(
-        Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
-    )
+    value = lowering.call(closure, args, {}, definition.span)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(
