@@ -67,7 +67,8 @@ def _power(element: Apply) -> Element:
         return element
     power = _squared(apply("abs", base) if half and count else base, count)
     if half:
-        power = apply("multiply", power, _root(base)) if count else apply("sqrt", base)
+        root = apply("sqrt", base) if exponent.value == 0.5 else _root(base)  # NumPy's own exception
+        power = apply("multiply", power, root) if count else root
     return power if exponent.value >= 0 else apply("divide", const(1, element.dtype), power)
 
 
