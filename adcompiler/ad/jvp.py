@@ -19,6 +19,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Const,
     Element,
     Input,
     Map,
@@ -128,7 +129,9 @@ def _element(
             if tangent is None:
                 return None
             guard = substitute(tangent.guard, dict(enumerate(element.args)))
-            return Tangent(guard, Read(tangent.value, element.args))
+            whole = tangent.value
+            constant = isinstance(whole, Map) and isinstance(whole.body, Const)
+            return Tangent(guard, whole.body if constant else Read(whole, element.args))
         case Select():
             return _selected(element, found)
         case Apply() if differentiable(element):

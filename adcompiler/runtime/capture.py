@@ -13,11 +13,13 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
+from adcompiler.syntax.functionals import gradient_of
 from adcompiler.syntax.parse import parse
 from adcompiler.syntax.program import closure_of, scope_of
-from adcompiler.syntax.values import Closure, Foreign
+from adcompiler.syntax.values import Closure, Foreign, FunctionValue
 
 
 def compile(
@@ -150,6 +152,8 @@ def _meaning(name: str, value: Any) -> Any:
             return value.item()
         case np.ndarray():
             return Foreign("an array of the surrounding program", f"make {name} a parameter")
+        case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
+            return gradient_of(of, value.wrt, value.with_value, name)
         case Function():
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"

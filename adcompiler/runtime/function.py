@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
@@ -322,5 +323,5 @@ class SourceFunction(Function):
         return self._closure
 
     def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, strict=self.strict)
+        lowered = lower(self.closure, types, strict=self.strict, calculus=CALCULUS)
         return Lowered(run(SIMPLIFY, lowered.func), lowered.constraints, lowered.structure)

@@ -9,10 +9,10 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.syntax import reductions, shapes, tree
+from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.families import reduce_family
-from adcompiler.syntax.values import AnyValue, Family, Value, describe
+from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
@@ -206,6 +206,14 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     return Value((), context.sizes.find(x.shape[0]), weak=True)
 
 
+FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "diff": functionals.diff,
+        "grad": functionals.grad,
+        "value_and_grad": functionals.value_and_grad,
+        "jvp": functionals.jvp,
+    }
+)
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(
     {name: _elementwise(name, name) for name in TABLE}
     | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
@@ -229,7 +237,19 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "dot": _dot,
         "matmul": _matmul,
     }
+    | dict(FUNCTIONALS)
 )
+
+
+def as_value(name: str) -> FunctionValue:
+    """A builtin as a value, to be passed to a function of functions."""
+    return FunctionValue(name, TABLE[name].params if name in TABLE else (), BUILTINS[name])
+
+
+def takes_functions(target: Any) -> bool:
+    """Whether an argument of what is called may be a function."""
+    return isinstance(target, Closure | FunctionValue) or target in FUNCTIONALS.values()
+
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.
 METHODS: Mapping[str, Builtin] = MappingProxyType(

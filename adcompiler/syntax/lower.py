@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,16 @@ from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
 from adcompiler.syntax.shapes import matmul
 from adcompiler.syntax.subscripts import stored
-from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, as_array, describe, is_number
+from adcompiler.syntax.values import (
+    AnyValue,
+    Closure,
+    Foreign,
+    FunctionValue,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
 
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
@@ -34,6 +43,7 @@ class Lowering(Expressions):
 
     calls = 0  # how deep calls nest now
     total = 0  # how many there were
+    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the definition that is lowered now
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -200,7 +210,9 @@ class Lowering(Expressions):
     def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
         """Run a loop; names that only the loop assigns have no value after it."""
         names = assigned((statement,))
-        carried = [n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign)]
+        carried = [
+            n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign | FunctionValue)
+        ]
         run_loop(self, turns, carried, scope, statement.span)
         scope.update((n, LOCAL) for n in names if n not in carried)
 
@@ -247,7 +259,7 @@ class Lowering(Expressions):
 
     # -- calls of defs -------------------------------------------------------------------------
 
-    def call(self, closure: Closure, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
         scope = {**closure.scope, **self.arguments(closure.definition, args, keywords, span)}
         self.total += 1
@@ -259,13 +271,14 @@ class Lowering(Expressions):
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
             )
-        caller, self.source = self.source, closure.source
+        caller, self.source = (self.source, self.body), closure.source
+        self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
         try:
             returned = self.block(closure.definition.body, scope)
         finally:
             self.calls -= 1
-            self.source = caller
+            self.source, self.body = caller
         if returned is not None:
             return returned.value
         raise ParseError(
@@ -274,7 +287,7 @@ class Lowering(Expressions):
         )  # fmt: skip
 
     def arguments(
-        self, definition: tree.Def, args: list[Any], keywords: dict[str, Any], span: Span
+        self, definition: tree.Def, args: list[Any], keywords: Mapping[str, Any], span: Span
     ) -> dict[str, Any]:
         """Arguments by parameter name."""
         names = [p.name for p in definition.parameters]
@@ -288,4 +301,4 @@ class Lowering(Expressions):
                 span,
                 f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
             )
-        return bound | keywords
+        return {**bound, **keywords}

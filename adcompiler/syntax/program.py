@@ -12,6 +12,7 @@ from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.builtins import CONSTANTS, library
+from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
@@ -87,13 +88,20 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     )
 
 
-def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool = False) -> Lowered:
+def lower(
+    closure: Closure,
+    types: Sequence[ArgType | Static],
+    *,
+    strict: bool = False,
+    calculus: Calculus | None = None,
+) -> Lowered:
     """Lower a definition for arguments of these types, one for each parameter.
 
-    Raises the errors of the language, with their places.
+    `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
+    their places.
     """
     definition = closure.definition
-    lowering = Lowering(closure.source, strict)
+    lowering = Lowering(closure.source, strict, calculus)
     args: list[Any] = []
     inputs: list[Input] = []
     names: list[str] = []
@@ -112,9 +120,12 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
     sizes = annotate(lowering, definition, args)
-    value = lowering.call(
-        Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
-    )
+    body = Closure(definition, {**closure.scope, **sizes}, closure.source)
+    try:
+        value = lowering.call(body, args, {}, definition.span)
+    except RecursionError:
+        remedy = "let calls and derivatives nest less"
+        lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -66,6 +66,15 @@ class Closure:
         return self.definition.name
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function that is no definition: a builtin that is passed on, or the derivative of a function."""
+
+    name: str
+    parameters: tuple[str, ...]
+    call: Callable[..., Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """A name of the surrounding Python program that the language has no meaning for."""
@@ -98,7 +107,7 @@ class Family:
         return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
 
 
-# A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
+# A Value, a function, or what is known while compiling: a number, a text, None, a tuple of values.
 AnyValue: TypeAlias = Any
 
 
