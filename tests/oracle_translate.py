@@ -93,8 +93,10 @@ def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, str]]:
 
 
 class Translate(ast.NodeTransformer):
-    def __init__(self, variables: frozenset[str], defs: dict[str, ast.FunctionDef]) -> None:
-        self.variables = variables
+    def __init__(
+        self, variables: frozenset[str], defs: dict[str, ast.FunctionDef], called: frozenset[str]
+    ) -> None:
+        self.variables, self.called = variables, called
         self.parameters = {n: [a.arg for a in node.args.args] for n, node in defs.items()}
         self.peeking = False
         self.temporaries = itertools.count()
@@ -263,7 +265,7 @@ class Translate(ast.NodeTransformer):
                 function = internal(name)
                 if not self.is_prefix(value):
                     arguments.insert(0, self.visit(value))
-            case ast.Name(name) if name in self.variables:
+            case ast.Name(name) if name in self.called:
                 function = node.func
             case _:
                 raise NameError(f"the oracle has no function {ast.unparse(node.func)}")
@@ -334,7 +336,8 @@ def translate(
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     arguments = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    tree = Translate(frozenset(stored | arguments), functions).visit(tree)
+    called = stored | arguments if defs.keys() != {"expression"} else set()  # functions given to a def
+    tree = Translate(frozenset(stored | arguments), functions, frozenset(called)).visit(tree)
     known = BUILTINS | CONSTANTS | INTERNAL | FUNCTIONALS | {"partial": diff}
     scope: dict[str, Any] = {f"adc·{key}": value for key, value in known.items()}
     scope |= {**CONSTANTS, "__builtins__": {}}
