@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
+    from adcompiler.runtime.taylor import taylor
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
     from adcompiler.runtime.vmap import vmap
@@ -36,6 +37,7 @@ _HOMES = {
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
+    "adcompiler.runtime.taylor": ("taylor",),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
     "adcompiler.runtime.vmap": ("vmap",),
@@ -64,6 +66,7 @@ __all__ = [
     "jvp",
     "load",
     "tape",
+    "taylor",
     "value_and_grad",
     "vjp",
     "vmap",

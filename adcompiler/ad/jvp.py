@@ -57,19 +57,19 @@ def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array
             made = _array(array, found)
             if made is not None:
                 found[array] = made
-    return [_masked(found[r], r) if r in found else None for r in results]
+    return [masked(found[r], r) if r in found else None for r in results]
 
 
 def _loop(loop: Loop, found: Tangents) -> None:
     """The tangents of what a loop gives, once for all."""
-    given = {a: _masked(found[a], a) for a in loop.operands if a in found}
+    given = {a: masked(found[a], a) for a in loop.operands if a in found}
     if given and not any(item in found for item in loop.items):
         for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
             if tangent is not None:
                 found[item] = Tangent(TRUE, tangent)
 
 
-def _masked(tangent: Tangent, array: Array) -> Array:
+def masked(tangent: Tangent, array: Array) -> Array:
     """The tangent of a result as it is, zeros included."""
     value: Array = tangent.value
     if tangent.guard is TRUE:
@@ -85,10 +85,10 @@ def _array(array: Array, tangents: Tangents) -> Tangent | None:
         return None
     if isinstance(array, Map):
         return Tangent(found.guard, Map(array.shape, found.value))
-    return Tangent(TRUE, _gathered(array, body, mask(found.value, found.guard)))
+    return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
 
 
-def _gathered(array: Array, body: Element, tangent: Element) -> Array:
+def gathered(array: Array, body: Element, tangent: Element) -> Array:
     """The tangent of a reduction or an accumulation, from that of its body."""
     match array:
         case Reduce(op="sum", shape=shape, reduced=reduced):
@@ -126,21 +126,24 @@ def _element(
     match element:
         case Read():
             tangent = tangents.get(element.array)
-            if tangent is None:
-                return None
-            guard = substitute(tangent.guard, dict(enumerate(element.args)))
-            whole = tangent.value
-            constant = isinstance(whole, Map) and isinstance(whole.body, Const)
-            return Tangent(guard, whole.body if constant else Read(whole, element.args))
+            return None if tangent is None else read(tangent, element)
         case Select():
-            return _selected(element, found)
+            return selected(element, found)
         case Apply() if differentiable(element):
             value = Read(array, identity(array.shape)) if isinstance(array, Map) else element
             return _chain(element, found, value)
     return None
 
 
-def _selected(element: Select, found: Mapping[Element, Tangent]) -> Tangent | None:
+def read(tangent: Tangent, element: Read) -> Tangent:
+    """What a read gives of its array's tangent."""
+    guard = substitute(tangent.guard, dict(enumerate(element.args)))
+    whole = tangent.value
+    constant = isinstance(whole, Map) and isinstance(whole.body, Const)
+    return Tangent(guard, whole.body if constant else Read(whole, element.args))
+
+
+def selected(element: Select, found: Mapping[Element, Tangent]) -> Tangent | None:
     """The tangent of the branch taken."""
     parts = [
         (within(condition, found[branch].guard), found[branch].value)
