@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
+    from adcompiler.runtime.primitive import primitive
     from adcompiler.runtime.taylor import taylor
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
@@ -37,6 +38,7 @@ _HOMES = {
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
+    "adcompiler.runtime.primitive": ("primitive",),
     "adcompiler.runtime.taylor": ("taylor",),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
@@ -65,6 +67,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "primitive",
     "tape",
     "taylor",
     "value_and_grad",

@@ -214,7 +214,7 @@ FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
         "jvp": functionals.jvp,
     }
 )
-BUILTINS: Mapping[str, Builtin] = MappingProxyType(
+_builtins: dict[str, Builtin] = (
     {name: _elementwise(name, name) for name in TABLE}
     | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
     | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
@@ -239,6 +239,15 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
     }
     | dict(FUNCTIONALS)
 )
+BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
+
+
+def name_primitive(name: str, op: str | None) -> None:
+    """Let a name mean a user's own primitive of the rule table; None takes the name back."""
+    if op is None:
+        del _builtins[name]
+    else:
+        _builtins[name] = _elementwise(op, name)
 
 
 def as_value(name: str) -> FunctionValue:
