@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
+from adcompiler.ir.bodies import Replace
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -43,6 +45,9 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     for array in arrays:
         if isinstance(array, Input):
             moved[array] = array
+            continue
+        if isinstance(array, Item):  # what its turns need is found when they are run back (loops.py)
+            (moved[array],) = Replace(moved).run((array,))
             continue
         needed = _needed(array, active) if array in active else set()
         moved[array] = _outlined(array, needed, moved, saved, names)
