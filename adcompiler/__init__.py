@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import adcompiler.runtime.tape as tape
     from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.check import check_grad, check_report
+    from adcompiler.runtime.custom import custom_vjp
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.primitive import primitive
@@ -36,6 +37,7 @@ _HOMES = {
     "adcompiler.runtime": ("tape",),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
+    "adcompiler.runtime.custom": ("custom_vjp",),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.primitive": ("primitive",),
@@ -60,6 +62,7 @@ __all__ = [
     "check_grad",
     "check_report",
     "compile",
+    "custom_vjp",
     "function",
     "grad",
     "hessian",

@@ -14,6 +14,8 @@ from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, w
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ad.ruled import forward as forward_ruled
+from adcompiler.ad.vjp import vjp
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -30,6 +32,7 @@ from adcompiler.ir.nodes import (
     identity,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
@@ -53,6 +56,10 @@ def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array
     for array in arrays_of(results):
         if isinstance(array, Item) and array not in found:
             _loop(array.loop, found)
+        elif isinstance(array, Ruled) and array not in found:
+            tangent = forward_ruled(array, {a: masked(found[a], a) for a in array.args if a in found}, vjp)
+            if tangent is not None:
+                found[array] = Tangent(TRUE, tangent)
         elif array not in found and not isinstance(array, Input):
             made = _array(array, found)
             if made is not None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from adcompiler.ir.bodies import opened
+from adcompiler.ad.ruled import forward
+from adcompiler.ad.vjp import vjp
+from adcompiler.ir.bodies import like, opened
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Read, is_const
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of
 
 Axes = dict[int, int]  # which axis of an array each axis of the argument is
@@ -38,6 +41,8 @@ def _placed(results: Sequence[Array], known: Mapping[Array, Axes]) -> dict[Array
             continue
         if isinstance(array, Item):
             _loop(array.loop, found)
+        elif isinstance(array, Ruled):
+            _ruled(array, found)
         else:
             axes = _body(array, found)
             if axes is not None:
@@ -72,6 +77,18 @@ def _kept(array: Array, axes: Axes) -> Axes:
     if not all(k in places for k in axes.values()):
         raise _Mixed
     return {a: places[k] for a, k in axes.items()}
+
+
+def _ruled(array: Ruled, found: dict[Array, Axes]) -> None:
+    """An array is as its value is, if its rule mixes no entries either."""
+    ways = {a: like(a) for a in array.args if a in found}
+    tangent = forward(array, ways, vjp)
+    if array.value not in found or tangent is None:
+        return
+    found[array] = found[array.value]
+    inside = _placed((tangent,), {**found, **{way: found[a] for a, way in ways.items()}})
+    if inside.get(tangent, found[array]) != found[array]:
+        raise _Mixed
 
 
 def _loop(loop: Loop, found: dict[Array, Axes]) -> None:

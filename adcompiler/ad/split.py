@@ -11,6 +11,7 @@ from adcompiler.ad.vjp import relevance, vjp
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_read, postorder
 
@@ -148,7 +149,7 @@ class _Bind(Rewriter):
         super().__init__()
         self.arrays.update(replaced)
 
-    def inner(self, loop: Loop) -> None:
+    def inner(self, loop: Loop | Ruled) -> None:
         """The bodies of loops are closed."""
 
 

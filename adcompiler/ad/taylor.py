@@ -21,6 +21,8 @@ from adcompiler.ad.guards import TRUE, mask, support, total, within
 from adcompiler.ad.jvp import Tangent, gathered, jvp, masked, read, selected
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ad.ruled import forward as forward_ruled
+from adcompiler.ad.vjp import vjp
 from adcompiler.ir.bodies import Replace, like
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
@@ -36,6 +38,7 @@ from adcompiler.ir.nodes import (
     const,
     identity,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES
 from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply, cast
@@ -84,6 +87,8 @@ class _Line:
 
     def array(self, array: Array, k: int) -> Tangent | None:
         """The derivative of order k of an array."""
+        if isinstance(array, Ruled):
+            return self.ruled(array, k)
         body = array.elements[-1]
         if isinstance(array, Reduce) and array.op in ("prod", "logsumexp"):
             shape = array.shape
@@ -99,6 +104,15 @@ class _Line:
         if isinstance(array, Map):
             return Tangent(found.guard, Map(array.shape, found.value))
         return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
+
+    def ruled(self, array: Ruled, k: int) -> Tangent | None:
+        """From the first derivative, which the rule gives, as an array in its own right."""
+        ways = {a: masked(t, a) for a in array.args if (t := self.arrays[a][0]) is not None}
+        slope = forward_ruled(array, ways, vjp)
+        if slope is None or k == 1:
+            return None if slope is None else Tangent(TRUE, slope)
+        self.reach((slope,), k - 1)
+        return self.arrays[slope][k - 2]
 
     def loop(self, loop: Loop, order: int) -> None:
         """What a loop gives: forward mode, nested, where the derivative of u^(j) is u^(j+1)."""

@@ -6,12 +6,13 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, overload
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
+from adcompiler.ir.walk import postorder
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.builtins import BUILTINS
@@ -126,7 +127,7 @@ def _captured(f: FunctionType) -> dict[str, Any]:
         if _filled(cell)
     }
     seen: Mapping[str, Any] = {
-        **{n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__},
+        **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
         **cells,
     }
     found: dict[str, Any] = {}
@@ -135,6 +136,12 @@ def _captured(f: FunctionType) -> dict[str, Any]:
             continue
         found[name] = _meaning(name, value)
     return found
+
+
+def _names_used(code: CodeType) -> list[str]:
+    """The global names in a function's code, and in that of the comprehensions and functions inside."""
+    codes = postorder([code], lambda c: [k for k in c.co_consts if isinstance(k, CodeType)])
+    return [name for c in codes for name in c.co_names]
 
 
 def _ours(value: Any) -> bool:

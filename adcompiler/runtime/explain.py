@@ -8,7 +8,9 @@ from typing import Any
 from adcompiler.ad.split import Propagate
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir import text
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
 from adcompiler.runtime.show import Shown
@@ -106,3 +108,6 @@ class _Restored(Rewriter):
     def __init__(self, given: dict[Array, Array]) -> None:
         super().__init__()
         self.arrays.update(given)
+
+    def inner(self, loop: Loop | Ruled) -> None:
+        """The bodies of loops and rules are closed."""

@@ -103,9 +103,9 @@ def pushed(context: Context, call: Callable[..., AnyValue], args: Sequence[AnyVa
     for k, tangent in enumerate(tangents):
         if tangent is not None:
             value = _differentiable(context, args[k], f"argument {k}", span)
-            way = _fitting(context, value, _differentiable(context, tangent, f"tangent {k}", span), span)
+            way = fitting(context, value, _differentiable(context, tangent, f"tangent {k}", span), span)
             point = _point(context, value, open_axes(way.element))
-            ways[point.place] = _whole(context, way, open_axes(point.value.element))
+            ways[point.place] = whole_of(context, way, open_axes(point.value.element))
             given[k] = point.value
             points.append(point)
     value = call(*given)
@@ -114,7 +114,7 @@ def pushed(context: Context, call: Callable[..., AnyValue], args: Sequence[AnyVa
     return _each(context, value, lambda r: r, points, start, span), tangent
 
 
-def _fitting(context: Context, value: Value, tangent: Value, span: Span) -> Value:
+def fitting(context: Context, value: Value, tangent: Value, span: Span) -> Value:
     """A tangent in its argument's shape and type."""
     same = value.rank == tangent.rank and all(
         context.sizes.merge(a, b, f"axis {k} of a tangent", span)
@@ -209,13 +209,13 @@ def _scalar(context: Context, value: AnyValue, span: Span) -> Value:
 def _point(context: Context, value: Value, lead: Any) -> _Point:
     """A placeholder for a value, for each point of the open axes that it, or `lead`, has."""
     axes = sorted({*open_axes(value.element), *lead}, reverse=True)
-    whole = _whole(context, value, axes)
+    whole = whole_of(context, value, axes)
     place = like(whole)
     read = Read(place, tuple(Index(a) for a in axes) + identity(value.shape))
     return _Point(whole, place, Value(value.shape, read, value.weak))
 
 
-def _whole(context: Context, value: Value, lead: Sequence[int]) -> Array:
+def whole_of(context: Context, value: Value, lead: Sequence[int]) -> Array:
     """The array of a value, with the open axes `lead` first."""
     moved: dict[int, Element] = {k: Index(k + len(lead)) for k in value.element.axes if k >= 0}
     moved |= {a: Index(p) for p, a in enumerate(lead)}

@@ -14,6 +14,7 @@ from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.shapes import matmul
 from adcompiler.syntax.subscripts import stored
 from adcompiler.syntax.values import (
@@ -261,7 +262,10 @@ class Lowering(Expressions):
 
     def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
-        scope = {**closure.scope, **self.arguments(closure.definition, args, keywords, span)}
+        given = self.arguments(closure.definition, args, keywords, span)
+        if closure.rule is not None:
+            return ruled(self, closure, list(given.values()), span)
+        scope = {**closure.scope, **given}
         self.total += 1
         if self.total > MOST_CALLS:
             self.fail(

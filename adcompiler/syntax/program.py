@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
@@ -120,7 +120,7 @@ def lower(
         names.append(parameter.name)
         args.append(whole(inputs[-1], given.weak))
     sizes = annotate(lowering, definition, args)
-    body = Closure(definition, {**closure.scope, **sizes}, closure.source)
+    body = replace(closure, scope={**closure.scope, **sizes})
     try:
         value = lowering.call(body, args, {}, definition.span)
     except RecursionError:

@@ -60,6 +60,7 @@ class Closure:
     definition: Def
     scope: Mapping[str, Any]
     source: Source
+    rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
 
     @property
     def name(self) -> str:

@@ -232,6 +232,7 @@ def test_a_program_with_a_loop_is_split_and_its_propagate_splits_again(backend):
     assert value == pytest.approx(f(x, 0.5))
     for found, expected in zip(pullback(1.0), adc.grad(f)(x, 0.5), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert "flows" in f.explain()
     gradient = adc.grad(f, "x")
     _, again = adc.vjp(gradient, x, 0.5)
     product = adc.hvp(f)((x, 0.5), (np.array([1.0, -2.0]), 0.0))
