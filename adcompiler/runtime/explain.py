@@ -34,6 +34,7 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
         (
             f"{f.__name__}: gradients",
             *_listed(gradients),
+            *_made(f, types),
             "mode",
             *_listed(_mode(func, sum(known.values()))),
             "saved by forward for propagate",
@@ -46,6 +47,12 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
 
 def _listed(lines: Iterator[str]) -> list[str]:
     return [f"  {line}" for line in lines] or ["  nothing"]
+
+
+def _made(f: Shown, types: Types) -> list[str]:
+    """How a Jacobian or Hessian is made."""
+    how = f.how(types)
+    return [] if how is None else ["made by", f"  {how}"]
 
 
 def _mode(func: Func, count: int) -> Iterator[str]:

@@ -199,6 +199,10 @@ class Function:
         dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
         return tuple(dynamic.index(k) for k in positions)
 
+    def how(self, types: Types) -> str | None:
+        """For a derivative: by which mode it is made, in words."""
+        return None
+
     # -- beyond Python calls -------------------------------------------------------------------
 
     @cached_property
