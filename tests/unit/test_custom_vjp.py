@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.ir.read import parse_func
+from adcompiler.ir.text import show
+from adcompiler.ir.verify import verify
+from adcompiler.ops.table import TABLE
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 X = np.array([0.4, 0.9, 1.3])
 BACKENDS = ("numpy", "cpu")
@@ -167,6 +172,13 @@ def test_explain_and_show_tell_of_the_rule():
     assert "rule %" in lse.show("ir")
     assert "x: flows" in lse.explain()
     assert "exp(%x[i] - %r)" in lse.show("propagate", X)
+
+
+def test_its_text_reads_back_and_the_invariants_hold_around_every_pass():
+    for f, x in ((lse, X), (adc.grad(lse), X), (adc.vmap(lse), np.stack([X, X]))):
+        made = f.trace(f.describe((x,), {})[0]).func
+        assert show(parse_func(show(made))) == show(made)
+        run((*OPTIMISE, *KERNEL), made, lambda f: verify(f, TABLE))
 
 
 WRONG = {
