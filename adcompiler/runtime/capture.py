@@ -65,12 +65,16 @@ def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") ->
         return SimpleNamespace(
             **{path.stem: _made(closure_of(module, path.stem, None, {}), (), broadcasting, backend)}
         )
-    return SimpleNamespace(
-        **{
-            name: _made(value, (), broadcasting, backend) if isinstance(value, Closure) else value
-            for name, value in scope_of(module, {}).items()
-        }
-    )
+    found = {name: _callable(name, value) for name, value in scope_of(module, {}).items()}
+    made = {n: _made(v, (), broadcasting, backend) if isinstance(v, Closure) else v for n, v in found.items()}
+    return SimpleNamespace(**made)
+
+
+def _callable(name: str, value: Any) -> Any:
+    """A derivative that a file names, such as `du = grad(u)`, as a definition."""
+    if not isinstance(value, FunctionValue):
+        return value
+    return closure_of(parse(f"{name}({', '.join(value.parameters)})"), name, value.parameters, {name: value})
 
 
 @overload
@@ -145,7 +149,10 @@ def _names_used(code: CodeType) -> list[str]:
 
 
 def _ours(value: Any) -> bool:
-    return isinstance(value, Function | FunctionType)
+    """Whether a name means what it is in Python, though the language has a function of that name."""
+    if isinstance(value, FunctionType):
+        return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
+    return isinstance(value, Function)
 
 
 def _meaning(name: str, value: Any) -> Any:

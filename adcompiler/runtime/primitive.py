@@ -139,8 +139,8 @@ def _check(name: str, entry: Primitive) -> None:
             expected = float(slopes(lambda p: np.float64(value(*map(float, p))), point, k))
             if not _close(slope, expected):
                 raise GradientError(
-                    f"{name}: the partial by {entry.params[k]} is {slope!r} at {_at(entry, point)}, "
-                    f"finite differences give {expected!r}",
+                    f"{name}: the partial by {entry.params[k]} is {slope:.6g} at {_at(entry, point)}, "
+                    f"finite differences give {expected:.6g}",
                     remedy="mend the partial, or give a domain in which the value is smooth",
                 )
 

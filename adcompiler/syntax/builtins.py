@@ -18,7 +18,7 @@ Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special"), "")
+    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(

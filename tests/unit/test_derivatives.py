@@ -102,6 +102,22 @@ def f(s, xs):
         "    (p, q), (dp, dq) = jvp(u, (x, y), (2 * x, 1.5))\n    return p * dp + q * dq\n",
         (V3, 0.7),
     ),
+    "forces between pairs, in a loop": Program(
+        """
+def potential(p, q):
+    return 1 / (0.1 + sum((p - q)**2))
+
+def force(ps):
+    return [sum(grad(potential, "p")(ps[i], ps[j]) for j in range(i)) for i in range(len(ps))]
+
+def f(ps, vs):
+    for _ in range(6):
+        vs = vs - 0.01 * force(ps)
+        ps = ps + 0.01 * vs
+    return ps
+""",
+        (RANDOM.uniform(0, 1, (3, 2)), RANDOM.uniform(0, 1, (3, 2))),
+    ),
     "inside a loop": Program(
         """
 def newton(x, a):
@@ -231,6 +247,53 @@ def test_derivatives_and_functions_around_a_decorated_function_are_captured():
 
     assert f(3.0, 2.0) == 12.0 + 4.0 + 18.0
     assert adc.grad(f, "x")(3.0, 2.0) == 4.0 + 12.0
+
+
+def test_grad_of_the_package_is_that_of_the_language():
+    from adcompiler import grad
+
+    @adc.function
+    def u(x):
+        return x**3
+
+    @adc.function
+    def f(x):
+        return grad(u)(x) + adc.grad(u)(x)
+
+    @adc.function
+    def many(xs):
+        return sum(u(x) for x in xs)  # u is named in the generator only
+
+    assert f(2.0) == 24.0
+    assert many(np.array([1.0, 2.0])) == 9.0
+
+
+def test_a_file_may_name_a_derivative(tmp_path):
+    path = tmp_path / "waves.adc"
+    path.write_text("def u(x, t):\n    return sin(x - t)\n\nux = diff(u, 'x')\n")
+    waves = adc.load(path)
+    assert waves.ux(0.5, 0.2) == pytest.approx(np.cos(0.3))
+    assert adc.grad(waves.ux, "t")(0.5, 0.2) == pytest.approx(np.sin(0.3))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_derivative_has_its_functions_type(backend):
+    x = np.array([0.5, 0.25], np.float32)
+    third = adc.compile("def f(x):\n    return diff(sin(x) * 2, x, 3)", backend=backend)
+    slope = adc.compile(
+        "def g(x):\n    return sum(x**2)\n\ndef f(x):\n    return grad(g)(x)", backend=backend
+    )
+    assert third(x).dtype == slope(x).dtype == np.float32
+    np.testing.assert_allclose(slope(x), 2 * x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_derivative_in_a_branch_that_is_not_taken_has_no_effect(backend):
+    source = "def f(x, y):\n    def u(x):\n        return sqrt(x * y)\n    return where(x > 0, diff(u, x), 0)"
+    f = adc.compile(source, backend=backend)
+    assert f(0.0, 1.0) == 0.0
+    assert adc.grad(f)(0.0, 1.0) == (0.0, 0.0)
+    np.testing.assert_allclose(adc.grad(f)(4.0, 1.0), (-1 / 32, 1 / 8))
 
 
 def test_the_points_of_a_comprehension_cost_what_they_are():
