@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     import adcompiler.runtime.tape as tape
     from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.check import check_grad, check_report
+    from adcompiler.runtime.custom import custom_vjp
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.pairs import DiffPair
+    from adcompiler.runtime.primitive import primitive
+    from adcompiler.runtime.taylor import taylor
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
     from adcompiler.runtime.vmap import vmap
@@ -35,9 +38,12 @@ _HOMES = {
     "adcompiler.runtime": ("tape",),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
+    "adcompiler.runtime.custom": ("custom_vjp",),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.pairs": ("DiffPair",),
+    "adcompiler.runtime.primitive": ("primitive",),
+    "adcompiler.runtime.taylor": ("taylor",),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
     "adcompiler.runtime.vmap": ("vmap",),
@@ -59,6 +65,7 @@ __all__ = [
     "check_grad",
     "check_report",
     "compile",
+    "custom_vjp",
     "function",
     "grad",
     "hessian",
@@ -66,7 +73,9 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "primitive",
     "tape",
+    "taylor",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle_builtins import BUILTINS, INTERNAL, Value
+from oracle_builtins import BUILTINS, INTERNAL, UNARY, Value
+from oracle_derivatives import FUNCTIONALS, diff
 
 Function = Callable[..., Value]
 
@@ -92,8 +93,11 @@ def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, str]]:
 
 
 class Translate(ast.NodeTransformer):
-    def __init__(self, variables: frozenset[str], defs: frozenset[str]) -> None:
-        self.variables, self.defs = variables, defs
+    def __init__(
+        self, variables: frozenset[str], defs: dict[str, ast.FunctionDef], called: frozenset[str]
+    ) -> None:
+        self.variables, self.called = variables, called
+        self.parameters = {n: [a.arg for a in node.args.args] for n, node in defs.items()}
         self.peeking = False
         self.temporaries = itertools.count()
 
@@ -197,19 +201,72 @@ class Translate(ast.NodeTransformer):
             return internal(node.attr)
         return call("attribute", self.visit(node.value), ast.Constant(node.attr))
 
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A builtin that is passed on as a function."""
+        names = self.variables | self.parameters.keys()
+        passed = isinstance(node.ctx, ast.Load) and node.id in BUILTINS and node.id not in names
+        return internal(node.id) if passed else node
+
+    def parameters_of(self, node: ast.expr) -> list[str] | None:
+        """The parameters of the function that an expression names."""
+        if isinstance(node, ast.Name) and node.id in self.parameters:
+            return self.parameters[node.id]
+        return ["x"] if isinstance(node, ast.Name) and node.id in UNARY else None
+
+    def partial(self, node: ast.Call) -> ast.expr:
+        """`diff(u, x, 2, t)` and `diff(u(x, t), x)`, with bare names of variables."""
+        known = self.parameters_of(node.args[0])
+        inside = [n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)]
+        names: list[str] = []
+        orders: list[ast.expr] = []
+        for argument in node.args[1:]:
+            if isinstance(argument, ast.Name) and argument.id in (known or inside):
+                names.append(argument.id)
+                orders.append(ast.Constant(1))
+            else:
+                orders[-1] = self.visit(argument)
+        body = node.args[0]
+        if known is not None:
+            body = ast.Call(body, [ast.Name(p, ast.Load()) for p in known], [])
+        function = thunk(self.visit(body))
+        function.args.args = [ast.arg(name) for name in dict.fromkeys(names)]
+        order = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        point: list[ast.expr] = [ast.Name(name, ast.Load()) for name in order]
+        pairs: list[ast.expr] = [
+            ast.Tuple([ast.Constant(order[n]), k], ast.Load()) for n, k in zip(names, orders, strict=True)
+        ]
+        return call("partial", function, ast.Tuple(point, ast.Load()), ast.Tuple(pairs, ast.Load()))
+
+    def functional(self, name: str, node: ast.Call) -> ast.expr:
+        """`grad(f, wrt)`: the function, the names of its parameters, and the rest."""
+        names: list[ast.expr] = [ast.Constant(p) for p in self.parameters_of(node.args[0]) or []]
+        rest = [self.visit(argument) for argument in node.args[1:]]
+        words = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
+        first = self.visit(node.args[0])
+        return ast.Call(internal(name), [first, ast.Tuple(names, ast.Load()), *rest], words)
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        match node.func:
+            case ast.Name("diff") if any(isinstance(a, ast.Name) for a in node.args[1:2]):
+                return self.partial(node)
+            case ast.Name(name) if name in FUNCTIONALS and name not in self.parameters:
+                return self.functional(name, node)
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function: ast.expr
         match node.func:
-            case ast.Name(name) if name in self.defs:
+            case ast.Name(name) if name in self.parameters:
                 function = node.func
+            case ast.Call():
+                function = self.visit(node.func)
             case ast.Name(name) if name in BUILTINS:
                 function = internal(name)
             case ast.Attribute(value, name) if name in BUILTINS:  # np.exp(x), or the method x.sum()
                 function = internal(name)
                 if not self.is_prefix(value):
                     arguments.insert(0, self.visit(value))
+            case ast.Name(name) if name in self.called:
+                function = node.func
             case _:
                 raise NameError(f"the oracle has no function {ast.unparse(node.func)}")
         return ast.Call(function, arguments, keywords)
@@ -227,7 +284,7 @@ def free_names(node: ast.AST, bound: frozenset[str]) -> Iterator[ast.Name]:
             yield from free_names(node.generators[0].iter, bound)
             for part in (node.elt, *node.generators[0].ifs, *node.generators[1:]):
                 yield from free_names(part, inner)
-        case ast.Call(ast.Name(name), arguments, keywords) if name in BUILTINS:
+        case ast.Call(ast.Name(name), arguments, keywords) if name in BUILTINS or name in FUNCTIONALS:
             for part in (*arguments, *keywords):
                 yield from free_names(part, bound)
         case ast.Attribute(ast.Name(name)) if name in PREFIXES and name not in bound:
@@ -278,8 +335,11 @@ def translate(
     whole = {p.arg for p in main.args.args if p.annotation and not is_float(p.annotation)}
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     arguments = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-    tree = Translate(frozenset(stored | arguments), frozenset(defs)).visit(tree)
-    scope: dict[str, Any] = {f"adc·{key}": value for key, value in (BUILTINS | CONSTANTS | INTERNAL).items()}
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    called = stored | arguments if defs.keys() != {"expression"} else set()  # functions given to a def
+    tree = Translate(frozenset(stored | arguments), functions, frozenset(called)).visit(tree)
+    known = BUILTINS | CONSTANTS | INTERNAL | FUNCTIONALS | {"partial": diff}
+    scope: dict[str, Any] = {f"adc·{key}": value for key, value in known.items()}
     scope |= {**CONSTANTS, "__builtins__": {}}
     exec(compile(ast.fix_missing_locations(tree), "<oracle>", "exec"), scope)
     return Program(scope[main.name], parameters, frozenset(whole | set(map(mangled, static))))

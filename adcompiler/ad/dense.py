@@ -36,12 +36,12 @@ Blocks = list[list[Array]]  # [output][input], each shaped output.shape + input.
 def jacobian(func: Func, wanted: Sequence[int]) -> Blocks:
     """The derivative of each result with respect to each wanted input."""
     inputs = [func.inputs[k] for k in wanted]
-    if _forward_is_cheaper(func.results, inputs):
+    if forward_is_cheaper(func.results, inputs):
         return forward_jacobian(func, inputs)
     return [_reverse_row(func, k, inputs) for k in range(len(func.results))]
 
 
-def _forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
+def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
     """A direction an input entry, or one an output entry: lengths are symbolic, ranks decide; a program
     of many scalar inputs and one result is reversed."""
     rank_in, rank_out = max(i.rank for i in inputs), max(r.rank for r in results)

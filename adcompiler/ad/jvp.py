@@ -14,12 +14,15 @@ from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, w
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ad.ruled import forward as forward_ruled
+from adcompiler.ad.vjp import vjp
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Const,
     Element,
     Func,
     Input,
@@ -32,6 +35,7 @@ from adcompiler.ir.nodes import (
     select,
     zeros_like,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
@@ -55,16 +59,20 @@ def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array
     for array in arrays_of(results):
         if isinstance(array, Item) and array not in found:
             _loop(array.loop, found)
+        elif isinstance(array, Ruled) and array not in found:
+            tangent = forward_ruled(array, {a: masked(found[a], a) for a in array.args if a in found}, vjp)
+            if tangent is not None:
+                found[array] = Tangent(TRUE, tangent)
         elif array not in found and not isinstance(array, Input):
             made = _array(array, found)
             if made is not None:
                 found[array] = made
-    return [_masked(found[r], r) if r in found else None for r in results]
+    return [masked(found[r], r) if r in found else None for r in results]
 
 
 def _loop(loop: Loop, found: Tangents) -> None:
     """The tangents of what a loop gives, once for all."""
-    given = {a: _masked(found[a], a) for a in loop.operands if a in found}
+    given = {a: masked(found[a], a) for a in loop.operands if a in found}
     if given and not any(item in found for item in loop.items):
         for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
             if tangent is not None:
@@ -91,7 +99,7 @@ def value_and_tangent(func: Func, wanted: Sequence[int]) -> Func:
     )
 
 
-def _masked(tangent: Tangent, array: Array) -> Array:
+def masked(tangent: Tangent, array: Array) -> Array:
     """The tangent of a result as it is, zeros included."""
     value: Array = tangent.value
     if tangent.guard is TRUE:
@@ -107,10 +115,10 @@ def _array(array: Array, tangents: Tangents) -> Tangent | None:
         return None
     if isinstance(array, Map):
         return Tangent(found.guard, Map(array.shape, found.value))
-    return Tangent(TRUE, _gathered(array, body, mask(found.value, found.guard)))
+    return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
 
 
-def _gathered(array: Array, body: Element, tangent: Element) -> Array:
+def gathered(array: Array, body: Element, tangent: Element) -> Array:
     """The tangent of a reduction or an accumulation, from that of its body."""
     match array:
         case Reduce(op="sum", shape=shape, reduced=reduced):
@@ -148,19 +156,24 @@ def _element(
     match element:
         case Read():
             tangent = tangents.get(element.array)
-            if tangent is None:
-                return None
-            guard = substitute(tangent.guard, dict(enumerate(element.args)))
-            return Tangent(guard, Read(tangent.value, element.args))
+            return None if tangent is None else read(tangent, element)
         case Select():
-            return _selected(element, found)
+            return selected(element, found)
         case Apply() if differentiable(element):
             value = Read(array, identity(array.shape)) if isinstance(array, Map) else element
             return _chain(element, found, value)
     return None
 
 
-def _selected(element: Select, found: Mapping[Element, Tangent]) -> Tangent | None:
+def read(tangent: Tangent, element: Read) -> Tangent:
+    """What a read gives of its array's tangent."""
+    guard = substitute(tangent.guard, dict(enumerate(element.args)))
+    whole = tangent.value
+    constant = isinstance(whole, Map) and isinstance(whole.body, Const)
+    return Tangent(guard, whole.body if constant else Read(whole, element.args))
+
+
+def selected(element: Select, found: Mapping[Element, Tangent]) -> Tangent | None:
     """The tangent of the branch taken."""
     parts = [
         (within(condition, found[branch].guard), found[branch].value)

@@ -71,6 +71,8 @@ def times(cotangent: Element, coefficient: Element) -> Element | None:
         return None
     if is_const(coefficient, 1):
         return cotangent
+    if is_const(cotangent, 1):
+        return coefficient
     if is_const(coefficient, -1):
         return apply("negative", cotangent)
     if is_delta(cotangent):

@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     Shape,
     Size,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, elements_of, substitute, with_args, with_elements
 from adcompiler.ops.table import TABLE
@@ -46,6 +47,16 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     for array in arrays:
         if isinstance(array, Input):
             moved[array] = array
+            continue
+        if isinstance(array, Item):  # what its turns need is found when they are run back (loops.py)
+            (moved[array],) = Replace(moved).run((array,))
+            continue
+        if isinstance(array, Ruled):
+            (made,) = Replace(moved).run((array,))
+            moved[array] = made
+            saved.update(
+                {a: None for a in (made, *(moved[a] for a in array.args)) if not isinstance(a, Input)}
+            )
             continue
         needed = _needed(array, active) if array in active else set()
         kept: Sequence[Array]

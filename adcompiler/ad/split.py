@@ -11,6 +11,7 @@ from adcompiler.ad.vjp import relevance, vjp
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
 
@@ -172,7 +173,7 @@ class _Bind(Rewriter):
             made = Input(len(self.inputs), array.dtype, self._change(array.shape))
             self.arrays[array] = self.inputs[array] = made
 
-    def inner(self, loop: Loop) -> None:
+    def inner(self, loop: Loop | Ruled) -> None:
         """The bodies of loops are closed."""
 
 

@@ -20,6 +20,7 @@ from adcompiler.ad.inverse import invert
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ad.ruled import reverse as reverse_ruled
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -40,6 +41,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
@@ -114,6 +116,10 @@ def _totals(
                 guard = TRUE if guard.axes else guard  # where nothing of it matters, it hands on nothing
                 for target, found in reverse(array.loop, given, active, vjp, relevance):
                     pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
+        elif pending[array] and isinstance(array, Ruled):
+            cotangent = closed(array.shape, mask(total.value, total.guard))
+            for target, found in reverse_ruled(array, cotangent, active):
+                pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
             for target, value in _Body(array, shared, active).pull():

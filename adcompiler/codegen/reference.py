@@ -29,6 +29,7 @@ from adcompiler.ir.nodes import (
     Select,
     Size,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
@@ -82,6 +83,8 @@ def _compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbe
         if array not in values:
             if isinstance(array, Item):
                 values.update(zip(array.loop.items, _loop(array.loop, values, sizes, numbers), strict=True))
+            elif isinstance(array, Ruled):
+                values[array] = values[array.value]
             else:
                 values[array] = _array(array, values, sizes, numbers)
 

@@ -27,6 +27,7 @@ from adcompiler.ir.nodes import (
     neutral,
     select,
 )
+from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -42,7 +43,9 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
             if isinstance(array, Item):
                 _loop(array.loop, found, axes)
                 continue
-            found[array] = _array(array, found, axes)
+            found[array] = (
+                _ruled(array, found, axes) if isinstance(array, Ruled) else _array(array, found, axes)
+            )
     return [found.get(result, result) for result in results]
 
 
@@ -78,6 +81,19 @@ def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[S
             length = _longest(length, found, axes)
         lengths.append(length)
     return tuple(lengths), inside
+
+
+def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
+    """The value of all cases, with the rule of all cases."""
+    args = tuple(found[a] if a in found else _spread(a, axes) for a in array.args)
+    value = found[array.value] if array.value in found else _spread(array.value, axes)
+    slots: dict[Array, Array] = dict(zip(array.slots, slots_of(value, args), strict=True))
+    pulled = batch(array.pulled, slots, axes)
+    return Ruled(
+        value,
+        args,
+        tuple(_spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)),
+    )
 
 
 def shifted(

@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     identity,
     is_const,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import Rewriter, arrays_read, elements_of, postorder, rewrite
 
@@ -74,7 +75,7 @@ class Replace(Rewriter):
         super().__init__()
         self.arrays.update(replaced)
 
-    def inner(self, loop: Loop) -> None:
+    def inner(self, loop: Loop | Ruled) -> None:
         """Bodies stay as they are."""
 
 

@@ -20,6 +20,7 @@ from adcompiler.ir.nodes import (
     Size,
 )
 from adcompiler.ir.read_element import ElementReader
+from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.tokens import Token
 from adcompiler.ir.types import Dtype
 
@@ -175,7 +176,7 @@ class _Reader(ElementReader):
         ordered = [token for kind in ("", "row", "all") for k, token, _ in given if k == kind]
         for token, slot in zip((step, *ordered), slots, strict=True):
             self.define(token, slot)
-        results, outs, tests = self.loop_body()
+        results, outs, tests = self.lines_of("next", "out", "while")
         self.arrays, self.names = outer, names | {n: v for n, v in self.names.items() if n not in slots}
         test = tests[0] if tests else None
         return Loop(length, inits, scanned, consts, results, outs, test, backward)
@@ -187,14 +188,33 @@ class _Reader(ElementReader):
         kind = self.step().text if self.token.text in ("row", "all") else ""
         return kind, token, self.array(self.take("array"))
 
-    def loop_body(self) -> tuple[tuple[Array, ...], ...]:
-        """`{ statements`, then lines `next`, `out` and `while` with what they name, and `}`"""
+    def rule(self) -> Ruled:
+        """`rule %value (%x = %a, %r, %dr) { body }`"""
+        value = self.array(self.take("array"))
+        self.expect("(")
+        given = self.items(self.rule_input, ")")
+        args = tuple(a for _, a in given if a is not None)
+        outer, names = self.arrays, self.names
+        self.arrays, self.names = {}, {}
+        for (token, _), slot in zip(given, slots_of(value, args), strict=True):
+            self.define(token, slot)
+        (pulled,) = self.lines_of("cotangents")
+        self.arrays, self.names = outer, names
+        return Ruled(value, args, pulled)
+
+    def rule_input(self) -> tuple[Token, Array | None]:
+        """`%x = %array`, or the name of the result or its cotangent"""
+        token = self.take("array")
+        return token, self.array(self.take("array")) if self.accept("=") else None
+
+    def lines_of(self, *words: str) -> tuple[tuple[Array, ...], ...]:
+        """`{ statements`, then lines that begin with `words`, with what they name, and `}`"""
         self.expect("{")
         self.lines()
         while self.token.kind == "array":
             self.definition()
             self.lines()
-        found: dict[str, tuple[Array, ...]] = {"next": (), "out": (), "while": ()}
+        found: dict[str, tuple[Array, ...]] = dict.fromkeys(words, ())
         while self.token.text in found:
             word = self.step().text
             arrays = [self.array(self.take("array"))]
@@ -211,13 +231,15 @@ class _Reader(ElementReader):
         return Check(self.array(self.take("array")), self.take("quoted").name, self.take("quoted").name)
 
     def statement(self) -> Array:
-        """`array (domain) body`, `reduce op (domain) body` or `accumulate [shape] (domain) body`"""
+        """`array (domain) body`, `reduce op (domain) body`, `accumulate [shape] (domain) body` or a rule"""
         self.scope = dict(self.sizes)
         token = self.take("name")
         if token.text == "array":
             return Map(self.domain()[0], *self.body())
         if token.text == "reduce":
             return Reduce(self.take("name").text, *self.domain(), *self.body())
+        if token.text == "rule":
+            return self.rule()
         if token.text == "accumulate":
             self.expect("[")
             shape = self.items(self.expression, "]")

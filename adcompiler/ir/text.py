@@ -66,6 +66,7 @@ from adcompiler.ir.notation import (
     constant_text,
     word,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import elements_of, postorder
 
 DEEPEST: Final = 4
@@ -97,7 +98,8 @@ def arrays_in(array: Array) -> list[Array]:
     """The arrays that `array` reads, in its elements or in its lengths."""
     length = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
     found = dict.fromkeys(e.array for e in elements_of((*elements_in(array), *length)) if isinstance(e, Read))
-    return list(found | dict.fromkeys(array.loop.operands if isinstance(array, Item) else ()))
+    parts = array.loop if isinstance(array, Item) else array
+    return list(found | dict.fromkeys(parts.operands if isinstance(parts, Loop | Ruled) else ()))
 
 
 def _unique(name: str, taken: set[str], pattern: str = IDENTIFIER) -> str:
@@ -242,6 +244,19 @@ class _Printer:
             lines += [f"    {word_} {', '.join(names)}"] if names else []
         return "\n".join([*lines, "  }"])
 
+    def _ruled(self, array: Ruled) -> str:
+        """`%r = rule %value (%x = %a, %r, %dr) { body }`"""
+        labels = [f"x{k}" for k in range(len(array.args))]
+        slots: tuple[Input, ...] = array.slots
+        func = Func("rule", slots, (*labels, "r", "dr"), array.roots, (), tuple(self.sizes))
+        inner = _Printer(func)
+        given = [f"{inner.arrays[s]} = {self.arrays[a]}" for s, a in zip(slots, array.args, strict=False)]
+        places = [inner.arrays[s] for s in slots[len(given) :]]
+        head = f"{self.arrays[array]} = rule {self.arrays[array.value]} ({', '.join((*given, *places))}) {{"
+        lines = ["\n".join("  " + line for line in text.split("\n")) for text in inner.statements()]
+        found = f"    cotangents {', '.join(inner.arrays[p] for p in array.pulled)}"
+        return "\n".join([head, *lines, found, "  }"])
+
     def _body_of(self, loop: Loop) -> Func:
         """The body of a loop as a program whose names are its own."""
         slots = loop.slots
@@ -295,6 +310,8 @@ class _Printer:
                 head = f"reduce {array.op} ({kept}{' | ' if kept else '| '}{reduced})"
             case Accumulate():
                 head = f"accumulate [{self._lengths(array.shape)}] ({self._domain(array.domain)})"
+            case Ruled():
+                return self._ruled(array)
             case Input():
                 return f"{name} = input {array.position}: {self._type(array)}"
             case _:

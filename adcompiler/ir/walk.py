@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
 )
+from adcompiler.ir.ruled import Ruled
 
 N = TypeVar("N")
 _ARGS: Callable[[Element], tuple[Element, ...]] = attrgetter("args")
@@ -63,6 +64,8 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
             length = () if array.loop.length is None else (array.loop.length,)
             found |= dict.fromkeys(e.array for e in elements_of(length) if isinstance(e, Read))
             found |= dict.fromkeys(array.loop.operands)
+        elif isinstance(array, Ruled):
+            found |= dict.fromkeys(array.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
 
@@ -127,7 +130,7 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
     match array:
         case Input():
             return type(array)(array.position, array.dtype, shape)
-        case Item():
+        case Item() | Ruled():
             return array
         case Map():
             return Map(shape, *change((array.body,)))
@@ -151,8 +154,8 @@ class Rewriter:
         self.loops: dict[Loop, Loop] = {}
         self.bodies: list[Rewriter] = []
 
-    def inner(self, loop: Loop) -> Rewriter | None:
-        """The rewriter of a loop's body; None if bodies stay as they are."""
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        """The rewriter of a loop's body, or of a rule; None if these stay as they are."""
         return type(self)()
 
     def element(self, element: Element) -> Element:
@@ -176,9 +179,22 @@ class Rewriter:
         results = tuple(results)
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
-                made = self._item(array) if isinstance(array, Item) else with_elements(array, self._change)
-                self.arrays[array] = self.array(made)
+                self.arrays[array] = self.array(self._rebuilt(array))
         return tuple(self.arrays[r] for r in results)
+
+    def _rebuilt(self, array: Array) -> Array:
+        if isinstance(array, Item):
+            return self._item(array)
+        return self._ruled(array) if isinstance(array, Ruled) else with_elements(array, self._change)
+
+    def _ruled(self, array: Ruled) -> Ruled:
+        """An array with its parts rewritten, and its rule by a rewriter of its own."""
+        inner = self.inner(array)
+        pulled = array.pulled
+        if inner is not None:
+            self.bodies.append(inner)
+            pulled = inner.run(pulled)
+        return Ruled(self.arrays[array.value], tuple(self.arrays[a] for a in array.args), pulled)
 
     def _item(self, item: Item) -> Item:
         if item.loop not in self.loops:

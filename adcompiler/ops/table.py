@@ -11,6 +11,7 @@ from adcompiler.ops.elementary import ELEMENTARY
 from adcompiler.ops.integer import INTEGER
 from adcompiler.ops.normal import NORMAL
 from adcompiler.ops.piecewise import PIECEWISE
+from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.rounding import ROUNDING
 from adcompiler.ops.special import SPECIAL
 
@@ -26,7 +27,16 @@ SECTIONS = MappingProxyType({
     "Bits of integers": INTEGER,
 })  # fmt: skip
 
-TABLE = MappingProxyType({entry.name: entry for section in SECTIONS.values() for entry in section})
+_entries = {entry.name: entry for section in SECTIONS.values() for entry in section}
+TABLE = MappingProxyType(_entries)
+
+
+def add_entry(entry: Primitive) -> None:
+    """A user's own primitive; programs know it by its name, which must be free."""
+    if entry.name in _entries:
+        raise ValueError(f"there is a primitive {entry.name}")
+    _entries[entry.name] = entry
+
 
 ALIASES = MappingProxyType({
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",

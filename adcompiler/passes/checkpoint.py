@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     identity,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of
 from adcompiler.ops.build import apply, cast
@@ -56,7 +57,7 @@ class _Checkpoint(Rewriter):
         self.budget = budget
         self.made: dict[Loop, list[Array]] = {}
 
-    def inner(self, loop: Loop) -> None:
+    def inner(self, loop: Loop | Ruled) -> None:
         """Bodies stay as they are."""
 
     def array(self, array: Array) -> Array:

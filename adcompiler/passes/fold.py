@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, cast
@@ -60,7 +61,7 @@ class _Fold(Rewriter):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
         one_place = isinstance(array, Accumulate) and not array.rank
-        if isinstance(array, Input | Item) or not (ones or one_place):
+        if isinstance(array, Input | Item | Ruled) or not (ones or one_place):
             return array
         own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]

@@ -12,6 +12,7 @@ from functools import cache
 
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions
@@ -37,7 +38,7 @@ class _Merge(Rewriter):
         self.single: set[Array] = {a for a, count in self.uses.items() if count == 1}
         self.depth = cache(self._depth)
 
-    def inner(self, loop: Loop) -> Rewriter:
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
         return _Merge(loop.roots)
 
     def element(self, element: Element) -> Element:

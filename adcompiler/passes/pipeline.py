@@ -7,6 +7,7 @@ from collections.abc import Callable
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
+from adcompiler.passes.dissolve import dissolve
 from adcompiler.passes.expand import expand
 from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
@@ -20,7 +21,7 @@ from adcompiler.passes.unroll import lanes, unroll
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, sums)
-OPTIMISE: tuple[Pass, ...] = (fold, prune, inline, contract, fold, prune)
+OPTIMISE: tuple[Pass, ...] = (dissolve, fold, prune, inline, contract, fold, prune)
 KERNEL: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const, is_const
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 
@@ -38,7 +39,7 @@ class _Reciprocal(Rewriter):
                 quotients[anywhere.args[1]].add(anywhere)
         self.shared = [divisor for divisor, anywhere in divisors.items() if len(quotients[anywhere]) > 1]
 
-    def inner(self, loop: Loop) -> Rewriter:
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
         return _Reciprocal(loop.roots)
 
     def element(self, element: Element) -> Element:

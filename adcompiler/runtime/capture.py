@@ -6,19 +6,22 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, overload
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
+from adcompiler.ir.walk import postorder
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import Options, options
+from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
+from adcompiler.syntax.functionals import gradient_of
 from adcompiler.syntax.parse import parse
 from adcompiler.syntax.program import closure_of, scope_of
-from adcompiler.syntax.values import Closure, Foreign
+from adcompiler.syntax.values import Closure, Foreign, FunctionValue
 
 
 def compile(
@@ -69,12 +72,16 @@ def load(
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
-    return SimpleNamespace(
-        **{
-            name: _made(value, (), chosen) if isinstance(value, Closure) else value
-            for name, value in scope_of(module, {}).items()
-        }
-    )
+    found = {name: _callable(name, value) for name, value in scope_of(module, {}).items()}
+    made = {n: _made(v, (), chosen) if isinstance(v, Closure) else v for n, v in found.items()}
+    return SimpleNamespace(**made)
+
+
+def _callable(name: str, value: Any) -> Any:
+    """A derivative that a file names, such as `du = grad(u)`, as a definition."""
+    if not isinstance(value, FunctionValue):
+        return value
+    return closure_of(parse(f"{name}({', '.join(value.parameters)})"), name, value.parameters, {name: value})
 
 
 @overload
@@ -137,7 +144,7 @@ def _captured(f: FunctionType) -> dict[str, Any]:
         if _filled(cell)
     }
     seen: Mapping[str, Any] = {
-        **{n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__},
+        **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
         **cells,
     }
     found: dict[str, Any] = {}
@@ -148,8 +155,17 @@ def _captured(f: FunctionType) -> dict[str, Any]:
     return found
 
 
+def _names_used(code: CodeType) -> list[str]:
+    """The global names in a function's code, and in that of the comprehensions and functions inside."""
+    codes = postorder([code], lambda c: [k for k in c.co_consts if isinstance(k, CodeType)])
+    return [name for c in codes for name in c.co_names]
+
+
 def _ours(value: Any) -> bool:
-    return isinstance(value, Function | FunctionType)
+    """Whether a name means what it is in Python, though the language has a function of that name."""
+    if isinstance(value, FunctionType):
+        return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
+    return isinstance(value, Function)
 
 
 def _meaning(name: str, value: Any) -> Any:
@@ -163,6 +179,8 @@ def _meaning(name: str, value: Any) -> Any:
             return value.item()
         case np.ndarray():
             return Foreign("an array of the surrounding program", f"make {name} a parameter")
+        case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
+            return gradient_of(of, value.wrt, value.with_value, name)
         case Function():
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"

@@ -9,7 +9,9 @@ from typing import Any
 from adcompiler.ad.split import Propagate
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir import text
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
 from adcompiler.runtime.show import Shown
@@ -34,6 +36,7 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
         (
             f"{f.__name__}: gradients",
             *_listed(gradients),
+            *_made(f, types),
             "mode",
             *_listed(_mode(func, sum(known.values()))),
             "saved by forward for propagate",
@@ -55,6 +58,12 @@ def _gradients(f: Shown, types: Types, known: Mapping[int, bool]) -> Iterator[st
 
 def _listed(lines: Iterator[str]) -> list[str]:
     return [f"  {line}" for line in lines] or ["  nothing"]
+
+
+def _made(f: Shown, types: Types) -> list[str]:
+    """How a Jacobian or Hessian is made."""
+    how = f.how(types)
+    return [] if how is None else ["made by", f"  {how}"]
 
 
 def _mode(func: Func, count: int) -> Iterator[str]:
@@ -117,3 +126,6 @@ class _Restored(Rewriter):
     def __init__(self, given: dict[Array, Array]) -> None:
         super().__init__()
         self.arrays.update(given)
+
+    def inner(self, loop: Loop | Ruled) -> None:
+        """The bodies of loops and rules are closed."""

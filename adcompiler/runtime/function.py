@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
@@ -227,6 +228,10 @@ class Function:
         ]
         return tuple(n for position in positions for k, n in floats if k == position)
 
+    def how(self, types: Types) -> str | None:
+        """For a derivative: by which mode it is made, in words."""
+        return None
+
     # -- beyond Python calls -------------------------------------------------------------------
 
     @cached_property
@@ -380,7 +385,7 @@ class SourceFunction(Function):
         return self._closure
 
     def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, strict=self.options.strict)
+        lowered = lower(self.closure, types, strict=self.options.strict, calculus=CALCULUS)
         budget = self.options.memory
         passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))
         return replace(lowered, func=run(passes, lowered.func))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adcompiler.ad.dense import forward_jacobian
+from adcompiler.ad.dense import forward_is_cheaper, forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
 from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.errors import ShapeError
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Array, Func
+from adcompiler.ir.text import lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError, Parameter
@@ -43,6 +44,13 @@ class Tangent(Derived):
 class Jacobian(Derived):
     """The dense derivative of every output with respect to every input in `wrt`."""
 
+    def how(self, types: Types) -> str:
+        func = self.of.trace(types).func
+        inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
+        if forward_is_cheaper(func.results, inputs):
+            return f"forward mode: a direction for each entry of {_entries(func, inputs)}, at once"
+        return f"reverse mode: a cotangent for each entry of {_entries(func, func.results)}, at once"
+
     def trace(self, types: Types) -> Lowered:
         lowered = self.of.trace(types)
         func = lowered.func
@@ -55,6 +63,11 @@ class Jacobian(Derived):
 class Hessian(Derived):
     """The second derivative of a scalar function: forward mode over its reverse-mode gradient."""
 
+    def how(self, types: Types) -> str:
+        func = self.of.trace(types).func
+        inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
+        return f"forward over reverse mode: a direction for each entry of {_entries(func, inputs)}, at once"
+
     def trace(self, types: Types) -> Lowered:
         gradient = Gradient(self.of, self.wrt, with_value=False)
         lowered = gradient.trace(types)
@@ -65,6 +78,13 @@ class Hessian(Derived):
         row = self.places(positions, types)
         structure = grafted(row, row)
         return _dense(self, lowered, func, blocks, structure)
+
+
+def _entries(func: Func, arrays: Sequence[Array]) -> str:
+    """Inputs or results with their lengths: `x[n], s`."""
+    names = dict(zip((*func.inputs, *func.results), (*func.input_names, *func.result_names), strict=True))
+    shapes = [", ".join(lengths(func, a.shape)) for a in arrays]
+    return ", ".join(f"{names[a]}[{s}]" if s else names[a] for a, s in zip(arrays, shapes, strict=True))
 
 
 def _dense(

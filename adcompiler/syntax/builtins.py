@@ -10,17 +10,17 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.syntax import reductions, shapes, tree
+from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.families import reduce_family
-from adcompiler.syntax.values import AnyValue, Family, Value, describe
+from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special"), "")
+    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
@@ -210,7 +210,15 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     return Value((), context.sizes.find(x.shape[0]), weak=True)
 
 
-BUILTINS: Mapping[str, Builtin] = MappingProxyType(
+FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "diff": functionals.diff,
+        "grad": functionals.grad,
+        "value_and_grad": functionals.value_and_grad,
+        "jvp": functionals.jvp,
+    }
+)
+_builtins: dict[str, Builtin] = (
     {name: _elementwise(name, name) for name in TABLE}
     | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
     | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
@@ -233,7 +241,28 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "dot": _dot,
         "matmul": _matmul,
     }
+    | dict(FUNCTIONALS)
 )
+BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
+
+
+def name_primitive(name: str, op: str | None) -> None:
+    """Let a name mean a user's own primitive of the rule table; None takes the name back."""
+    if op is None:
+        del _builtins[name]
+    else:
+        _builtins[name] = _elementwise(op, name)
+
+
+def as_value(name: str) -> FunctionValue:
+    """A builtin as a value, to be passed to a function of functions."""
+    return FunctionValue(name, TABLE[name].params if name in TABLE else (), BUILTINS[name])
+
+
+def takes_functions(target: Any) -> bool:
+    """Whether an argument of what is called may be a function."""
+    return isinstance(target, Closure | FunctionValue) or target in FUNCTIONALS.values()
+
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.
 METHODS: Mapping[str, Builtin] = MappingProxyType(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from adcompiler.ir.types import Dtype, as_float, is_float, promote
 from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.ops.build import cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
+from adcompiler.syntax import tree
 from adcompiler.syntax.binders import Binders
+from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
@@ -49,8 +51,8 @@ INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be com
 class Context:
     """What one lowering collects, and the operations on values."""
 
-    def __init__(self, source: Source | None, strict: bool = False) -> None:
-        self.source, self.strict = source, strict
+    def __init__(self, source: Source | None, strict: bool = False, calculus: Calculus | None = None) -> None:
+        self.source, self.strict, self.calculus = source, strict, calculus
         self.sizes = Sizes()
         self.binders = Binders()
         self.names: dict[Node, str] = {}
@@ -59,6 +61,16 @@ class Context:
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""
         raise kind(cause, remedy=remedy, source=self.source, span=span)
+
+    def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        """The value of a function on these arguments."""
+        raise NotImplementedError
 
     def ranked(self, shape: Shape, span: Span) -> Shape:
         """A shape, unless it has more axes than arrays may have."""

@@ -14,14 +14,34 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
-from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES, dotted, library
+from adcompiler.syntax.builtins import (
+    BUILTINS,
+    CONSTANTS,
+    METHODS,
+    PREFIXES,
+    as_value,
+    dotted,
+    library,
+    takes_functions,
+)
 from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.functionals import differentiated, is_partial
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
-from adcompiler.syntax.values import AnyValue, Closure, Foreign, Listed, Value, as_array, describe, is_number
+from adcompiler.syntax.values import (
+    AnyValue,
+    Closure,
+    Foreign,
+    FunctionValue,
+    Listed,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
 
 # A subtree whose value is needed, with the names that are visible in it where they are others.
 Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
@@ -49,15 +69,27 @@ ELSEWHERE = {
 # Functions of other libraries that mean something else than ours of the same name.
 OTHERWISE = {
     ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
+    ("np", "diff"): "differences of neighbours are x[1:] - x[:-1]",
+    ("numpy", "diff"): "differences of neighbours are x[1:] - x[:-1]",
 }
 
 
 class Expressions(Context):
     """Lowers expressions; `scope` holds the names that are visible."""
 
-    def call(self, closure: Closure, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    body: tuple[tree.Tree, ...]
+
+    def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
         raise NotImplementedError
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        if isinstance(function, Closure):
+            return self.call(function, args, keywords, span)
+        target = function.call if isinstance(function, FunctionValue) else function
+        return target(self, args, keywords, span)
 
     def unsupported(self, node: tree.Tree) -> NoReturn:
         """Refuse what the grammar knows but lowering does not take."""
@@ -264,25 +296,43 @@ class Expressions(Context):
         self.fail(ParseError, cause, node.span, remedy)
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+        if is_partial(node, scope):
+            function = self.function_named(node.arguments[0], scope)
+            return (yield from differentiated(self, node, function, scope, self.body))
         target = self.callee(node, scope)
+        if target is None:
+            target = yield node.function
+            if not isinstance(target, Closure | FunctionValue):
+                cause = f"{describe(target)} is not a function"
+                self.fail(ParseError, cause, node.function.span, "write * to multiply")
         args, keywords = [], {}
         if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
         for argument in node.arguments:
-            args.append((yield argument))
+            function = self.function_named(argument, scope) if takes_functions(target) else None
+            args.append((yield argument) if function is None else function)
         for name, argument in node.keywords:
             if name in keywords:
                 self.fail(ParseError, f"the argument {name!r} is given twice", node.span)
             keywords[name] = yield argument
-        if isinstance(target, Closure):
-            return self.call(target, args, keywords, node.span)
-        return target(self, args, keywords, node.span)
+        return self.invoke(target, args, keywords, node.span)
+
+    def function_named(self, node: tree.Expression, scope: Mapping[str, AnyValue]) -> AnyValue:
+        """The function that an expression names: a def, or a builtin that is no variable; else None."""
+        if not isinstance(node, tree.Name):
+            return None
+        if node.id in scope:
+            return scope[node.id] if isinstance(scope[node.id], Closure | FunctionValue) else None
+        return as_value(node.id) if node.id in BUILTINS and node.id not in CONSTANTS else None
 
     def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
-        """What is called: a def, another compiled function, a builtin, or a method of an array."""
+        """What is called: a def, another compiled function, a builtin, or a method of an array; None for
+        what a call gives."""
         match node.function:
+            case tree.Call():
+                return None
             case tree.Name(id=name):
-                if isinstance(scope.get(name), Closure):
+                if isinstance(scope.get(name), Closure | FunctionValue):
                     return scope[name]
                 if isinstance(scope.get(name), Foreign):
                     self.fail(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,19 @@ from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.shapes import matmul
 from adcompiler.syntax.subscripts import stored
-from adcompiler.syntax.values import AnyValue, Closure, Foreign, Value, as_array, describe, is_number
+from adcompiler.syntax.values import (
+    AnyValue,
+    Closure,
+    Foreign,
+    FunctionValue,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
 
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
@@ -36,6 +46,7 @@ class Lowering(Expressions):
 
     calls = 0  # how deep calls nest now
     total = 0  # how many there were
+    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the definition that is lowered now
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -202,7 +213,9 @@ class Lowering(Expressions):
     def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
         """Run a loop; names that only the loop assigns have no value after it."""
         names = assigned((statement,))
-        carried = [n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign)]
+        carried = [
+            n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign | FunctionValue)
+        ]
         run_loop(self, turns, carried, scope, statement.span)
         scope.update((n, LOCAL) for n in names if n not in carried)
 
@@ -251,9 +264,11 @@ class Lowering(Expressions):
 
     # -- calls of defs -------------------------------------------------------------------------
 
-    def call(self, closure: Closure, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
         bound = self.arguments(closure.definition, args, keywords, span)
+        if closure.rule is not None:
+            return ruled(self, closure, list(bound.values()), span)
         self.total += 1
         if self.total > MOST_CALLS:
             self.fail(
@@ -263,14 +278,15 @@ class Lowering(Expressions):
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
             )
-        caller, self.source = self.source, closure.source
+        caller, self.source = (self.source, self.body), closure.source
+        self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
         try:
             sizes = annotate(self, closure.definition, bound, self.sizes.named if self.calls == 1 else {})
             returned = self.block(closure.definition.body, {**closure.scope, **sizes, **bound})
         finally:
             self.calls -= 1
-            self.source = caller
+            self.source, self.body = caller
         if returned is not None:
             return returned.value
         raise ParseError(
@@ -279,7 +295,7 @@ class Lowering(Expressions):
         )  # fmt: skip
 
     def arguments(
-        self, definition: tree.Def, args: list[Any], keywords: dict[str, Any], span: Span
+        self, definition: tree.Def, args: list[Any], keywords: Mapping[str, Any], span: Span
     ) -> dict[str, Any]:
         """Arguments by parameter name."""
         names = [p.name for p in definition.parameters]
@@ -293,4 +309,4 @@ class Lowering(Expressions):
                 span,
                 f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
             )
-        return bound | keywords
+        return {**bound, **keywords}

@@ -12,6 +12,7 @@ from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import CONSTANTS, library
+from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
@@ -88,18 +89,25 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     )
 
 
-def lower(closure: Closure, types: Sequence[Kind], *, strict: bool = False) -> Lowered:
+def lower(
+    closure: Closure, types: Sequence[Kind], *, strict: bool = False, calculus: Calculus | None = None
+) -> Lowered:
     """Lower a definition for arguments of these types, one for each parameter.
 
-    Raises the errors of the language, with their places.
+    `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
+    their places.
     """
     definition = closure.definition
-    lowering = Lowering(closure.source, strict)
+    lowering = Lowering(closure.source, strict, calculus)
     inputs: list[Input] = []
     pairs = zip(definition.parameters, types, strict=True)
     args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
     names = distinct(lowering.names[i] for i in inputs)
-    value = lowering.call(closure, args, {}, definition.span)
+    try:
+        value = lowering.call(closure, args, {}, definition.span)
+    except RecursionError:
+        remedy = "let calls and derivatives nest less"
+        lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(

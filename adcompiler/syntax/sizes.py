@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from adcompiler.errors import Span
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, is_const
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter
 
 BROADCAST = "lengths must be equal or 1"
@@ -100,7 +101,7 @@ class _Renumber(Rewriter):
         super().__init__()
         self.mapping = mapping
 
-    def inner(self, loop: Loop) -> Rewriter:
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
         return _Renumber(self.mapping)
 
     def element(self, element: Element) -> Element:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,10 +64,20 @@ class Closure:
     definition: Def
     scope: Mapping[str, Any]
     source: Source
+    rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
 
     @property
     def name(self) -> str:
         return self.definition.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function that is no definition: a builtin that is passed on, or the derivative of a function."""
+
+    name: str
+    parameters: tuple[str, ...]
+    call: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ class Family:
         return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
 
 
-# A Value, a Closure, a tuple or Container of values, or what is known while compiling: a number, a text,
+# A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
 # None.
 AnyValue: TypeAlias = Any
 

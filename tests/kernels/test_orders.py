@@ -220,3 +220,21 @@ def test_many_second_orders_compiled(program: Program) -> None:
 @given(programs(smooth=True, scalar_only=True))
 def test_many_third_orders_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_a_program_with_a_loop_is_split_and_its_propagate_splits_again(backend):
+    turns = "    s = x * y\n    for k in range(6):\n        s = s + sin(s) * x\n"
+    source = f"def f(x, y):\n{turns}    return sum(exp(s) * y)"
+    f = adc.compile(source, backend=backend)
+    x = np.array([0.3, 0.4])
+    value, pullback = adc.vjp(f, x, 0.5)
+    assert value == pytest.approx(f(x, 0.5))
+    for found, expected in zip(pullback(1.0), adc.grad(f)(x, 0.5), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert "flows" in f.explain()
+    gradient = adc.grad(f, "x")
+    _, again = adc.vjp(gradient, x, 0.5)
+    product = adc.hvp(f)((x, 0.5), (np.array([1.0, -2.0]), 0.0))
+    for found, expected in zip(again(np.array([1.0, -2.0])), product, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)

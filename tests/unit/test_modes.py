@@ -7,6 +7,10 @@ import pytest
 from oracle import hessian, jacobian
 
 import adcompiler as adc
+from adcompiler.ir.nodes import Apply
+from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.passes.pipeline import OPTIMISE, run
+from adcompiler.runtime.modes import Tangent
 
 RANDOM = np.random.default_rng(1)
 X, Y, A = RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, (3, 4))
@@ -168,3 +172,30 @@ def test_a_derivative_that_is_zero_stays_zero_beside_infinities(source, point):
     assert adc.jvp(f, point, (1.0,))[1] == 0.0
     assert adc.vjp(f, *point)[1](1.0) in ((0.0,), (None,))
     assert adc.hessian(f)(*point) == 0.0
+
+
+def test_explain_says_which_mode_makes_a_jacobian_or_a_hessian():
+    few, many = adc.compile("exp(s * y)", args="s, y"), adc.compile("sum(x**3 * s)")
+    y = np.arange(3.0)
+    forward = adc.jacobian(few, "s").explain(None, 2.0, y)
+    assert "forward mode: a direction for each entry of s, at once" in forward
+    reverse = adc.jacobian(many, ("x", "s")).explain(None, y, 2.0)
+    assert "reverse mode: a cotangent for each entry of r, at once" in reverse
+    both = adc.hessian(many).explain(None, y, 2.0)
+    assert "forward over reverse mode: a direction for each entry of x[n], s, at once" in both
+    assert "made by" not in many.explain(None, y, 2.0)
+
+
+def test_a_hessian_vector_product_costs_a_few_gradients():
+    """Forward over reverse: the operations of the product are those of the gradient and its tangent."""
+    f = adc.compile("sum(tanh(x * w)**2)", backend="numpy")
+    gradient = adc.grad(f)
+    types = f.describe((X, Y), {})[0]
+    product = Tangent(gradient, (0, 1))
+    assert operations(product.trace((*types, *types)).func) < 5 * operations(gradient.trace(types).func)
+
+
+def operations(func):
+    func = run(OPTIMISE, func)
+    elements = elements_of(e for a in arrays_of(func.results) for e in a.elements)
+    return sum(isinstance(e, Apply) for e in elements)

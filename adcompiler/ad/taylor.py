@@ -1,0 +1,277 @@
+"""Taylor mode: all derivatives of t ↦ f(x + t v) at 0 up to an order, program to program.
+
+For each array and element u along the line there are u', u'', ..., made in order. One rule serves every
+primitive r = p(a, b, ...) of the rule table, from its partial derivatives p_a, p_b, ... as they stand there:
+
+    r' = sum over a of a' p_a,   so   r^(k) = sum over a, j of C(k-1, j-1) a^(j) p_a^(k-j)
+
+A partial is made of the arguments and of r itself, whose lower derivatives are there already: exp gives the
+recurrence of exp, sine and cosine that of the pair. It costs k^2 products where nested forward mode takes
+2^k. Products and quotients have their own rule (Leibniz's), which is half as long. Derivatives carry guards
+as tangents do (jvp.py). A loop is differentiated by nested forward mode, in terms of what it is given.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from math import comb
+
+from adcompiler.ad.guards import TRUE, mask, support, total, within
+from adcompiler.ad.jvp import Tangent, gathered, jvp, masked, read, selected
+from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.products import others, softmax
+from adcompiler.ad.ruled import forward as forward_ruled
+from adcompiler.ad.vjp import vjp
+from adcompiler.ir.bodies import Replace, like
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    identity,
+)
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import DTYPES
+from adcompiler.ir.walk import arrays_of
+from adcompiler.ops.build import apply, cast
+
+Wanted = tuple[Element, int]
+Steps = Generator[Wanted, Tangent | None, Tangent | None]
+
+
+def taylor(
+    results: Sequence[Array], directions: Mapping[Array, Array], order: int
+) -> list[list[Array | None]]:
+    """The derivatives of each result from the first to `order`, along fixed directions of some arrays.
+
+    None stands for zero. A direction has its array's shape and dtype.
+    """
+    line = _Line(directions)
+    line.reach(results, order)
+    found = []
+    for r in results:
+        tangents = [line.arrays[r][k] if r in line.arrays else None for k in range(order)]
+        found.append([None if t is None else masked(t, r) for t in tangents])
+    return found
+
+
+class _Line:
+    """The derivatives of arrays along a line: `arrays[a][k - 1]` is the one of order k, None for zero."""
+
+    def __init__(self, directions: Mapping[Array, Array]) -> None:
+        self.given = set(directions)
+        self.arrays: dict[Array, list[Tangent | None]] = {
+            a: [Tangent(TRUE, d)] for a, d in directions.items()
+        }
+        self.elements: dict[Array, dict[Wanted, Tangent | None]] = defaultdict(dict)
+        self.loops: set[Loop] = set()
+
+    def reach(self, results: Sequence[Array], order: int) -> None:
+        """Find the derivatives of all arrays below `results` up to `order`."""
+        for array in arrays_of(results):
+            found = self.arrays.setdefault(array, [])
+            if isinstance(array, Item) and array not in self.given:
+                self.loop(array.loop, order)
+            while len(found) < order:
+                found.append(None)  # so that what asks for this very one is told zero, not sent here again
+                if array not in self.given and not isinstance(array, Input | Item):
+                    found[-1] = self.array(array, len(found))
+
+    def array(self, array: Array, k: int) -> Tangent | None:
+        """The derivative of order k of an array."""
+        if isinstance(array, Ruled):
+            return self.ruled(array, k)
+        body = array.elements[-1]
+        if isinstance(array, Reduce) and array.op in ("prod", "logsumexp"):
+            shape = array.shape
+            slope = others(array) if array.op == "prod" else softmax(body, array, shape)
+            steps = self.chain([(body, slope)], k, body)
+            found = self.run(array, steps)
+            if found is None:
+                return None
+            return Tangent(TRUE, Reduce("sum", shape, array.reduced, mask(found.value, found.guard)))
+        found = self.run(array, self.element(array, body, k))
+        if found is None:
+            return None
+        if isinstance(array, Map):
+            return Tangent(found.guard, Map(array.shape, found.value))
+        return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
+
+    def ruled(self, array: Ruled, k: int) -> Tangent | None:
+        """From the first derivative, which the rule gives, as an array in its own right."""
+        ways = {a: masked(t, a) for a in array.args if (t := self.arrays[a][0]) is not None}
+        slope = forward_ruled(array, ways, vjp)
+        if slope is None or k == 1:
+            return None if slope is None else Tangent(TRUE, slope)
+        self.reach((slope,), k - 1)
+        return self.arrays[slope][k - 2]
+
+    def loop(self, loop: Loop, order: int) -> None:
+        """What a loop gives: forward mode, nested, where the derivative of u^(j) is u^(j+1)."""
+        if loop in self.loops and len(self.arrays[loop.items[0]]) >= order:
+            return
+        self.loops.add(loop)
+        places: dict[Array, Array] = {}
+        ways: dict[Array, Array] = {}
+        for operand in dict.fromkeys(loop.operands):
+            before = places.setdefault(operand, like(operand))
+            for tangent in self.arrays[operand]:
+                if tangent is None:
+                    break
+                ways[before] = before = like(operand)
+                places[masked(tangent, operand)] = before
+        back = {new: old for old, new in places.items()}
+        (inner,) = {i.loop for i in Replace({o: places[o] for o in loop.operands}).run(loop.items)}  # type: ignore[attr-defined]
+        now: list[Array | None] = list(inner.items)
+        for item in loop.items:
+            self.arrays[item] = []
+        for _ in range(order):
+            live = [n for n in now if n is not None]
+            pushed = iter(jvp(live, ways))
+            now = [None if n is None else next(pushed) for n in now]
+            for item, n in zip(loop.items, now, strict=True):
+                there = None if n is None else Replace(back).run((n,))[0]
+                self.arrays[item].append(None if there is None else Tangent(TRUE, there))
+
+    # -- inside an array -----------------------------------------------------------------------------
+
+    def run(self, array: Array, root: Steps) -> Tangent | None:
+        """The result of steps, which ask for derivatives of elements; what was found is remembered."""
+        known = self.elements[array]
+        stack: list[tuple[Wanted | None, Steps]] = [(None, root)]
+        value: Tangent | None = None
+        while stack:
+            key, steps = stack[-1]
+            try:
+                wanted = steps.send(value)
+            except StopIteration as done:
+                stack.pop()
+                value = done.value
+                if key is not None:
+                    known[key] = value
+                continue
+            value = None
+            if wanted in known:
+                value = known[wanted]
+            else:
+                stack.append((wanted, self.element(array, *wanted)))
+        return value
+
+    def element(self, array: Array, element: Element, k: int) -> Steps:
+        """The derivative of order k of an element in an array's domain."""
+        match element:
+            case Read():
+                return self.read(element, k)
+            case Select():
+                return self.select(element, k)
+            case Apply() if differentiable(element):
+                body = isinstance(array, Map) and element is array.body
+                return self.apply(element, k, Read(array, identity(array.shape)) if body else element)
+        return self.zero()
+
+    def zero(self) -> Steps:
+        return None
+        yield  # never reached: it makes a generator of it
+
+    def read(self, element: Read, k: int) -> Steps:
+        if len(self.arrays.get(element.array, ())) < k:
+            self.reach((element.array,), k)
+        tangent = self.arrays[element.array][k - 1]
+        return None if tangent is None else read(tangent, element)
+        yield
+
+    def select(self, element: Select, k: int) -> Steps:
+        found = {}
+        for branch in (element.then, element.otherwise):
+            made = yield branch, k
+            if made is not None:
+                found[branch] = made
+        return selected(element, found)
+
+    def apply(self, element: Apply, k: int, value: Element) -> Steps:
+        if element.op in DTYPES:
+            found = yield element.args[0], k
+            return None if found is None else Tangent(found.guard, cast(found.value, element.dtype))
+        if element.op == "multiply":
+            x, y = element.args
+            return (yield from (self.square(x, k) if x is y else self.product(x, y, k, range(k + 1))))
+        if element.op == "divide":
+            return (yield from self.quotient(element, k, value))
+        slopes = [(a, partial(element, i, value)) for i, a in enumerate(element.args)]
+        return (yield from self.chain(slopes, k, element))
+
+    def order(self, element: Element, k: int) -> Steps:
+        """The derivative of order k, from 0 on."""
+        return Tangent(TRUE, element) if k == 0 else (yield element, k)
+
+    def product(self, x: Element, y: Element, k: int, orders: range) -> Steps:
+        """The terms of (x y)^(k) with these orders of x."""
+        parts = []
+        for j in orders:
+            a = yield from self.order(x, j)
+            b = None if a is None else (yield from self.order(y, k - j))
+            if a is not None and b is not None:
+                parts.append(_product(comb(k, j), a, b))
+        return _sum(parts)
+
+    def square(self, x: Element, k: int) -> Steps:
+        """(x x)^(k): each pair of orders once."""
+        parts = []
+        for j in range(k // 2 + 1):
+            a = yield from self.order(x, j)
+            b = None if a is None else (yield from self.order(x, k - j))
+            if a is not None and b is not None:
+                parts.append(_product(comb(k, j) * (1 if 2 * j == k else 2), a, b))
+        return _sum(parts)
+
+    def quotient(self, element: Apply, k: int, value: Element) -> Steps:
+        """From x = r y: r^(k) = (x^(k) - the terms of (y r)^(k) without y r^(k)) / y."""
+        x, y = element.args
+        parts = []
+        first = yield x, k
+        if first is not None:
+            parts.append(first)
+        rest = yield from self.product(y, value, k, range(1, k + 1))
+        if rest is not None:
+            parts.append(Tangent(rest.guard, apply("negative", rest.value)))
+        return _sum([Tangent(p.guard, apply("divide", p.value, y)) for p in parts])
+
+    def chain(self, slopes: Sequence[tuple[Element, Element]], k: int, element: Element) -> Steps:
+        """The sum over arguments a with partial derivatives p of (a' p)^(k - 1)."""
+        parts = []
+        for argument, slope in slopes:
+            for j in range(k if isinstance(slope, Const) else 1, k + 1):
+                a = yield argument, j
+                if a is None:
+                    continue
+                way = Tangent(a.guard, cast(a.value, element.dtype))
+                if j == k:
+                    term = times(way.value, slope)
+                    where = None if term is None else support(term)
+                    if term is not None and where is not None:
+                        parts.append(Tangent(within(where, way.guard), term))
+                    continue
+                p = yield slope, k - j
+                if p is not None:
+                    parts.append(_product(comb(k - 1, j - 1), way, p))
+        return _sum(parts)
+
+
+def _product(count: int, a: Tangent, b: Tangent) -> Tangent:
+    """`count` times a product, zero where either is."""
+    guard = a.guard if a.guard is b.guard else within(a.guard, b.guard) if a.guard is not TRUE else b.guard
+    product = times(a.value, b.value)
+    value = const(0, a.value.dtype) if product is None else product
+    return Tangent(guard, value if count == 1 else apply("multiply", const(count, value.dtype), value))
+
+
+def _sum(parts: Sequence[Tangent]) -> Tangent | None:
+    return Tangent(*total(parts)) if parts else None

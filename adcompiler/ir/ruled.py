@@ -1,0 +1,45 @@
+"""Arrays with a derivative of their own: what a user gives a rule for."""
+
+from __future__ import annotations
+
+from adcompiler.ir.loop import Slot
+from adcompiler.ir.nodes import Array
+
+
+class Ruled(Array):
+    """The array `value`, whose cotangents are given: `pulled`, one for each of `args`, as a closed program.
+
+    Its inputs are `Slot`s: first the args, then the value, then the value's cotangent, in which it is linear.
+    `value` is made of `args` and of constants alone. Passes that differentiate heed the rule; before kernels
+    are made the array is its value (passes/dissolve.py).
+    """
+
+    __slots__ = ("args", "pulled", "value")
+    fields = ("value", "args", "pulled")
+    value: Array
+    args: tuple[Array, ...]
+    pulled: tuple[Array, ...]
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype, self.shape = self.value.dtype, self.value.shape
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The arrays that it is made of."""
+        return (self.value, *self.args)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The inputs of the rule."""
+        return slots_of(self.value, self.args)
+
+    @property
+    def roots(self) -> tuple[Array, ...]:
+        """What the rule computes."""
+        return self.pulled
+
+
+def slots_of(value: Array, args: tuple[Array, ...]) -> tuple[Slot, ...]:
+    """The inputs of the rule of a value that is made of `args`."""
+    return tuple(Slot(k, a.dtype, a.shape) for k, a in enumerate((*args, value, value)))

@@ -1,0 +1,214 @@
+"""`adc.custom_vjp`: functions whose derivative is a rule of the user's own.
+
+Most rules here are not the derivative of their function (`check=False`): so that it shows whether the rule
+is used. f(x) = x**2 with the rule 3 x dr has the derivatives 3 x and 3.
+"""
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.ir.read import parse_func
+from adcompiler.ir.text import show
+from adcompiler.ir.verify import verify
+from adcompiler.ops.table import TABLE
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+
+X = np.array([0.4, 0.9, 1.3])
+BACKENDS = ("numpy", "cpu")
+
+
+@adc.function
+def thrice(x, r, dr):
+    return 3 * x * dr
+
+
+@adc.custom_vjp(thrice, check=False)
+def squared(x):
+    return x**2
+
+
+@adc.function
+def stable(x, r, dr):
+    return dr * exp(x - r)
+
+
+@adc.custom_vjp(stable)
+def lse(x: f64[n]):
+    return log(sum(exp(x)))
+
+
+@adc.function
+def scaled_rule(x, k, s, r, dr):
+    return 5 * dr * s + 0 * x, None, sum(dr * r)
+
+
+@adc.custom_vjp(scaled_rule, check=False)
+def scaled(x, k, s):
+    return x * s + k
+
+
+def on(f, backend):
+    """A function on a backend: a call of it in a new one."""
+    options = replace(f.options, backend=backend)
+    return type(f)(f.closure, [p.name for p in f.parameters if p.static], options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_mode_heeds_the_rule_at_every_order(backend):
+    f = on(squared, backend)
+    assert f(2.0) == 4.0
+    assert adc.grad(f)(2.0) == 6.0
+    assert adc.grad(adc.grad(f))(2.0) == 3.0
+    assert adc.grad(adc.grad(adc.grad(f)))(2.0) == 0.0
+    assert adc.jvp(f, (2.0,), (0.5,)) == (4.0, 3.0)
+    assert adc.jvp(adc.grad(f), (2.0,), (0.5,))[1] == 1.5
+    assert adc.vjp(f, 2.0)[1](0.5) == (3.0,)
+    assert adc.hessian(f)(2.0) == 3.0
+    assert adc.taylor(f, (2.0,), (1.0,), 4) == (4.0, 6.0, 3.0, 0.0, 0.0)
+    np.testing.assert_allclose(adc.jacobian(f)(X), np.diag(3 * X))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rule_for_an_array_is_checked_and_right_to_second_order(backend):
+    f = on(lse, backend)
+    p = np.exp(X) / np.exp(X).sum()
+    np.testing.assert_allclose(adc.grad(f)(X), p, rtol=1e-13)
+    np.testing.assert_allclose(adc.hessian(f)(X), np.diag(p) - np.outer(p, p), rtol=1e-12)
+    np.testing.assert_allclose(adc.hvp(f)((X,), X), p * X - p * (p @ X), rtol=1e-12)
+    assert adc.check_grad(f, X, order=2) < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_is_called_inside_comprehensions_loops_branches_and_derivatives(backend):
+    @adc.function
+    def points(xs: f64[m]):
+        return sum(k * squared(xs[k] * xs[0]) for k in range(m))
+
+    @adc.function
+    def turns(x):
+        s = x
+        for _ in range(5):
+            s = squared(s) * 0.3
+        return s
+
+    @adc.function
+    def branches(x):
+        return where(x > 0, squared(x), 0.0)
+
+    @adc.function
+    def inside(x):
+        return diff(squared, x) + grad(squared)(x) + diff(squared(x) * x, x, 2)
+
+    gradient = adc.grad(on(points, backend))(X)
+    slopes = 3 * X * X[0] * np.arange(3)  # each by its argument x_k x_0
+    np.testing.assert_allclose(gradient, [(slopes * X).sum() + slopes[0] * X[0], *(slopes[1:] * X[0])])
+    s, ds = 0.8, 1.0
+    for _ in range(5):
+        s, ds = 0.3 * s**2, 0.3 * 3 * s * ds
+    assert adc.grad(on(turns, backend))(0.8) == pytest.approx(ds)
+    assert adc.jvp(on(turns, backend), (0.8,), (1.0,))[1] == pytest.approx(ds)
+    assert adc.grad(on(branches, backend))(2.0) == 6.0
+    assert adc.grad(on(branches, backend))(-2.0) == 0.0
+    # d(x²·x): 3x·x + x²; again: 3·x + 3x + 3x, each slope of x² being 3x
+    assert on(inside, backend)(2.0) == pytest.approx(6.0 + 6.0 + 3 * 2 + 3 * 2 + 3 * 2)
+
+
+def test_cases_at_once_have_the_rule_as_well():
+    many = adc.vmap(lse)
+    p = np.exp(X) / np.exp(X).sum()
+    np.testing.assert_allclose(adc.vmap(adc.grad(lse))(np.stack([X, X])), [p, p], rtol=1e-12)
+    np.testing.assert_allclose(adc.vjp(adc.vmap(squared), X)[1](np.ones(3))[0], 3 * X)
+    assert adc.check_grad(many, np.stack([X, X + 1]), order=2) < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arguments_that_are_no_floats_get_none_and_others_their_shape(backend):
+    f = on(scaled, backend)
+    k = np.array([1, 2, 3])
+    np.testing.assert_allclose(f(X, k, 2.0), X * 2 + k)
+    dx, ds = adc.vjp(f, X, k, 2.0, wrt=("x", "s"))[1](X)
+    np.testing.assert_allclose(dx, 5 * X * 2)
+    assert ds == pytest.approx((X * (X * 2 + k)).sum())
+
+
+def test_a_straight_through_estimator_differs_on_purpose():
+    @adc.function
+    def through(x, r, dr):
+        return dr
+
+    @adc.custom_vjp(through, check=False)
+    def quantised(x):
+        return round(x * 4) / 4
+
+    assert adc.grad(adc.compile("x"))(0.3) == 1.0
+    assert quantised(0.3) == 0.25
+    assert adc.grad(quantised)(0.3) == 1.0
+    with pytest.raises(adc.GradientError, match="the rule of quantised is wrong"):
+        adc.custom_vjp(through, samples=[(0.3,)])(adc.compile("round(x * 4) / 4", name="quantised"))
+
+
+def test_a_rule_that_is_not_linear_has_reverse_mode_only():
+    @adc.function
+    def clipped(x, r, dr):
+        return clip(dr, -1, 1)
+
+    @adc.custom_vjp(clipped, check=False)
+    def same(x):
+        return x + 0
+
+    @adc.function
+    def f(x):
+        return 5 * same(x)
+
+    assert adc.grad(f)(2.0) == 1.0
+    with pytest.raises(adc.GradientError, match="not linear in the cotangent"):
+        adc.jvp(f, (2.0,), (1.0,))
+
+
+def test_explain_and_show_tell_of_the_rule():
+    assert "rule %" in lse.show("ir")
+    assert "x: flows" in lse.explain()
+    assert "exp(%x[i] - %r)" in lse.show("propagate", X)
+
+
+def test_its_text_reads_back_and_the_invariants_hold_around_every_pass():
+    for f, x in ((lse, X), (adc.grad(lse), X), (adc.vmap(lse), np.stack([X, X]))):
+        made = f.trace(f.describe((x,), {})[0]).func
+        assert show(parse_func(show(made))) == show(made)
+        run((*OPTIMISE, *KERNEL), made, lambda f: verify(f, TABLE))
+
+
+WRONG = {
+    "a factor": ("return 2 * dr * exp(x - r)", "the rule of f is wrong"),
+    "a shape": ("return sum(dr * exp(x - r))", "gives a scalar for x"),
+    "two of one": ("return dr * exp(x - r), dr", "returns 2 cotangents"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_rules_are_refused(what):
+    body, message = WRONG[what]
+    rule = adc.compile(f"def rule(x, r, dr):\n    {body}")
+    f = adc.compile("def f(x: f64[n]):\n    return log(sum(exp(x)))")
+    with pytest.raises(adc.Error) as caught:
+        adc.custom_vjp(rule)(f)
+    assert message in str(caught.value)
+
+
+def test_a_rule_of_other_parameters_and_a_function_of_two_results_are_refused():
+    f = adc.compile("def f(x, y):\n    return x * y")
+    with pytest.raises(adc.Error, match="3 parameters, not 4"):
+        adc.custom_vjp(adc.compile("def rule(x, r, dr):\n    return dr"))(f)
+    two = adc.compile("def two(x):\n    return x, x")
+    with pytest.raises(adc.DtypeError, match="returns a tuple of 2"):
+        adc.custom_vjp(thrice)(two)
+    with pytest.raises(adc.DtypeError, match="the rule is a int"):
+        adc.custom_vjp(3)(two)
+    with pytest.raises(adc.OutOfRangeError, match="cannot be checked with scalars"):
+        adc.custom_vjp(stable)(adc.compile("def f(x):\n    return x[0]"))

@@ -1,0 +1,164 @@
+"""Taylor mode: the derivatives along a line are those of nested forward mode, and the oracle's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from compared import near
+from oracle import derivative
+
+import adcompiler as adc
+from adcompiler.ad.jvp import jvp
+from adcompiler.ir.nodes import Apply, Map, const, zeros_like
+from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.passes.pipeline import OPTIMISE, run
+from adcompiler.runtime.signature import FLOAT
+from adcompiler.syntax.program import Lowered
+
+X = np.array([0.4, 0.9, 0.6])
+LOOP = """
+def f(x, y):
+    s = x
+    for k in range(6):
+        s = s + 0.2 * sin(s * y) * x
+    return s
+"""
+WHILE = """
+def f(x, y):
+    s = x
+    while s < 4:
+        s = s * x + exp(s * y)
+    return s
+"""
+SMOOTH = {
+    "exp(x) * sin(x * y) - x / (1 + x * y)": (0.4, 0.7),
+    "tanh(y * tanh(x)) + sigmoid(x * y)": (0.4, 0.7),
+    "sqrt(1 + x * x) * log(x + y) + x**y + x**3 + x**-2": (0.4, 0.7),
+    "asin(x) * acos(y * x) + atan2(x, y) + hypot(x, y) + cosh(x) / cos(y)": (0.4, 0.7),
+    "gamma(x + 1) + erf(x * y) + lgamma(y)": (0.4, 0.7),
+    "sum(x**2 * exp(x * y)) / sum(x)": (X, 0.7),
+    "logsumexp(x * y * x)": (X, 0.7),
+    "prod(sin(x) * y)": (X, 0.7),
+    "max(x * y) * min(sin(x)) + sum(where(x > 0.5, x * x, sin(x * y)))": (X, 0.7),
+    "x[::-1] * y + x @ x": (X, 0.7),
+    "def f(x, y):\n    return x * y, sum(sin(x)), 2.0": (X, 0.7),
+    "[sum(sin(v * w) for w in x) * y for v in x]": (X, 0.7),
+    LOOP: (0.4, 0.7),
+    WHILE: (1.4, 0.3),
+}
+
+
+def directions(args):
+    return tuple(np.full(np.shape(a), 0.5 + 0.25 * k) for k, a in enumerate(args))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("source", SMOOTH)
+def test_derivatives_along_a_line_are_the_oracles(source, backend):
+    f, args = adc.compile(source, backend=backend), SMOOTH[source]
+    way = directions(args)
+    found = adc.taylor(f, args, way, 4)
+    assert len(found) == 5
+    near_all(found[0], f(*args))
+    for k in (1, 2, 3, 4):
+        expected, error = derivative(source, args, [way] * k)
+        assert error < 1e-6
+        near_all(found[k], expected)
+
+
+def near_all(actual, expected):
+    if isinstance(expected, tuple):
+        assert len(actual) == len(expected)
+        for a, e in zip(actual, expected, strict=True):
+            near(a, e)
+    else:
+        near(actual, expected)
+
+
+KINKS = {
+    "where(x > 0, sqrt(x * y), 0)": (0.0, 2.0),
+    "sqrt(where(x > 0, x, 0))": (0.0,),
+    "sqrt(where(x > 0, x, 0))  # inside": (1.7,),
+    "abs(x)**3": (-0.5,),
+    "maximum(x, y)": (0.5, 0.5),
+    "relu(x) * exp(x)": (0.0,),
+    "max(x)": (np.array([0.5, 0.5, 0.1]),),
+    "x**3": (0.0,),
+    "x**2": (0.0,),
+    "xlogy(x, y)": (0.0, 0.5),
+}
+
+
+@pytest.mark.parametrize("source", KINKS)
+def test_at_kinks_and_guards_it_is_as_nested_forward_mode(source):
+    args = KINKS[source]
+    f = adc.compile(source, backend="numpy")
+    way = tuple(np.ones(np.shape(a)) for a in args)
+    found = adc.taylor(f, args, way, 3)
+    nested = f
+    for derivative_of_order in found:
+        np.testing.assert_allclose(derivative_of_order, nested(*args), rtol=1e-13)
+        nested = Along(nested)
+
+
+class Along(adc.Function):
+    """The derivative of a function along ones, by forward mode: it nests."""
+
+    def __init__(self, of):
+        super().__init__(f"along({of.__name__})", of.parameters, "numpy")
+        self.of = of
+
+    def trace(self, types):
+        lowered = self.of.trace(types)
+        func = lowered.func
+        made = jvp(func.results, {i: Map(i.shape, const(1, i.dtype)) for i in func.inputs})
+        results = tuple(zeros_like(r) if m is None else m for m, r in zip(made, func.results, strict=True))
+        return Lowered(func.with_(results=results), lowered.constraints, lowered.structure)
+
+
+@pytest.mark.parametrize("text", ["exp(sin(x))", "1 / (1 + x**2)", "tanh(x)**2", "log(1 + exp(x))", "x**2.5"])
+def test_high_orders_are_sympys(text):
+    x = sympy.Symbol("x")
+    expression = sympy.sympify(text)
+    found = adc.taylor(adc.compile(text), (0.3,), (1.0,), 9)
+    for k in range(10):
+        exact = float(sympy.diff(expression, x, k).subs(x, sympy.Rational(3, 10)).evalf(30))
+        assert math.isclose(found[k], exact, rel_tol=1e-11, abs_tol=1e-11)
+
+
+def test_diff_of_high_order_is_taylor_mode_and_differentiates_again():
+    f = adc.compile("diff(exp(x * y) * sin(x), x, 5)")
+    expected, _ = derivative("exp(x * y) * sin(x)", (0.3, 0.8), [[1.0, None]] * 5 + [[None, 1.0]])
+    assert math.isclose(adc.grad(f, "y")(0.3, 0.8), expected, rel_tol=1e-9)
+    again, _ = derivative("exp(x * y) * sin(x)", (0.3, 0.8), [[1.0, None]] * 6)
+    assert math.isclose(adc.grad(f, "x")(0.3, 0.8), again, rel_tol=1e-9)
+
+
+def test_it_takes_no_more_operations_than_nested_forward_mode():
+    """Six orders of log(1 + exp(x)) take a third of the operations, of 1 / (1 + x * x) a quarter."""
+    for source, share in (("log(1 + exp(x))", 0.4), ("1 / (1 + x * x)", 0.3), ("tanh(tanh(x))", 1.0)):
+        f = adc.compile(source, backend="numpy")
+        nested = f
+        for _ in range(6):
+            nested = Along(nested)
+        taylor = adc.compile(f"diff({source}, x, 6)", backend="numpy")
+        assert operations(taylor) <= share * operations(nested)
+
+
+def operations(f):
+    func = run(OPTIMISE, f.trace((FLOAT,)).func)
+    elements = elements_of(e for a in arrays_of(func.results) for e in a.elements)
+    return sum(isinstance(e, Apply) for e in elements)
+
+
+def test_bad_orders_and_directions_are_refused():
+    f = adc.compile("x * y")
+    with pytest.raises(adc.Error, match="order 0"):
+        adc.taylor(f, (1.0, 2.0), (1.0, None), 0)
+    with pytest.raises(adc.Error, match="directions"):
+        adc.taylor(f, (1.0, 2.0), (1.0,), 2)
+    with pytest.raises(adc.ShapeError, match="tangent of x"):
+        adc.taylor(f, (1.0, 2.0), (np.ones(2), None), 2)
