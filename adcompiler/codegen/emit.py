@@ -120,11 +120,10 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        scalars = tuple(
-            dict.fromkeys(
-                r for r in self.func.roots if not isinstance(r, Input) and (not r.rank or computed(r.shape))
-            )
+        given = (
+            r for r in self.func.roots if not ((r.rank and not computed(r.shape)) or isinstance(r, Input))
         )
+        scalars = tuple(dict.fromkeys(given))
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]

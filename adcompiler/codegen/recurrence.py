@@ -41,6 +41,10 @@ def _tasks(item: Loop | Task) -> list[Task]:
     return [item] if isinstance(item, Task) else item.tasks
 
 
+def _arrays(task: Task) -> tuple[Array, ...]:
+    return task.loop.items if isinstance(task, Recurrence) else (task.array,)
+
+
 def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
     """Whether a new array can be written over what is carried: it reads only the element that it replaces,
     and all else that reads the slot does so in earlier nests, or just before in the same turn."""
@@ -63,11 +67,8 @@ class _Recurrence:
         self.labels = emitter.labels
         items = rec.loop.items
         self.finals, self.stacks = items[: len(rec.slots)], items[len(rec.slots) :]
-        for slot, final in zip(rec.slots, self.finals, strict=True):
-            self.labels[slot] = self.labels[final]
-            if final in writer.prefixes:
-                writer.prefixes[slot] = writer.prefixes[final]
         for place, array in (
+            *zip(rec.slots, self.finals, strict=True),
             *zip(rec.rows, rec.loop.scanned, strict=True),
             *zip(rec.consts, rec.loop.consts, strict=True),
         ):
@@ -135,7 +136,7 @@ class _Recurrence:
     def arrays(self) -> list[Array]:
         """The arrays of a turn."""
         tasks = [t for made in (self.rec.before, self.rec.turn) if made is not None for t in made.tasks]
-        return [a for t in tasks for a in (t.loop.items if isinstance(t, Recurrence) else (t.array,))]
+        return [a for t in tasks for a in _arrays(t)]
 
     def store_rows(self, axis: str) -> None:
         """An out is computed where it is stored: in its row. What a loop inside the turn carries is not."""
@@ -149,7 +150,7 @@ class _Recurrence:
         rec, writer = self.rec, self.writer
         assert rec.turn is not None
         order = {t: k for k, item in enumerate(rec.turn.body) for t in _tasks(item)}
-        by_array = {t.array: t for t in order}
+        by_array = {a: t for t in order for a in _arrays(t)}
         for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
             if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
                 continue
@@ -164,8 +165,8 @@ class _Recurrence:
         rec, writer = self.rec, self.writer
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
-                spot = f"{writer.label(stack)}[{self.row(stack)}{axis_name(rec.number)}]"
-                writer.line(f"{spot} = {self.label(out)}")
+                spot = f"{self.row(stack)}{axis_name(rec.number)}"
+                writer.line(f"{writer.label(stack)}[{spot}] = {self.label(out)}")
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
         scalars = [
@@ -207,7 +208,7 @@ class _Recurrence:
         lines = [
             f"if {' and '.join(inside)}:",
             *loops,
-            f"{writer.label(final)}[{', '.join(spots)}] = {value}",
+            f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}",
         ]
         for d, line in enumerate(lines):
             writer.line("    " * d + line)
@@ -221,6 +222,7 @@ class _Recurrence:
     def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
         """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
         writer = self.writer
+        to_row = self.row(target) + to_row
         into = writer.label(target)
         value = constant(source).text if isinstance(source, Const) else source
         if not shape:

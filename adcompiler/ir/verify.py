@@ -6,9 +6,10 @@ compiler, never of a user's program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     REDUCERS,
     Accumulate,
@@ -46,15 +47,18 @@ def verify(func: Func, ops: Ops | None = None) -> None:
     """Raise `VerifyError` at the first broken invariant; `ops` is the rule table, if it is at hand."""
     for sentence, of_func in FUNC_INVARIANTS:
         _require(of_func(func), sentence, func)
-    for array in _arrays(func):
+    for array, place in _places(func):
+        if isinstance(array, Item):
+            for sentence, of_loop in LOOP_INVARIANTS:
+                _require(of_loop(array.loop), sentence, func, place)
         for sentence, of_array in ARRAY_INVARIANTS:
-            _require(of_array(array), sentence, func, array)
+            _require(of_array(array), sentence, func, place)
         for element in elements_of(elements_in(array)):
             for sentence, of_element in ELEMENT_INVARIANTS:
-                _require(of_element(element), sentence, func, array)
+                _require(of_element(element), sentence, func, place)
             if ops is not None and isinstance(element, Apply) and element.op not in DTYPES:
                 for sentence, of_apply in TABLE_INVARIANTS:
-                    _require(of_apply(element, ops), sentence, func, array)
+                    _require(of_apply(element, ops), sentence, func, place)
 
 
 def _require(holds: bool, sentence: str, func: Func, array: Array | None = None) -> None:
@@ -67,12 +71,24 @@ def _arrays(func: Func) -> list[Array]:
     return postorder((*func.inputs, *func.roots), arrays_in)
 
 
+def _places(func: Func) -> Iterator[tuple[Array, Array]]:
+    """Each array, also those in the bodies of loops, with the array of the program that it belongs to."""
+    for place in _arrays(func):
+        work, seen = [place], set[Loop]()
+        while work:
+            array = work.pop()
+            yield array, place
+            if isinstance(array, Item) and array.loop not in seen:
+                seen.add(array.loop)
+                work += postorder(array.loop.roots, arrays_in)
+
+
 def _named(nodes: tuple[Array, ...], names: tuple[str, ...]) -> bool:
     return len(nodes) == len(names) == len(set(names))
 
 
 def _sizes_have_names(func: Func) -> bool:
-    elements = elements_of(e for array in _arrays(func) for e in elements_in(array))
+    elements = elements_of(e for array, _ in _places(func) for e in elements_in(array))
     count = len(func.size_names) if func.size_names else float("inf")
     return all(0 <= e.number < count for e in elements if isinstance(e, Size))
 
@@ -179,6 +195,41 @@ ELEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Element], bool]], ...]] = (
         lambda e: not isinstance(e, Apply) or e.op not in BOOLEAN or e.dtype == "bool",
     ),
 )
+
+
+def _keeps_types(loop: Loop) -> bool:
+    pairs = zip(loop.inits, loop.results, strict=True)
+    return all((a.dtype, a.shape) == (b.dtype, b.shape) for a, b in pairs)
+
+
+def _reads_slots(loop: Loop) -> bool:
+    slots = set(loop.slots)
+    return all(a in slots for a in postorder(loop.roots, arrays_in) if isinstance(a, Input))
+
+
+LOOP_INVARIANTS: Final[tuple[tuple[str, Callable[[Loop], bool]], ...]] = (
+    (
+        "a loop has a length or a test, and not both",
+        lambda p: (p.length is None) != (p.test is None),
+    ),
+    (
+        "the length of a loop is int64, without axes, and reads only arrays of rank 0",
+        lambda p: p.length is None or _is_length(p.length),
+    ),
+    (
+        "the test of a loop is a bool of rank 0",
+        lambda p: p.test is None or (p.test.dtype, p.test.rank) == ("bool", 0),
+    ),
+    ("only a loop of a known length runs backward or collects", lambda p: not p.test or _is_plain(p)),
+    ("a loop carries on what it starts with", lambda p: len(p.inits) == len(p.results)),
+    ("what a loop carries keeps its type and shape", _keeps_types),
+    ("what is scanned has an axis for the turns", lambda p: all(a.rank for a in p.scanned)),
+    ("the body of a loop reads no inputs but its slots", _reads_slots),
+)
+
+
+def _is_plain(loop: Loop) -> bool:
+    return not loop.backward and not loop.outs
 
 
 def _fits_kind(element: Apply, ops: Ops) -> bool:

@@ -162,7 +162,8 @@ def _bound(context: Context, value: AnyValue, span: Span) -> Element:
         return const(value, "i64")
     if not isinstance(value, Value) or value.rank or value.dtype != "i64":
         remedy = "pass an integer: annotate the parameter as i64, or make it static"
-        context.fail(DtypeError, f"range of {describe(value)}", span, remedy)
+        kind = f" of {value.dtype}" if isinstance(value, Value) else ""
+        context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
     return rewrite((value.element,), context.sizes.of_input)[0]
 
 

@@ -27,7 +27,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import Dtype, is_float
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.binders import ONE, ZERO, open_axes
 from adcompiler.syntax.context import Context, over
@@ -37,6 +37,7 @@ from adcompiler.syntax.values import AnyValue, Foreign, Value, as_array, describ
 MOST_WIDENINGS = 8
 Scope = dict[str, AnyValue]
 UNROLL = 4  # turns up to which a loop of constant length is written out
+KEEP = "let it keep its shape"
 LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop")
 
 
@@ -145,6 +146,37 @@ class _Carries:
                 self.span, "let it be one kind of value",
             )  # fmt: skip
 
+    def keep_shapes(self, results: Sequence[AnyValue]) -> None:
+        """Demand that no array is a smaller one after a turn."""
+        for name, kind, result in zip(self.labels, self.types, results, strict=True):
+            shape = result.shape if isinstance(result, Value) else ()
+            if len(shape) < len(kind.shape):
+                self.changed(name, len(kind.shape), len(shape))
+            for k, n in enumerate(kind.shape):
+                if not unit(self.context.sizes.find(n)) and unit(self.context.sizes.find(shape[k])):
+                    cause = f"axis {k} of {name} has length 1 after a turn of the loop, and another before it"
+                    self.context.fail(ShapeError, cause, self.span, KEEP)
+
+    def changed(self, name: str, before: int, after: int) -> None:
+        cause = f"{name} has rank {before} before the loop and {after} after a turn"
+        self.context.fail(ShapeError, cause, self.span, KEEP)
+
+    def spread_evenly(self, slots: Sequence[Array], results: Sequence[AnyValue]) -> None:
+        """Demand that what is larger after a turn than before the loop is only used element by element: in
+        the first turn it is not yet so large, and a sum of it would not be the same."""
+        for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
+            start = self.type_of(init).shape
+            if start == kind.shape:
+                continue
+            behind = {slot}
+            for array in arrays_of(_arrays_in(results)):
+                if any(a in behind for a in arrays_read(array)):
+                    behind.add(array)
+                    if not isinstance(array, Map):
+                        cause = f"{name} is {_ranked(start)} before the loop and {_ranked(kind.shape)} after"
+                        remedy = f"start it in the shape that it has later: {name} = zeros(...)"
+                        self.context.fail(ShapeError, cause, self.span, remedy)
+
     def widen(self, results: Sequence[AnyValue]) -> bool:
         """Widen the types to take the results of a turn; whether any had to be."""
         wider = [self.join(*pair) for pair in zip(self.labels, self.types, results, self.inits, strict=True)]
@@ -162,10 +194,19 @@ class _Carries:
         shape = self.context.broadcast(f"{name}, carried by the loop,", (here, there), self.span)
         start = self.type_of(init)
         if start.shape and len(start.shape) != len(shape):
-            cause = f"{name} has rank {len(start.shape)} before the loop and {len(shape)} after a turn"
-            self.context.fail(ShapeError, cause, self.span, "let it keep its shape")
+            self.changed(name, len(start.shape), len(shape))
         lead = tuple(sorted({*kind.lead, *other.lead}, reverse=True))
         return _Type(dtype, shape, lead, weak)
+
+
+def _arrays_in(values: Sequence[AnyValue]) -> list[Array]:
+    """The arrays that values read."""
+    elements = elements_of(v.element for v in values if isinstance(v, Value))
+    return [e.array for e in elements if isinstance(e, Read)]
+
+
+def _ranked(shape: Shape) -> str:
+    return f"an array of rank {len(shape)}" if shape else "a scalar"
 
 
 def _behind(kind: _Type) -> tuple[Element, ...]:
@@ -205,6 +246,7 @@ def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope,
     else:
         remedy = "let each name keep its type and shape"
         context.fail(ShapeError, "what the loop carries changes its type in every turn", span, remedy)
+    carries.spread_evenly(turn.slots, turn.results)
     finals, held = _built(context, turns, carries, turn)
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
@@ -229,6 +271,7 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
         with binders.under(*own):
             turns.turn(number, inner)
         results = carries.after(inner)
+        carries.keep_shapes(results)
         found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
         around = binders.doubtful(axis for axes in found for axis in axes)
         conditions = [*own, *around]

@@ -82,8 +82,11 @@ class Lowering(Expressions):
             case tree.Def():
                 assert self.source is not None
                 scope[statement.name] = Closure(statement, scope, self.source)
-            case tree.Bare(value=tree.Text()):
+            case tree.Bare(value=tree.Text() | tree.Name(id="pass")):
                 pass
+            case tree.Bare(value=tree.Name(id="break" | "continue" as word)):
+                remedy = "put the condition into while, or into an if around what follows"
+                self.fail(ParseError, f"there is no {word}", statement.span, remedy)
             case tree.Bare():
                 remedy = "assign it to a name or return it"
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
