@@ -1,0 +1,77 @@
+"""Loops inside the turns of loops, which carry the same arrays; and extremes that need no loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+BACKENDS = ("numpy", "cpu")
+LAYERS = """
+def network(w, h, x):
+    state = [h[l] for l in range(len(w))]
+    total = 0.0
+    for t in range(len(x)):
+        y = x[t]
+        for l in range(len(w)):
+            state[l] = tanh(w[l] * y + state[l])
+            y = state[l]
+        total += sum(y * x[t])
+    return total, state
+"""
+
+
+def network(w, h, x):
+    state, total = h.copy(), 0.0
+    for row in x:
+        y = row
+        for k in range(len(w)):
+            state[k] = y = np.tanh(w[k] * y + state[k])
+        total += (y * row).sum()
+    return total, state
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_loop_inside_a_turn_changes_what_the_outer_loop_carries(backend, layers):
+    rng = np.random.default_rng(layers)
+    args = rng.normal(size=(layers, 2)), rng.normal(size=(layers, 2)), rng.normal(size=(5, 2))
+    for found, true in zip(adc.compile(LAYERS, backend=backend)(*args), network(*args), strict=True):
+        assert np.allclose(found, true, rtol=1e-14, atol=1e-14)
+    loss = (
+        LAYERS
+        + "\ndef loss(w, h, x):\n    total, state = network(w, h, x)\n    return total + sum(state**2)\n"
+    )
+    assert adc.check_grad(adc.compile(loss, backend=backend), *args, order=2) < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_largest_of_equal_values_is_their_value_if_there_are_any(backend):
+    f = adc.compile("def f(x, n: i64):\n    return max(x for i in range(n))", backend=backend)
+    assert [f(1.5, n) for n in (0, 1, 3)] == [-np.inf, 1.5, 1.5]
+    assert [adc.grad(f, "x")(1.5, n) for n in (0, 3)] == [0.0, 1.0]
+    g = adc.compile("def g(x, n: i64):\n    return [min(a for i in range(n)) for a in x]", backend=backend)
+    assert g(np.array([2.0, 3.0]), 4).tolist() == [2.0, 3.0]
+    assert g(np.array([2.0, 3.0]), 0).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whether_any_index_is_a_given_one(backend):
+    source = "def f(t: i64, n: i64):\n    return max(1 if i == t else 0 for i in range(n))"
+    f = adc.compile(source, backend=backend)
+    assert [f(t, 3) for t in (-1, 0, 2, 3)] == [0, 1, 1, 0]
+    assert f(0, 0) == -(2**63)
+
+
+def test_the_loop_over_what_is_contiguous_stays_innermost():
+    """The triangle L is made from other arrays: it is read along its rows all the same."""
+    f = adc.compile(
+        "def f(l: f64[k, d], x: f64[n, d]):\n"
+        "    L = [[[exp(l[c, a]) * l[c, b] for b in range(d)] for a in range(d)] for c in range(k)]\n"
+        "    return [[[sum(L[c, a, b] * x[i, b] for b in range(d)) for a in range(d)] for c in range(k)]"
+        " for i in range(n)]"
+    )
+    f(np.ones((2, 3)), np.ones((4, 3)))
+    (line,) = [k for k in f.show("kernel").splitlines() if "reduce_add" in k and "x[" in k]
+    assert "_sum = reduce_add(" in line, "the sum is in a register, not in an array of strided places"
