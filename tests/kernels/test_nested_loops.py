@@ -62,16 +62,3 @@ def test_whether_any_index_is_a_given_one(backend):
     f = adc.compile(source, backend=backend)
     assert [f(t, 3) for t in (-1, 0, 2, 3)] == [0, 1, 1, 0]
     assert f(0, 0) == -(2**63)
-
-
-def test_the_loop_over_what_is_contiguous_stays_innermost():
-    """The triangle L is made from other arrays: it is read along its rows all the same."""
-    f = adc.compile(
-        "def f(l: f64[k, d], x: f64[n, d]):\n"
-        "    L = [[[exp(l[c, a]) * l[c, b] for b in range(d)] for a in range(d)] for c in range(k)]\n"
-        "    return [[[sum(L[c, a, b] * x[i, b] for b in range(d)) for a in range(d)] for c in range(k)]"
-        " for i in range(n)]"
-    )
-    f(np.ones((2, 3)), np.ones((4, 3)))
-    (line,) = [k for k in f.show("kernel").splitlines() if "reduce_add" in k and "x[" in k]
-    assert "_sum = reduce_add(" in line, "the sum is in a register, not in an array of strided places"
