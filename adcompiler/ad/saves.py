@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
+from adcompiler.ir.bodies import Replace
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -45,8 +47,14 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
             moved[array] = array
             continue
         needed = _needed(array, active) if array in active else set()
-        moved[array] = _outlined(array, needed, moved, saved, names)
-        saved.update({moved[a]: None for a in _needed_arrays(array, needed) if not isinstance(a, Input)})
+        kept: Sequence[Array]
+        if isinstance(array, Item):
+            moved[array] = Replace(moved).run((array,))[0]
+            kept = array.loop.operands if array in active else ()
+        else:
+            moved[array] = _outlined(array, needed, moved, saved, names)
+            kept = _needed_arrays(array, needed)
+        saved.update({moved[a]: None for a in kept if not isinstance(a, Input)})
         if array in names:
             names.setdefault(moved[array], names[array])
     results = tuple(moved[r] for r in func.results)
@@ -97,7 +105,7 @@ def _stored(needed: Iterable[Element]) -> set[Element]:
     return stored
 
 
-def _needed_arrays(array: Array, needed: Iterable[Element]) -> list[Array]:
+def _needed_arrays(array: Array, needed: Iterable[Element]) -> Sequence[Array]:
     """The arrays that needed elements read whole, and a minimum or maximum that its adjoint compares with."""
     found = [e.array for e in needed if isinstance(e, Read)]
     return found + ([array] if isinstance(array, Reduce) and array.op != "sum" else [])

@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     identity,
+    is_const,
     neutral,
     select,
 )
@@ -61,7 +62,8 @@ def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
             *indices, body = elements
             for condition in inside:
                 body = select(condition, body, const(0, body.dtype))
-            return Accumulate(axes + array.shape, axes + domain, (*identity(axes), *indices), body)
+            shape = axes + tuple(_longest(n, found, axes) for n in array.shape)
+            return Accumulate(shape, axes + domain, (*identity(axes), *indices), body)
     raise AssertionError(f"cannot batch {type(array).__name__}")
 
 
@@ -73,7 +75,7 @@ def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[S
         if any(isinstance(e, Read) and e.array in found for e in elements_of((length,))):
             (own,) = shifted((length,), found, identity(axes))
             inside.append(Apply("less", (Index(k + len(axes)), own), "bool"))
-            length = longest(own, axes)
+            length = _longest(length, found, axes)
         lengths.append(length)
     return tuple(lengths), inside
 
@@ -130,7 +132,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         here = select(active, ONE, ZERO)
         more_turns = Apply("add", (Read(turns, identity(axes)), here), "i64")
         carried.append(Carried(Map(axes, ZERO), turns, Map(axes, more_turns)))
-    length = _longest(body.length, found, axes)
+    length = None if body.length is None else _longest(body.length, found, axes)
     built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
     found |= {
         i: f for i, f, c in zip(loop.items, built.finals, body.carried, strict=False) if c.slot in slots
@@ -160,11 +162,12 @@ def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element
     return shifted((length,), found, identity(axes))[0]
 
 
-def _longest(length: Element | None, found: Mapping[Array, Array], axes: Shape) -> Element | None:
-    """The length of the longest case."""
-    if length is None or not _batched(length, found):
+def _longest(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
+    """The length of the longest case; 0 if there is none."""
+    if not _batched(length, found):
         return length
-    return longest(_each(length, found, axes), axes)
+    bound = longest(_each(length, found, axes), axes)
+    return bound if is_const(bound) else Apply("maximum", (bound, ZERO), "i64")
 
 
 def _carried(

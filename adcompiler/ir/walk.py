@@ -67,6 +67,11 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
     return array.reads
 
 
+def lengths_read(array: Array) -> tuple[Array, ...]:
+    """The arrays whose values are lengths of `array`."""
+    return tuple(dict.fromkeys(e.array for e in elements_of(array.shape) if isinstance(e, Read)))
+
+
 def arrays_of(results: Iterable[Array]) -> list[Array]:
     """All arrays that `results` are made of, producers first."""
     return postorder(results, arrays_read)

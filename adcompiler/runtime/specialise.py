@@ -119,11 +119,18 @@ class Specialisation:
             elif sizes[number] != found:
                 self.mismatch(args)
         for size, k, axis in self.fixed:
-            if args[k].shape[axis] != (size.value if isinstance(size, Const) else length(size, sizes)):
+            if args[k].shape[axis] != (
+                size.value if isinstance(size, Const) else length(size, sizes, self.values(args))
+            ):
                 self.mismatch(args)
         if self.demands:
             self.check(self.demands, args)
         return sizes
+
+    def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
+        """The integers that lengths may be computed from."""
+        pairs = zip(self.func.inputs, args, strict=True)
+        return {i: np.asarray(a) for i, a in pairs if i.dtype == "i64" and not i.rank}
 
     def mismatch(self, args: Sequence[Any]) -> None:
         """Raise the error for the first equality of sizes that these arguments violate."""

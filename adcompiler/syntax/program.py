@@ -11,7 +11,6 @@ from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, close
@@ -100,10 +99,7 @@ def lower(closure: Closure, types: Sequence[Kind], *, strict: bool = False) -> L
     pairs = zip(definition.parameters, types, strict=True)
     args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
     names = distinct(lowering.names[i] for i in inputs)
-    sizes = annotate(lowering, definition, args)
-    value = lowering.call(
-        Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
-    )
+    value = lowering.call(closure, args, {}, definition.span)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(
