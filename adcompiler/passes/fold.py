@@ -89,6 +89,8 @@ class _Fold(Rewriter):
             case Apply():
                 if all(isinstance(a, Const) for a in element.args):
                     return _constant(element)
+                if element.op == "greater":
+                    return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
 
@@ -111,6 +113,26 @@ def some(array: Reduce, axis: int, body: Element) -> Element:
     """`body` if an axis that is no longer reduced has a length; else the largest, or smallest, of nothing."""
     neutral = const(_LAST[array.dtype][array.op == "min"], array.dtype)
     return select(apply("less", const(0, "i64"), array.domain[axis]), body, neutral)
+
+
+def _greater(element: Apply) -> Element:
+    """Whether a number is greater than a constant, where a guard makes it one that is not: 1 where it holds,
+    else 0, is greater than 0 where it holds."""
+    number, bound = element.args
+    guard: Element = const(True, "bool")
+    while isinstance(number, Select) and isinstance(bound, Const) and _at_most(number.otherwise, bound):
+        guard = number.guard if is_const(guard, True) else Apply("logical_and", (guard, number.guard), "bool")
+        number = number.then
+    if number is element.args[0]:
+        return element
+    if not (isinstance(number, Const) and isinstance(bound, Const)):
+        return Apply("logical_and", (guard, apply("greater", number, bound)), "bool")
+    return guard if number.value > bound.value else const(False, "bool")
+
+
+def _at_most(number: Element, bound: Const) -> bool:
+    """Whether a number is a constant that is no greater than another one; NaN is none."""
+    return isinstance(number, Const) and bool(number.value <= bound.value)
 
 
 def _constant(element: Apply) -> Element:

@@ -57,6 +57,20 @@ def test_the_largest_of_equal_values_is_their_value_if_there_are_any(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_choice_between_constants_that_is_compared_is_its_condition(backend):
+    source = (
+        "def f(x, a: i64):\n    c = (3.0 if x > 1 else 1.0) if a > 0 else nan\n    return c > 2, c > 0, c > 5"
+    )
+    f = adc.compile(source, backend=backend)
+    assert f(2.0, 1) == (True, True, False)
+    assert f(0.0, 1) == (False, True, False)
+    assert f(2.0, 0) == (False, False, False)
+    for other, holds in ((0.0, [True, False]), (-2.0, [False, False])):
+        low = adc.compile(f"def f(x):\n    return (nan if x > 1 else {other}) > -1", backend=backend)
+        assert [low(x) for x in (0.0, 2.0)] == holds
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_whether_any_index_is_a_given_one(backend):
     source = "def f(t: i64, n: i64):\n    return max(1 if i == t else 0 for i in range(n))"
     f = adc.compile(source, backend=backend)
