@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from adcompiler.ad.guards import mask
 from adcompiler.ad.partials import active_arrays
+from adcompiler.ad.saves import is_over_pairs
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -207,7 +208,7 @@ def _saved(turn: _Turn, roots: Sequence[Array]) -> list[Array]:
     slots = {c.slot for c in body.carried}
     own = set(arrays_of(roots_of(body)))
     most = max((c.init.rank for c in body.carried), default=0)
-    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a))}
+    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a) and not is_over_pairs(a))}
     kept -= {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
     kept = {a for a in kept if not lengths_read(a)}  # rows of different lengths make no stack
     return [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]

@@ -37,7 +37,7 @@ class Kernel:
     """Generated source and how to call it.
 
     `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
-    turns a block; it returns the results of rank 0 as a tuple.
+    turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
     """
 
     comment: str
@@ -120,7 +120,11 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        scalars = tuple(dict.fromkeys(r for r in self.func.roots if not r.rank and not isinstance(r, Input)))
+        scalars = tuple(
+            dict.fromkeys(
+                r for r in self.func.roots if not isinstance(r, Input) and (not r.rank or computed(r.shape))
+            )
+        )
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]

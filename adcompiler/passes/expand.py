@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -55,20 +57,34 @@ def _logsumexp(array: Reduce) -> Array:
 
 
 def _power(element: Apply) -> Element:
-    """A power with a small whole exponent by repeated squaring: exact up to some roundings, and fast."""
+    """A power with a small whole exponent, or one half more, by repeated squaring and a square root: exact up
+    to some roundings, and fast."""
     base, exponent = element.args
-    if not isinstance(exponent, Const) or exponent.value not in range(-LARGEST, LARGEST + 1):
+    if not isinstance(exponent, Const) or 2 * exponent.value not in range(-2 * LARGEST, 2 * LARGEST + 1):
         return element
-    count = int(exponent.value)
-    if count < 0 and not is_float(element.dtype):
+    count, half = divmod(int(2 * abs(exponent.value)), 2)
+    if exponent.value < 0 and not is_float(element.dtype):
         return element
-    power: Element = const(1, element.dtype)
-    square = base
-    rest = abs(count)
-    while rest:
-        if rest & 1:
-            power = square if is_const(power, 1) else apply("multiply", power, square)
-        rest >>= 1
-        if rest:
-            square = apply("multiply", square, square)
-    return power if count >= 0 else apply("divide", const(1, element.dtype), power)
+    power = _squared(apply("abs", base) if half and count else base, count)
+    if half:
+        root = apply("sqrt", base) if exponent.value == 0.5 else _root(base)  # NumPy's own exception
+        power = apply("multiply", power, root) if count else root
+    return power if exponent.value >= 0 else apply("divide", const(1, element.dtype), power)
+
+
+def _squared(base: Element, count: int) -> Element:
+    """`base` to a whole power."""
+    power: Element = const(1, base.dtype)
+    while count:
+        if count & 1:
+            power = base if is_const(power, 1) else apply("multiply", power, base)
+        count >>= 1
+        if count:
+            base = apply("multiply", base, base)
+    return power
+
+
+def _root(base: Element) -> Element:
+    """`base` to the power 0.5 as a factor: not quite its square root, for pow(-inf, 1.5) is inf."""
+    infinite = apply("equal", base, const(-math.inf, base.dtype))
+    return select(infinite, const(math.inf, base.dtype), apply("abs", apply("sqrt", base)))
