@@ -56,6 +56,8 @@ class _Fold(Rewriter):
         """
         if isinstance(array, Reduce) and array.op in ("max", "min"):
             array = _repeated(array)
+        if isinstance(array, Reduce) and array.op == "sum":
+            array = _masked(array)
         if isinstance(array, Map):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
@@ -107,6 +109,16 @@ def _repeated(array: Reduce) -> Array:
             body = some(array, k, body)
     sizes = tuple(array.domain[k] for k in kept)
     return Reduce(array.op, array.shape, sizes, body) if sizes else Map(array.shape, body)
+
+
+def _masked(array: Reduce) -> Reduce:
+    """A sum of -(x where a guard holds, else 0) as one of (-x where it holds, else 0): a zero is a zero."""
+    match array.body:
+        case Apply(op="negative", args=(Select(guard=guard, then=then, otherwise=otherwise),)):
+            if is_const(otherwise, 0):
+                body = select(guard, apply("negative", then), const(0, array.dtype))
+                return Reduce("sum", array.shape, array.reduced, body)
+    return array
 
 
 def some(array: Reduce, axis: int, body: Element) -> Element:

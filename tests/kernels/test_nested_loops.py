@@ -76,3 +76,23 @@ def test_whether_any_index_is_a_given_one(backend):
     f = adc.compile(source, backend=backend)
     assert [f(t, 3) for t in (-1, 0, 2, 3)] == [0, 1, 1, 0]
     assert f(0, 0) == -(2**63)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_condition_that_outer_loops_decide_lets_an_inner_loop_run_or_not(backend):
+    """Each point counts for its nearest centroid only: others are not even read, and are not NaN either."""
+    source = (
+        "def f(x: f64[n, d], c: f64[k, d]):\n"
+        "    s = [[sum((x[i, a] - c[j, a])**2 for a in range(d)) for j in range(k)] for i in range(n)]\n"
+        "    return [[sum(-(1 / (x[i, a] - c[j, a])) if s[i, j] < 1 else 0 for i in range(n))"
+        " for a in range(d)] for j in range(k)]"
+    )
+    f = adc.compile(source, backend=backend)
+    x, c = np.array([[0.0, 0.5], [3.0, 0.25], [0.5, 9.0]]), np.array([[0.0, 0.0], [3.5, 0.0], [0.5, 0.5]])
+    near = np.sum((x[:, None] - c) ** 2, axis=2) < 1
+    with np.errstate(divide="ignore"):
+        true = np.where(near[..., None], -1 / (x[:, None] - c), 0).sum(axis=0)
+    assert np.allclose(f(x, c), true, rtol=1e-14)
+    if backend == "cpu":
+        (line,) = [k for k in f.show("kernel").splitlines() if " else 0)):" in k]
+        assert "< 1.0 else 0" in line
