@@ -233,7 +233,6 @@ def ba(function: str, given: Input) -> Any:
             "w_err": {"element": 1 - w * w, "repeated": p},
         }
     block = np.column_stack(gradients(reprojection, one, range(3)))
-    dense = np.zeros((3 * p, 11 * n + 3 * m + p))
     rows, cols, vals = [0], [], []
     for i in range(p):
         at = [*range(11 * (i % n), 11 * (i % n) + 11)]
@@ -246,7 +245,6 @@ def ba(function: str, given: Input) -> Any:
         cols.append(11 * n + 3 * m + i)
         vals.append(-2 * w)
         rows.append(len(cols))
-    assert len(rows) == len(dense) + 1
     lists = {"rows": rows, "cols": cols, "vals": vals}
     return {name: [*some[:30], some[-1]] for name, some in lists.items()}
 
@@ -336,3 +334,56 @@ def ht(function: str, given: Input) -> Any:
         own = np.stack([full[i, :, i] for i in range(len(us))])
         found = np.concatenate([own, found], axis=2)
     return found.reshape(-1, found.shape[2])
+
+
+# -- particle, saddle ----------------------------------------------------------------------------------
+
+
+def argmin(f: Callable[[np.ndarray], Any], slope: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> Any:
+    """Gradient descent with a step that doubles after ten successes and halves after a failure."""
+    value, g, step, good = f(x), slope(x), 1e-5, 0
+    while np.sqrt((g * g).sum()) > 1e-5:
+        if good == 10:
+            step, good = 2 * step, 0
+            continue
+        y = x - step * g
+        if np.sqrt(((x - y) ** 2).sum()) <= 1e-5:
+            break
+        if f(y) < value:
+            x, value, g, good = y, f(y), slope(y), good + 1
+        else:
+            step, good = step / 2, 0
+    return x
+
+
+def crossing(w: Any) -> Any:
+    """The square of where the particle crosses the axis."""
+    x, v = np.array([0.0, 8.0], np.result_type(w, float)), np.array([0.75, 0.0])
+    charges = [np.array([10.0, 0.0]), np.array([10.0, 10.0 - w])]
+    while True:
+        force = sum((x - c) / ((x - c) ** 2).sum() ** 1.5 for c in charges)
+        x = x + 0.1 * v
+        if x[1].real <= 0:
+            return (x[0] - x[1] / v[1] * v[0]) ** 2
+        v = v + 0.1 * force
+
+
+def particle(function: str, given: Input) -> float:
+    def f(w: np.ndarray) -> Any:
+        return crossing(w[0])
+
+    return argmin(f, lambda w: jacobian(f, w), np.array([given["w"]]))[0]
+
+
+def saddle(function: str, given: Input) -> Any:
+    start = np.array(given["start"])
+
+    def argmax(x: np.ndarray) -> np.ndarray:
+        return argmin(lambda y: y @ y - x @ x, lambda y: 2 * y, start)
+
+    def ridge(x: np.ndarray) -> float:
+        y = argmax(x)
+        return x @ x - y @ y
+
+    x = argmin(ridge, lambda x: 2 * x, start)
+    return np.concatenate([x, argmax(x)])

@@ -2,7 +2,7 @@
 
 What a reduction takes where its condition does not hold is nothing, so those turns may be left out. A
 condition becomes a bound if it compares the axis with what the loops around it decide, and every reduction
-inside the loop stands under it.
+inside the loop stands under it. If those loops decide it without the axis, the loop runs whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions
 
 ONE = const(1, "i64")
-Bound = tuple[str, Element]  # "start" or "stop", and its value
+Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
 
 
 def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
@@ -40,6 +40,11 @@ def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:
         return None
     side, more = STRICTER[op]
     return side, apply("add", y, ONE) if more else y
+
+
+def switch(condition: Element, outer: frozenset[int]) -> Bound | None:
+    """The bound that lets a loop run or not, if the loops `outer` around it decide the condition."""
+    return ("if", condition) if condition.axes and condition.axes <= outer else None
 
 
 STRICTER = {

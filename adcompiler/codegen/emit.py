@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
+from adcompiler.codegen.precedence import NOT, OR, PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
 from adcompiler.codegen.writer import Writer, shifted, zero
@@ -271,8 +271,11 @@ class _Emitter:
 
     def bounds(self, writer: Writer, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned."""
-        start, stop = "0", writer.text(loop.size)
+        switches = [writer.text(value, NOT) for side, value in loop.bounds if side == "if"]
+        start, stop = "0", writer.text(loop.size, OR if switches else TERNARY)
         for side, value in loop.bounds:
+            if side == "if":
+                continue
             base, more = shifted(value)
             name = writer.text(value)
             if not (isinstance(base, Index) and more >= 0):
@@ -281,6 +284,8 @@ class _Emitter:
                 start = name if start == "0" else f"max({name}, {start})"
             else:
                 stop = f"min({name}, {stop})"
+        if switches:
+            stop = f"{stop} if {' and '.join(switches)} else 0"
         return f"uint64({start})", f"uint64({stop})"
 
     def begin(self, writer: Writer, task: Task) -> None:

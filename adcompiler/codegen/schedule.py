@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from adcompiler.codegen.bounds import Bound, bound, common, without
+from adcompiler.codegen.bounds import Bound, bound, common, switch, without
 from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, fresh, like
@@ -118,7 +118,7 @@ class Loop:
         if outer and all(isinstance(t.array, Reduce) for t in self.tasks):
             bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
             for condition in common(bodies):
-                found = bound(condition, self.number, outer)
+                found = bound(condition, self.number, outer) or self.switch(condition, outer)
                 if found is not None:
                     self.bounds.append(found)
                     for task in self.tasks:
@@ -126,6 +126,11 @@ class Loop:
         for item in self.body:
             if isinstance(item, Loop):
                 item.bind(outer | {self.number})
+
+    def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
+        """A condition that lets the loop run or not, if it only adds to what begins before it."""
+        begun = all(t.first_reduced <= t.loops.index(self) for t in self.tasks)
+        return switch(condition, outer) if begun else None
 
     def walk(self) -> Iterator[Loop]:
         """This loop and all inside it."""

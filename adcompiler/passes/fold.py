@@ -57,6 +57,8 @@ class _Fold(Rewriter):
         """
         if isinstance(array, Reduce) and array.op in ("max", "min"):
             array = _repeated(array)
+        if isinstance(array, Reduce) and array.op == "sum":
+            array = _masked(array)
         if isinstance(array, Map):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
@@ -90,6 +92,8 @@ class _Fold(Rewriter):
             case Apply():
                 if all(isinstance(a, Const) for a in element.args):
                     return _constant(element)
+                if element.op == "greater":
+                    return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
 
@@ -108,10 +112,40 @@ def _repeated(array: Reduce) -> Array:
     return Reduce(array.op, array.shape, sizes, body) if sizes else Map(array.shape, body)
 
 
+def _masked(array: Reduce) -> Reduce:
+    """A sum of -(x where a guard holds, else 0) as one of (-x where it holds, else 0): a zero is a zero."""
+    match array.body:
+        case Apply(op="negative", args=(Select(guard=guard, then=then, otherwise=otherwise),)):
+            if is_const(otherwise, 0):
+                body = select(guard, apply("negative", then), const(0, array.dtype))
+                return Reduce("sum", array.shape, array.reduced, body)
+    return array
+
+
 def some(array: Reduce, axis: int, body: Element) -> Element:
     """`body` if an axis that is no longer reduced has a length; else the largest, or smallest, of nothing."""
     neutral = const(_LAST[array.dtype][array.op == "min"], array.dtype)
     return select(apply("less", const(0, "i64"), array.domain[axis]), body, neutral)
+
+
+def _greater(element: Apply) -> Element:
+    """Whether a number is greater than a constant, where a guard makes it one that is not: 1 where it holds,
+    else 0, is greater than 0 where it holds."""
+    number, bound = element.args
+    guard: Element = const(True, "bool")
+    while isinstance(number, Select) and isinstance(bound, Const) and _at_most(number.otherwise, bound):
+        guard = number.guard if is_const(guard, True) else Apply("logical_and", (guard, number.guard), "bool")
+        number = number.then
+    if number is element.args[0]:
+        return element
+    if not (isinstance(number, Const) and isinstance(bound, Const)):
+        return Apply("logical_and", (guard, apply("greater", number, bound)), "bool")
+    return guard if number.value > bound.value else const(False, "bool")
+
+
+def _at_most(number: Element, bound: Const) -> bool:
+    """Whether a number is a constant that is no greater than another one; NaN is none."""
+    return isinstance(number, Const) and bool(number.value <= bound.value)
 
 
 def _constant(element: Apply) -> Element:

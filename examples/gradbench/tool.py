@@ -19,7 +19,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, TextIO
 
-EVALS = ("ba", "det", "gmm", "hello", "ht", "kmeans", "llsq", "lse", "lstm", "ode")
+EVALS = ("ba", "det", "gmm", "hello", "ht", "kmeans", "llsq", "lse", "lstm", "ode", "particle", "saddle")
 Response = dict[str, Any]
 
 

@@ -27,6 +27,16 @@ def formulas(module: str) -> SimpleNamespace:
     return adc.load(Path(module).with_suffix(".adc"))
 
 
+def modes(module: str) -> dict[str, adc.Function]:
+    """The functions of a module with nested derivatives by their modes, forward or reverse, outer mode first.
+
+    Their formulas begin with those of `descent.adc`.
+    """
+    path = Path(module)
+    text = path.with_name("descent.adc").read_text("utf-8") + path.with_suffix(".adc").read_text("utf-8")
+    return {name: adc.compile(text, name=name) for name in ("ff", "fr", "rf", "rr")}
+
+
 def floats(values: Any) -> np.ndarray:
     """Numbers from JSON as an array of float64."""
     return np.array(values, np.float64)

@@ -1,0 +1,98 @@
+"""Loops inside the turns of loops, which carry the same arrays; and extremes that need no loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+BACKENDS = ("numpy", "cpu")
+LAYERS = """
+def network(w, h, x):
+    state = [h[l] for l in range(len(w))]
+    total = 0.0
+    for t in range(len(x)):
+        y = x[t]
+        for l in range(len(w)):
+            state[l] = tanh(w[l] * y + state[l])
+            y = state[l]
+        total += sum(y * x[t])
+    return total, state
+"""
+
+
+def network(w, h, x):
+    state, total = h.copy(), 0.0
+    for row in x:
+        y = row
+        for k in range(len(w)):
+            state[k] = y = np.tanh(w[k] * y + state[k])
+        total += (y * row).sum()
+    return total, state
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_loop_inside_a_turn_changes_what_the_outer_loop_carries(backend, layers):
+    rng = np.random.default_rng(layers)
+    args = rng.normal(size=(layers, 2)), rng.normal(size=(layers, 2)), rng.normal(size=(5, 2))
+    for found, true in zip(adc.compile(LAYERS, backend=backend)(*args), network(*args), strict=True):
+        assert np.allclose(found, true, rtol=1e-14, atol=1e-14)
+    loss = (
+        LAYERS
+        + "\ndef loss(w, h, x):\n    total, state = network(w, h, x)\n    return total + sum(state**2)\n"
+    )
+    assert adc.check_grad(adc.compile(loss, backend=backend), *args, order=2) < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_largest_of_equal_values_is_their_value_if_there_are_any(backend):
+    f = adc.compile("def f(x, n: i64):\n    return max(x for i in range(n))", backend=backend)
+    assert [f(1.5, n) for n in (0, 1, 3)] == [-np.inf, 1.5, 1.5]
+    assert [adc.grad(f, "x")(1.5, n) for n in (0, 3)] == [0.0, 1.0]
+    g = adc.compile("def g(x, n: i64):\n    return [min(a for i in range(n)) for a in x]", backend=backend)
+    assert g(np.array([2.0, 3.0]), 4).tolist() == [2.0, 3.0]
+    assert g(np.array([2.0, 3.0]), 0).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_choice_between_constants_that_is_compared_is_its_condition(backend):
+    source = (
+        "def f(x, a: i64):\n    c = (3.0 if x > 1 else 1.0) if a > 0 else nan\n    return c > 2, c > 0, c > 5"
+    )
+    f = adc.compile(source, backend=backend)
+    assert f(2.0, 1) == (True, True, False)
+    assert f(0.0, 1) == (False, True, False)
+    assert f(2.0, 0) == (False, False, False)
+    for other, holds in ((0.0, [True, False]), (-2.0, [False, False])):
+        low = adc.compile(f"def f(x):\n    return (nan if x > 1 else {other}) > -1", backend=backend)
+        assert [low(x) for x in (0.0, 2.0)] == holds
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whether_any_index_is_a_given_one(backend):
+    source = "def f(t: i64, n: i64):\n    return max(1 if i == t else 0 for i in range(n))"
+    f = adc.compile(source, backend=backend)
+    assert [f(t, 3) for t in (-1, 0, 2, 3)] == [0, 1, 1, 0]
+    assert f(0, 0) == -(2**63)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_condition_that_outer_loops_decide_lets_an_inner_loop_run_or_not(backend):
+    """Each point counts for its nearest centroid only: others are not even read, and are not NaN either."""
+    source = (
+        "def f(x: f64[n, d], c: f64[k, d]):\n"
+        "    s = [[sum((x[i, a] - c[j, a])**2 for a in range(d)) for j in range(k)] for i in range(n)]\n"
+        "    return [[sum(-(1 / (x[i, a] - c[j, a])) if s[i, j] < 1 else 0 for i in range(n))"
+        " for a in range(d)] for j in range(k)]"
+    )
+    f = adc.compile(source, backend=backend)
+    x, c = np.array([[0.0, 0.5], [3.0, 0.25], [0.5, 9.0]]), np.array([[0.0, 0.0], [3.5, 0.0], [0.5, 0.5]])
+    near = np.sum((x[:, None] - c) ** 2, axis=2) < 1
+    with np.errstate(divide="ignore"):
+        true = np.where(near[..., None], -1 / (x[:, None] - c), 0).sum(axis=0)
+    assert np.allclose(f(x, c), true, rtol=1e-14)
+    if backend == "cpu":
+        (line,) = [k for k in f.show("kernel").splitlines() if " else 0)):" in k]
+        assert "< 1.0 else 0" in line
