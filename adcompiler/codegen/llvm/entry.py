@@ -13,6 +13,7 @@ from typing import NamedTuple
 from adcompiler.codegen.llvm.functions import Function, Module
 from adcompiler.codegen.llvm.tables import TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Value, literal
+from adcompiler.codegen.vectormath import vectors
 from adcompiler.ir.types import NUMPY, Dtype
 
 # Objects are i64 here: they are only passed on.
@@ -41,12 +42,14 @@ class Code(NamedTuple):
 class Source(NamedTuple):
     """A kernel's text, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
-    numba's `parallel_for` and how many threads it shall use; or 0 and 1."""
+    numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one does not vectorise
+    mathematics."""
 
     text: str
     params: Sequence[Param]
     results: Sequence[Dtype]
     shared: Sequence[str] = ()
+    precise: bool = False
 
 
 def translated(source: Source, contiguous: bool) -> Code:
@@ -54,7 +57,7 @@ def translated(source: Source, contiguous: bool) -> Code:
 
     It returns False for arrays that are not contiguous where they should be.
     """
-    module = Module(source.text, source.shared)
+    module = Module(source.text, source.shared, None if source.precise else vectors())
     code = Function(module)
     for k, param in enumerate(source.params):
         given = _argument(code, k)

@@ -12,19 +12,22 @@ from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+from adcompiler.codegen.llvm.vectors import vectorises
+from adcompiler.codegen.vectormath import Set
 
 
 class Module:
     """The functions of a text, compiled for the types of a call when one is compiled.
 
-    The loops over the blocks of the nests `shared` may be divided among threads.
+    The loops over the blocks of the nests `shared` may be divided among threads. Mathematics in innermost
+    loops is done on `vectors`.
     """
 
-    def __init__(self, text: str, shared: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, shared: Sequence[str] = (), vectors: Set | None = None) -> None:
         self.shared = shared
         found = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
-        self.needs = Needs()
+        self.needs = Needs(vectors)
         self.compiled: dict[str, str] = {}
 
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
@@ -39,7 +42,9 @@ class Module:
             for param, arg in zip(self.definitions[name].args.args, args, strict=True):
                 inside.bind(param.arg, arg.named(names))
             inside.run(name)
-            params = ", ".join(f"{p.type} %p{k}" for k, p in enumerate(parts))
+            # An array that is written has one name only, whatever a program does: see `cpu.py`.
+            types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+            params = ", ".join(f"{t} %p{k}" for k, t in enumerate(types))
             self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
         caller.lines.append(f"call void @{name}({', '.join(map(str, parts))})")
 
@@ -72,7 +77,7 @@ class Module:
 
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""
-        return "\n".join([*self.needs.declared.values(), *self.compiled.values(), entry, ""])
+        return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
 
 
 class Function(Blocks):
@@ -169,10 +174,31 @@ class Function(Blocks):
         """`for name in range(first, stop)`."""
         if any(isinstance(n, ast.Break) for s in body for n in ast.walk(s)):
             raise UnsupportedError
-        with self.turns(first, stop) as turn:
-            self.values[name] = turn
-            self.body(body)
-            del self.values[name]
+        outside = self.vectors
+        self.vectors = self.needs.vectors if vectorises(body, self.changing) else None
+        for start, end, hint in self.parts(first, stop):
+            with self.turns(start, end, hint) as turn:
+                self.values[name] = turn
+                self.body(body)
+                del self.values[name]
+        self.vectors = outside
+
+    def parts(self, first: Value, stop: Value) -> list[tuple[Value, Value, str]]:
+        """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
+
+        Masks cost a little everywhere, and much where the processor stores slowly with them.
+        """
+        if self.vectors is None:
+            return [(first, stop, "")]
+        turns = self.emit(f"sub {stop}, {first.text}", "i64").text
+        whole = self.emit(f"and i64 {turns}, {-self.vectors.lanes('float')}", "i64").text
+        middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
+        alone = 'interleave.count", i32 1'
+        masked = 'vectorize.predicate.enable", i1 true'
+        return [
+            (first, middle, self.needs.hint(alone)),
+            (middle, stop, self.needs.hint(alone, masked)),
+        ]
 
     def forever(self, body: Sequence[ast.stmt]) -> None:
         """`while True`, which something inside leaves."""

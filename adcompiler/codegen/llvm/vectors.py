@@ -1,0 +1,150 @@
+"""Calls of mathematical functions that LLVM's loop vectoriser replaces by one call for a whole vector.
+
+A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
+that libmvec has takes its own vector form too, with the same number in all lanes: so a value does not depend
+on where in an array it stands, on the array's layout, or on what LLVM vectorises. A function that libmvec
+has not is called lane by lane, and all else in the loop is vectorised nevertheless.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+
+from adcompiler.codegen.llvm.tables import CALLS, REDUCTIONS
+from adcompiler.codegen.llvm.values import Needs, Value
+from adcompiler.codegen.vectormath import Set, known
+
+PURE = "nounwind willreturn memory(none)"
+
+
+def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
+    """Whether a loop has mathematics that LLVM may vectorise: no loop inside, and no turn needs another one.
+
+    `changing` are the variables that are assigned more than once; sums are no matter.
+    """
+    nodes = [n for s in body for n in ast.walk(s)]
+    return any(map(_is_mathematics, nodes)) and not any(
+        isinstance(n, ast.For | ast.While) or _carries(n, changing) for n in nodes
+    )
+
+
+def _is_mathematics(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Pow()):
+            return True
+        case ast.Call(func=function):
+            return ast.unparse(function) in CALLS
+    return False
+
+
+def _carries(node: ast.AST, changing: Collection[str]) -> bool:
+    """Whether a statement changes a variable other than by a reduction."""
+    match node:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=name))) if name in REDUCTIONS:
+            return False
+        case ast.Assign(targets=targets):
+            stored: list[ast.AST] = [n for t in targets for n in ast.walk(t)]
+        case ast.AugAssign(target=target):
+            stored = [target]
+        case _:
+            return False
+    return any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in changing for n in stored)
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
+    """The text of a call of the C library's `name` that may become one for a vector."""
+    kind, lanes, count = args[0].type, found.lanes(args[0].type), len(args)
+    suffix = "" if kind == "double" else "f"
+    whole = found.symbol(name, kind) if known(found, name, kind) else ""
+    scalar = f"adc_{name}{suffix}" if whole else name + suffix
+    # Besides the natural length: half of it for float32 among float64, the double for the contrary.
+    forms = {n: whole if whole and n == lanes else f"adc_{name}{suffix}_{n}" for n in (lanes // 2, lanes, 2 * lanes)}
+    if scalar not in needs.declared:
+        needs.externals.add(whole or scalar)
+        needs.kept.update(forms.values())
+        if whole:
+            needs.kept.add(scalar)  # so that LLVM does not drop a parameter that is always the same
+            needs.declared[whole] = f"declare {_head(kind, lanes, whole, count)} {PURE}"
+            needs.declared[scalar] = _definition(_head(kind, 1, scalar, count), _alone(kind, lanes, whole, count))
+        else:
+            needs.declared[scalar] = f"declare {_head(kind, 1, scalar, count)} {PURE}"
+        for n, form in forms.items():
+            if form != whole:
+                lines = _padded if whole and n < lanes else _halves if whole else _by_lane
+                body = lines(kind, n, whole or scalar, count)
+                needs.declared[form] = _definition(_head(kind, n, form, count), body)
+    variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * count}_{scalar}({form})" for n, form in forms.items())
+    attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
+    return f"call contract {kind} @{scalar}({', '.join(map(str, args))}) {attributes}"
+
+
+def _type(kind: str, lanes: int) -> str:
+    return kind if lanes == 1 else f"<{lanes} x {kind}>"
+
+
+def _head(kind: str, lanes: int, name: str, count: int) -> str:
+    given = _type(kind, lanes)
+    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xy'[:count])})"
+
+
+def _definition(head: str, lines: Iterator[str]) -> str:
+    """A function that stays one until loops are vectorised."""
+    return "\n".join([f"define internal {head} noinline {PURE} {{", *lines, "}"])
+
+
+def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
+    """A call of a function with the registers %x and %y of a suffix."""
+    given = _type(kind, lanes)
+    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xy'[:count])})"
+
+
+def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """One number, in all lanes: so no other lane takes a slow way."""
+    vector = _type(kind, lanes)
+    for p in "xy"[:count]:
+        yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
+        yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
+    yield f"%r = {_call(kind, lanes, whole, 's', count)}"
+    yield f"%r0 = extractelement {vector} %r, i64 0"
+    yield f"ret {kind} %r0"
+
+
+def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Half a vector: each number twice."""
+    half, full = _type(kind, lanes), _type(kind, 2 * lanes)
+    for p in "xy"[:count]:
+        yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
+    yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
+    yield f"%r0 = shufflevector {full} %r, {full} poison, {_mask(range(lanes))}"
+    yield f"ret {half} %r0"
+
+
+def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Two vectors, one after the other."""
+    half, full, middle = _type(kind, lanes // 2), _type(kind, lanes), lanes // 2
+    for k, part in enumerate((range(middle), range(middle, lanes))):
+        for p in "xy"[:count]:
+            yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
+        yield f"%r{k} = {_call(kind, middle, whole, k, count)}"
+    yield f"%r = shufflevector {half} %r0, {half} %r1, {_mask(range(lanes))}"
+    yield f"ret {full} %r"
+
+
+def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
+    """The scalar function of each lane."""
+    vector, result = _type(kind, lanes), "poison"
+    for k in range(lanes):
+        for p in "xy"[:count]:
+            yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"
+        yield f"%f{k} = {_call(kind, 1, scalar, k, count)}"
+        yield f"%r{k} = insertelement {vector} {result}, {kind} %f{k}, i64 {k}"
+        result = f"%r{k}"
+    yield f"ret {vector} {result}"
+
+
+def _mask(lanes: Sequence[int]) -> str:
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {k}' for k in lanes)}>"
