@@ -25,10 +25,11 @@ FUNCTIONS: Mapping[str, int] = {
     **dict.fromkeys(("pow", "atan2", "hypot"), 2),
 }  # fmt: skip
 
+
 class Outside(NamedTuple):
     """What a function is below one number and above another, and a number between them.
 
-    libmvec takes a slow way there, lane by lane, and the tails of distributions and masked elements are there.
+    libmvec is slow there: lane by lane. Tails of distributions and masked elements are often there.
     """
 
     low: float

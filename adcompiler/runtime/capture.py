@@ -13,6 +13,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.specialise import backend_of
 from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.syntax.parse import parse
@@ -27,6 +28,7 @@ def compile(
     static: Sequence[str] | str = (),
     broadcasting: str = "numpy",
     backend: str = "cpu",
+    precise: bool = False,
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -37,10 +39,14 @@ def compile(
                   its variables in order of first appearance
     static        parameters known while compiling: each value has a program of its own
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
-    backend       "cpu" (numba) or "numpy" (an interpreter, which compiles nothing)
+    backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
+    precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
+                  errors about 1 ulp less (docs/accuracy.md). Derivatives do as the function does. The same as
+                  backend="cpu-precise"
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
+    backend = backend_of(backend, precise)
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), broadcasting, backend)
     given = _names(args) if args is not None else None
@@ -74,7 +80,11 @@ def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") ->
 def function(f: Callable[..., Any], /) -> Function: ...
 @overload
 def function(
-    *, static: Sequence[str] | str = (), broadcasting: str = "numpy", backend: str = "cpu"
+    *,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    precise: bool = False,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -83,11 +93,14 @@ def function(
     static: Sequence[str] | str = (),
     broadcasting: str = "numpy",
     backend: str = "cpu",
+    precise: bool = False,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
-    Numbers and compiled functions that it names (closures, module constants) are captured now.
+    Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
+    for `compile`.
     """
+    backend = backend_of(backend, precise)
     if f is None:
         return lambda g: _from_python(g, _names(static), broadcasting, backend)
     return _from_python(f, _names(static), broadcasting, backend)

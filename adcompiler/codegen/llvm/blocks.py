@@ -19,7 +19,9 @@ class Blocks(Expressions):
 
     def definition(self, head: str, end: str) -> str:
         """The function's text."""
-        return "\n".join([f"define {head} {{", "start:", *self.stack, *self.lines, end, "}"])
+        return "\n".join(
+            [f"define {head}{self.needs.attributes} {{", "start:", *self.stack, *self.lines, end, "}"]
+        )
 
     def label(self) -> str:
         """A new name for a block."""

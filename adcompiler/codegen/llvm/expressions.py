@@ -37,7 +37,6 @@ class Expressions:
         self.needs = needs
         self.lines: list[str] = []
         self.values: dict[str, Value] = {}
-        self.vectors: Set | None = None  # those that LLVM may make of the numbers of this loop
 
     # -- instructions --------------------------------------------------------------------------
 
@@ -137,7 +136,7 @@ class Expressions:
             return self.indices(op, x, y)
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
-            halves = HALVES.get(y.text) if self.vectors is not None else None
+            halves = HALVES.get(y.text) if self.needs.vectors is not None else None
             return self.half_power(x, halves) if halves is not None else self.intrinsic("pow", [x, y])
         if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
             return self.divided(op, x, y)
@@ -231,7 +230,7 @@ class Expressions:
                 below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
                 one, less = literal(1.0, x.type), literal(-1.0, x.type)
                 return self.select(above, one, self.select(below, less, x))
-            case "np.cbrt", [x] if x.is_float and self.vectors is not None:
+            case "np.cbrt", [x] if x.is_float and self.needs.vectors is not None:
                 return self.library("cbrt", [x])
             case "np.cbrt", [x] if x.is_float:
                 below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
@@ -259,8 +258,8 @@ class Expressions:
     def library(self, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library, which leaves `errno` to itself."""
         kind = args[0].type
-        if self.vectors is not None:
-            return self.vectorised(self.vectors, name, args)
+        if self.needs.vectors is not None:
+            return self.vectorised(self.needs.vectors, name, args)
         return self.call(self.external(name, kind), kind, args, "nounwind readonly")
 
     def vectorised(self, found: Set, name: str, args: Sequence[Value]) -> Value:
@@ -279,7 +278,7 @@ class Expressions:
     def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
         """An operation that LLVM knows, and makes a call of the C library of if need be."""
         kind = args[0].type
-        if self.vectors is not None and name in FUNCTIONS:
+        if self.needs.vectors is not None and name in FUNCTIONS:
             return self.library(name, args)
         if library:
             self.external(name, kind)

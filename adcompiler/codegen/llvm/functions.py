@@ -13,21 +13,20 @@ from collections.abc import Sequence
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
-from adcompiler.codegen.vectormath import Set
 
 
 class Module:
     """The functions of a text, compiled for the types of a call when one is compiled.
 
-    The loops over the blocks of the nests `shared` may be divided among threads. Mathematics in innermost
-    loops is done on `vectors`.
+    The loops over the blocks of the nests `shared` may be divided among threads. What they need is
+    added to `needs`.
     """
 
-    def __init__(self, text: str, shared: Sequence[str] = (), vectors: Set | None = None) -> None:
+    def __init__(self, text: str, shared: Sequence[str] = (), needs: Needs | None = None) -> None:
         self.shared = shared
         found = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
-        self.needs = Needs(vectors)
+        self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
 
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
@@ -174,24 +173,26 @@ class Function(Blocks):
         """`for name in range(first, stop)`."""
         if any(isinstance(n, ast.Break) for s in body for n in ast.walk(s)):
             raise UnsupportedError
-        outside = self.vectors
-        self.vectors = self.needs.vectors if vectorises(body, self.changing) else None
-        for start, end, hint in self.parts(first, stop):
+        for start, end, hint in self.parts(first, stop, body):
             with self.turns(start, end, hint) as turn:
                 self.values[name] = turn
                 self.body(body)
                 del self.values[name]
-        self.vectors = outside
 
-    def parts(self, first: Value, stop: Value) -> list[tuple[Value, Value, str]]:
+    def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
 
         Masks cost a little everywhere, and much where the processor stores slowly with them.
         """
-        if self.vectors is None:
+        vectors = self.needs.vectors
+        if vectors is None or not vectorises(body, self.changing):
             return [(first, stop, "")]
+        # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
+        # it would compile these loops three times.
+        hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
+        stop = hidden._replace(unsigned=first.unsigned)
         turns = self.emit(f"sub {stop}, {first.text}", "i64").text
-        whole = self.emit(f"and i64 {turns}, {-self.vectors.lanes('float')}", "i64").text
+        whole = self.emit(f"and i64 {turns}, {-vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
         alone = 'interleave.count", i32 1'
         masked = 'vectorize.predicate.enable", i1 true'

@@ -24,9 +24,8 @@ LIBRARY: Mapping[str, str] = {
     for f in ("log1p", "expm1", "log2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
               "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
 }  # fmt: skip
-# What may become a call of the C library, and what only looks like a step from turn to turn.
+# What may become a call of the C library.
 CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt"}
-REDUCTIONS = ("reduce_add", "reduce_max", "reduce_min")
 CASTS: Mapping[str, str] = {
     "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip

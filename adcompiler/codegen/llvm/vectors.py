@@ -1,17 +1,19 @@
 """Calls of mathematical functions that LLVM's loop vectoriser replaces by one call for a whole vector.
 
 A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
-that libmvec has takes its own vector form too, with the same number in all lanes: so a value does not depend
-on where in an array it stands, on the array's layout, or on what LLVM vectorises. A function that libmvec
-has not is called lane by lane, and all else in the loop is vectorised nevertheless.
+that libmvec has takes its own vector form too, with the same number in all lanes, and a kernel with arrays
+has no other: so a value depends on its argument only, not on where in an array it stands, on the array's
+layout, or on what LLVM vectorises. What is computed twice is equal, as the adjoints of extrema need. A
+function that libmvec has not is called lane by lane, and all else in the loop is vectorised nevertheless.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from adcompiler.codegen.llvm.tables import CALLS, REDUCTIONS
+from adcompiler.codegen.llvm.tables import CALLS
 from adcompiler.codegen.llvm.values import Needs, Value
 from adcompiler.codegen.vectormath import Set, known
 
@@ -21,12 +23,26 @@ PURE = "nounwind willreturn memory(none)"
 def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
     """Whether a loop has mathematics that LLVM may vectorise: no loop inside, and no turn needs another one.
 
-    `changing` are the variables that are assigned more than once; sums are no matter.
+    `changing` are the variables that are assigned more than once.
     """
     nodes = [n for s in body for n in ast.walk(s)]
-    return any(map(_is_mathematics, nodes)) and not any(
-        isinstance(n, ast.For | ast.While) or _carries(n, changing) for n in nodes
-    )
+    if any(isinstance(n, ast.For | ast.While) for n in nodes) or not any(map(_is_mathematics, nodes)):
+        return False
+    names = [n for n in nodes if isinstance(n, ast.Name) and n.id in changing]
+    read = Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
+    own = Counter(_total(n) for n in nodes)
+    return all(read[n.id] == own[n.id] for n in names if isinstance(n.ctx, ast.Store))
+
+
+def _total(node: ast.AST) -> str:
+    """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) | ast.Call(args=[ast.Name(id=same), _]),
+        ) if name == same:
+            return name
+    return ""
 
 
 def _is_mathematics(node: ast.AST) -> bool:
@@ -38,48 +54,45 @@ def _is_mathematics(node: ast.AST) -> bool:
     return False
 
 
-def _carries(node: ast.AST, changing: Collection[str]) -> bool:
-    """Whether a statement changes a variable other than by a reduction."""
-    match node:
-        case ast.Assign(value=ast.Call(func=ast.Name(id=name))) if name in REDUCTIONS:
-            return False
-        case ast.Assign(targets=targets):
-            stored: list[ast.AST] = [n for t in targets for n in ast.walk(t)]
-        case ast.AugAssign(target=target):
-            stored = [target]
-        case _:
-            return False
-    return any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in changing for n in stored)
-
-
 # -- calls ---------------------------------------------------------------------------------------
 
 
 def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
     """The text of a call of the C library's `name` that may become one for a vector."""
-    kind, lanes, count = args[0].type, found.lanes(args[0].type), len(args)
-    suffix = "" if kind == "double" else "f"
+    kind, count = args[0].type, len(args)
+    plain = name if kind == "double" else f"{name}f"
     whole = found.symbol(name, kind) if known(found, name, kind) else ""
-    scalar = f"adc_{name}{suffix}" if whole else name + suffix
+    scalar = f"adc_{plain}" if whole else plain
+    lanes = found.lanes(kind)
     # Besides the natural length: half of it for float32 among float64, the double for the contrary.
-    forms = {n: whole if whole and n == lanes else f"adc_{name}{suffix}_{n}" for n in (lanes // 2, lanes, 2 * lanes)}
+    lengths = (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in lengths}
     if scalar not in needs.declared:
         needs.externals.add(whole or scalar)
-        needs.kept.update(forms.values())
-        if whole:
-            needs.kept.add(scalar)  # so that LLVM does not drop a parameter that is always the same
-            needs.declared[whole] = f"declare {_head(kind, lanes, whole, count)} {PURE}"
-            needs.declared[scalar] = _definition(_head(kind, 1, scalar, count), _alone(kind, lanes, whole, count))
-        else:
-            needs.declared[scalar] = f"declare {_head(kind, 1, scalar, count)} {PURE}"
-        for n, form in forms.items():
-            if form != whole:
-                lines = _padded if whole and n < lanes else _halves if whole else _by_lane
-                body = lines(kind, n, whole or scalar, count)
-                needs.declared[form] = _definition(_head(kind, n, form, count), body)
+        # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
+        needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
+        needs.declared |= _declared(kind, lanes, count, scalar, whole)
+        needs.declared |= {
+            f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
+        }
     variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * count}_{scalar}({form})" for n, form in forms.items())
     attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
     return f"call contract {kind} @{scalar}({', '.join(map(str, args))}) {attributes}"
+
+
+def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
+    """The function of one number, and that of libmvec if there is one."""
+    head = _head(kind, 1, scalar, count)
+    if not whole:
+        return {scalar: f"declare {head} {PURE}"}
+    alone = _definition(head, _alone(kind, lanes, whole, count))
+    return {scalar: alone, whole: f"declare {_head(kind, lanes, whole, count)} {PURE}"}
+
+
+def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str, natural: int) -> str:
+    """A function of vectors that libmvec has not, or not of this length."""
+    lines = _by_lane if not whole else _padded if lanes < natural else _halves
+    return _definition(_head(kind, lanes, name, count), lines(kind, lanes, whole or scalar, count))
 
 
 def _type(kind: str, lanes: int) -> str:
