@@ -41,7 +41,7 @@ def compile(
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
     backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
-                  errors about 1 ulp less (docs/accuracy.md). Derivatives do as the function does. The same as
+                  smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
