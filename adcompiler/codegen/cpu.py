@@ -34,8 +34,8 @@ _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twic
 class Compiled:
     """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self, func: Func, precise: bool = False) -> None:
+        self.func, self.precise = func, precise
         self.kernel: Kernel = emit(func)
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
@@ -57,7 +57,7 @@ class Compiled:
         params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
-        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared)
+        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared, self.precise)
 
     @cached_property
     def native(self) -> Callable[..., Sequence[Any]] | None:

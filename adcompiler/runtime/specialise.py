@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,13 +63,21 @@ class _Interpreted:
         return results
 
 
-def _cpu(func: Func) -> Executable:
+def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.cpu import Compiled
 
-    return Compiled(run(KERNEL, func))
+    return Compiled(run(KERNEL, func), precise)
 
 
-BACKENDS: dict[str, Callable[[Func], Executable]] = {"cpu": _cpu, "numpy": _Interpreted}
+BACKENDS: dict[str, Callable[[Func], Executable]] = {
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numpy": _Interpreted
+}  # fmt: skip
+
+
+def backend_of(name: str, precise: bool) -> str:
+    """The backend that does the same without vectorised mathematics, if `precise`."""
+    exact = f"{name}-precise"
+    return exact if precise and exact in BACKENDS else name
 
 
 class Specialisation:
