@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
+from adcompiler.ad.library import push
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -78,6 +80,9 @@ def _masked(tangent: Tangent, array: Array) -> Array:
 
 def _array(array: Array, tangents: Tangents) -> Tangent | None:
     """The tangent of one array."""
+    if isinstance(array, Call):
+        pushed = push(array, [_masked(tangents[a], a) if a in tangents else None for a in array.operands])
+        return None if pushed is None else Tangent(TRUE, pushed)
     body = array.elements[-1]
     found = _body(body, array, tangents)
     if found is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
+from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -44,6 +45,9 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
         if isinstance(array, Input):
             moved[array] = array
             continue
+        if isinstance(array, Call):
+            moved[array] = _called(array, moved, saved, active)
+            continue
         needed = _needed(array, active) if array in active else set()
         moved[array] = _outlined(array, needed, moved, saved, names)
         saved.update({moved[a]: None for a in _needed_arrays(array, needed) if not isinstance(a, Input)})
@@ -52,6 +56,15 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     results = tuple(moved[r] for r in func.results)
     order = [a for a in arrays_of((*results, *saved)) if a in saved]
     return func.with_(results=results, names=names), tuple(order)
+
+
+def _called(array: Call, moved: dict[Array, Array], saved: dict[Array, None], active: set[Array]) -> Array:
+    """A call on what became of its operands; its derivative names these and its result."""
+    operands = tuple(moved[a] for a in array.operands)
+    made = Call(array.op, operands, array.dtype, array.shape)
+    if array in active:
+        saved.update(dict.fromkeys(a for a in (*operands, made) if not isinstance(a, Input)))
+    return made
 
 
 def _needed(array: Array, active: set[Array]) -> set[Element]:

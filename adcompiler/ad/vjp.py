@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
-from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, within
+from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, support, within
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
+from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -45,13 +47,6 @@ from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = frozenset[int]
-
-
-class Guarded(NamedTuple):
-    """A cotangent for each point of an array, meaningful where `guard` holds."""
-
-    guard: Element
-    value: Element
 
 
 class Contribution(NamedTuple):
@@ -112,6 +107,9 @@ def _totals(
             if any(g is not None for g in given):
                 for target, found in reverse(array.loop, given, active, vjp):
                     pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
+        elif pending[array] and isinstance(array, Call):
+            for target, found in pull(array, total, active):
+                pending[target].append(found)
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
             for target, value in _Body(array, shared, active).pull():

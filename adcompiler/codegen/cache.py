@@ -75,11 +75,20 @@ def _module_name(path: Path) -> str:
     return f"_adcompiler_kernel_{path.stem}"
 
 
+@cache
+def _routines() -> str:
+    """The digest of what generated modules import from here, and hold as machine code."""
+    here = Path(__file__).parent
+    return hashlib.sha256(
+        b"".join((here / f"{n}.py").read_bytes() for n in ("intrinsics", "library"))
+    ).hexdigest()
+
+
 def _path(source: str) -> Path:
     import llvmlite
     import numba
 
-    versions = f"{numba.__version__} {llvmlite.__version__}"
+    versions = f"{numba.__version__} {llvmlite.__version__} {_routines()}"
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()[:32]
     return _writable() / "kernels" / digest[:2] / f"{digest}.py"
 

@@ -11,12 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from adcompiler.codegen.calls import call
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
 from adcompiler.codegen.writer import Writer, zero
+from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of
@@ -313,6 +315,8 @@ class _Emitter:
                 writer.line(f"{spot} = {update(task.array, spot, value)}")
             case Accumulate():
                 self.scatter(writer, task)
+            case Call():
+                call(writer, task.array)
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
         """The variable or the array element that a reduction adds to."""

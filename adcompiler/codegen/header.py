@@ -17,6 +17,8 @@ def with_header(comment: str, text: str) -> str:
     lines.append(f"from numba import {', '.join(n for n in NUMBA if n in words | {'njit'})}")
     if used := [n for n in INTRINSICS if n in words]:
         lines.append(f"from adcompiler.codegen.intrinsics import {', '.join(used)}")
+    if called := sorted(word for word in words if word.startswith("library_")):
+        lines.append(f"from adcompiler.codegen.library import {', '.join(called)}")
     lines.append("")
     lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
     lines += [f"parallel = njit({OPTIONS}, parallel=True)"] if "@parallel" in text else []

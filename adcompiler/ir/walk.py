@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -56,6 +57,8 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
             length = () if array.loop.length is None else (array.loop.length,)
             found |= dict.fromkeys(e.array for e in elements_of(length) if isinstance(e, Read))
             found |= dict.fromkeys(array.loop.operands)
+        if isinstance(array, Call):
+            found |= dict.fromkeys(array.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
 
@@ -117,6 +120,8 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
             return type(array)(array.position, array.dtype, shape)
         case Item():
             return array
+        case Call():
+            return Call(array.op, array.operands, array.dtype, shape)
         case Map():
             return Map(shape, *change((array.body,)))
         case Reduce():
@@ -164,9 +169,21 @@ class Rewriter:
         results = tuple(results)
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
-                made = self._item(array) if isinstance(array, Item) else with_elements(array, self._change)
-                self.arrays[array] = self.array(made)
+                self.arrays[array] = self.array(self._rebuilt(array))
         return tuple(self.arrays[r] for r in results)
+
+    def _rebuilt(self, array: Array) -> Array:
+        """An array of what became of its parts."""
+        match array:
+            case Item():
+                return self._item(array)
+            case Call():
+                array = Call(array.op, self.operands(array), array.dtype, array.shape)
+        return with_elements(array, self._change)
+
+    def operands(self, call: Call) -> tuple[Array, ...]:
+        """What became of the operands of a call."""
+        return tuple(self.arrays[a] for a in call.operands)
 
     def _item(self, item: Item) -> Item:
         if item.loop not in self.loops:

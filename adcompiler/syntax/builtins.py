@@ -10,39 +10,19 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import reductions, shapes
+from adcompiler.syntax.arguments import Builtin, bind_arguments
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
+from adcompiler.syntax.linalg import LINALG
+from adcompiler.syntax.matrices import MATRICES
+from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Family, Value, describe
 
-Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
-
-PREFIXES = frozenset(("np", "numpy", "math"))
+PREFIXES = frozenset(("np", "numpy", "math", "linalg", "np.linalg", "numpy.linalg", "scipy.linalg"))
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
 )
-
-
-def bind_arguments(
-    context: Context,
-    name: str,
-    params: tuple[str, ...],
-    args: list[Any],
-    keywords: dict[str, Any],
-    span: Span,
-    optional: int = 0,
-) -> list[Any]:
-    """Arguments of a builtin in the order of its parameters; optional ones left out are None."""
-    bound = dict(zip(params, args, strict=False))
-    required = params[: len(params) - optional]
-    bad = [k for k in keywords if k not in params or k in bound]
-    missing = [p for p in required if p not in bound and p not in keywords]
-    if len(args) > len(params) or bad or missing:
-        shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
-        why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
-        remedy = why if bad or missing else f"it is given {len(args)}"
-        context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
-    bound |= keywords
-    return [bound.get(p) for p in params]
 
 
 def _elementwise(op: str, name: str) -> Builtin:
@@ -204,6 +184,10 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "dot": _dot,
         "matmul": _matmul,
     }
+    | MATRICES
+    | EINSUM
+    | LINALG
+    | RUNNING
 )
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.

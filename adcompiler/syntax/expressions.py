@@ -300,9 +300,15 @@ class Expressions(Context):
 
 def _prefix(node: tree.Attribute, scope: Mapping[str, Any]) -> str | None:
     """The module that a name is taken from, as in `np.sin`; None if the dot follows a value."""
-    owner = node.value
-    known = isinstance(owner, tree.Name) and owner.id in PREFIXES and owner.id not in scope
-    return owner.id if known and isinstance(owner, tree.Name) else None
+    names: list[str] = []
+    owner: tree.Expression = node.value
+    while isinstance(owner, tree.Attribute):
+        names.append(owner.name)
+        owner = owner.value
+    if not isinstance(owner, tree.Name) or owner.id in scope:
+        return None
+    prefix = ".".join((owner.id, *reversed(names)))
+    return prefix if prefix in PREFIXES else None
 
 
 def _instead(method: str) -> str:

@@ -28,6 +28,7 @@ from adcompiler.syntax.values import (
 )
 
 MOST_RESULTS = 10_000
+MODULES = frozenset(prefix.partition(".")[0] for prefix in PREFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def free_names(expression: tree.Expression) -> list[str]:
     prefixes = {
         id(n.value)
         for n in _walk(expression)
-        if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in PREFIXES
+        if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in MODULES
     }
     bound = {name for n in _walk(expression) if isinstance(n, tree.Clause) for name in n.targets}
     skipped = called | prefixes
