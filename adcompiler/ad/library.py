@@ -57,9 +57,9 @@ def axes(cases: Shape, count: int = 2) -> list[Element]:
     return [Index(len(cases) + k) for k in range(count)]
 
 
-def matrix(cases: Shape, rows: Element, columns: Element, of: Callable[[Element, Element], Element]) -> Array:
+def matrix(cases: Shape, ends: Shape, of: Callable[[Element, Element], Element]) -> Array:
     """The matrices whose elements are `of` a row and a column."""
-    shape = (*cases, rows, columns)
+    shape = cases + ends
     ones = {k: ZERO for k, n in enumerate(shape) if is_const(n, 1)}
     return closed(shape, substitute(of(*axes(cases)), ones))
 
@@ -80,7 +80,7 @@ def product(x: Array, y: Array, left: str = "n", right: str = "n") -> Array:
 
 def transposed(x: Array) -> Array:
     cases, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    return matrix(cases, columns, rows, lambda i, j: at(x, cases, j, i))
+    return matrix(cases, (columns, rows), lambda i, j: at(x, cases, j, i))
 
 
 def negative(x: Array) -> Array:
@@ -90,16 +90,14 @@ def negative(x: Array) -> Array:
 def difference(x: Array, y: Array) -> Array:
     """X - Y; one may be shared by the cases of the other."""
     cases = max(x.shape[:-2], y.shape[:-2], key=len)
-    return matrix(
-        cases, *y.shape[-2:], lambda i, j: apply("subtract", at(x, cases, i, j), at(y, cases, i, j))
-    )
+    return matrix(cases, y.shape[-2:], lambda i, j: apply("subtract", at(x, cases, i, j), at(y, cases, i, j)))
 
 
 def unit_matrix(like: Array) -> Array:
     """The unit matrix as large as a square one."""
     one, zero = const(1, like.dtype), const(0, like.dtype)
     n = like.shape[-1]
-    return matrix((), n, n, lambda i, j: select(apply("equal", i, j), one, zero))
+    return matrix((), (n, n), lambda i, j: select(apply("equal", i, j), one, zero))
 
 
 def lower(x: Array, diagonal: float = 1.0) -> Array:
@@ -112,14 +110,14 @@ def lower(x: Array, diagonal: float = 1.0) -> Array:
         inner = select(apply("equal", i, j), scaled, here) if diagonal != 1 else here
         return select(apply("less", i, j), zero, inner)
 
-    return matrix(cases, *x.shape[-2:], of)
+    return matrix(cases, x.shape[-2:], of)
 
 
 def symmetric(x: Array) -> Array:
     """(X + Xᵀ) / 2."""
     cases, half = x.shape[:-2], const(0.5, x.dtype)
     return matrix(
-        cases, *x.shape[-2:],
+        cases, x.shape[-2:],
         lambda i, j: apply("multiply", half, apply("add", at(x, cases, i, j), at(x, cases, j, i))),
     )  # fmt: skip
 
@@ -144,7 +142,7 @@ def scaled(x: Array, factors: Array, place: Element) -> Array:
     """Each matrix times the element `place` of its row of factors."""
     cases = factors.shape[:-1]
     factor = Read(factors, (*identity(cases), place))
-    return matrix(cases, *x.shape[-2:], lambda i, j: apply("multiply", factor, at(x, cases, i, j)))
+    return matrix(cases, x.shape[-2:], lambda i, j: apply("multiply", factor, at(x, cases, i, j)))
 
 
 # -- reverse mode --------------------------------------------------------------------------------------

@@ -108,8 +108,8 @@ def _totals(
                 for target, found in reverse(array.loop, given, active, vjp):
                     pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
         elif pending[array] and isinstance(array, Call):
-            for target, found in pull(array, total, active):
-                pending[target].append(found)
+            for target, part in pull(array, total, active):
+                pending[target].append(part)
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
             for target, value in _Body(array, shared, active).pull():

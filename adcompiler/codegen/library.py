@@ -80,10 +80,10 @@ def library_lu(a: Any, f: Any) -> None:
 
 @jit
 def _is_singular(f: Any, n: int) -> bool:
+    found = False
     for k in range(n):
-        if f[k, k] == 0:
-            return True
-    return False
+        found = found or f[k, k] == 0
+    return found
 
 
 @jit

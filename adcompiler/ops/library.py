@@ -104,9 +104,9 @@ LIBRARY: Mapping[str, Routine] = MappingProxyType(
         "solve_transposed": Routine(
             ("a", "f", "b"), lambda a, f, b: b, _solve_transposed, "Aᵀ X = B, where f = lu(A)"
         ),
-        "triangular": Routine(("l", "b"), lambda l, b: b, _triangular, "L X = B for a lower triangle L"),
+        "triangular": Routine(("l", "b"), lambda _, b: b, _triangular, "L X = B for a lower triangle L"),
         "triangular_transposed": Routine(
-            ("l", "b"), lambda l, b: b, _triangular_transposed, "Lᵀ X = B for a lower triangle L"
+            ("l", "b"), lambda _, b: b, _triangular_transposed, "Lᵀ X = B for a lower triangle L"
         ),
         "det": Routine(("a", "f"), lambda a, f: (ONE,), _det, "the determinant of A, where f = lu(A)"),
         "slogdet": Routine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -184,10 +185,7 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "dot": _dot,
         "matmul": _matmul,
     }
-    | MATRICES
-    | EINSUM
-    | LINALG
-    | RUNNING
+    | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING))))
 )
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.

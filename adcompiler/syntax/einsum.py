@@ -52,7 +52,7 @@ def _letters(context: Context, text: str, rank: int, span: Span) -> Axes:
 
 
 def _output(context: Context, text: str | None, operands: Sequence[Operand], span: Span) -> Axes:
-    """The axes of the result; if nothing is said, the letters that stand once, in their alphabetical order."""
+    """The axes of the result; if nothing is said, the letters that stand once, in alphabetical order."""
     named = [a for _, axes in operands for a in axes]
     hidden = sorted({a for a in named if a.startswith("...")}, key=lambda a: -int(a[3:]))
     if text is None:

@@ -60,17 +60,16 @@ def called(
 def square(context: Context, name: str, x: AnyValue, span: Span) -> Value:
     """An argument as a square matrix, or a stack of them."""
     value = matrix(context, name, x, span)
-    require_equal(context, f"{name}: the axes of {context.operand(value)}", *value.shape[-2:], span, SQUARE)
+    require_equal(context, f"{name}: the axes of {context.operand(value)}", value.shape[-2:], span, SQUARE)
     return value
 
 
-def require_equal(
-    context: Context, what: str, left: Element, right: Element, span: Span, remedy: str
-) -> None:
+def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: str) -> None:
     """Demand that two lengths are equal."""
+    left, right = pair
     fits = unit(context.sizes.find(left)) == unit(context.sizes.find(right))
     if not fits or not context.sizes.merge(left, right, what, span, remedy):
-        lengths = " and ".join(context.sizes.describe(n) for n in (left, right))
+        lengths = " and ".join(context.sizes.describe(n) for n in pair)
         context.fail(ShapeError, f"{what}: the lengths {lengths} differ", span, remedy)
 
 
@@ -82,7 +81,7 @@ def _right_side(context: Context, name: str, a: Value, b: AnyValue, span: Span) 
     vector = value.rank == 1
     if vector:
         value = Value((*value.shape, const(1, "i64")), value.element, value.weak)
-    require_equal(context, f"{name}: the rows of both", a.shape[-1], value.shape[-2], span, ROWS)
+    require_equal(context, f"{name}: the rows of both", (a.shape[-1], value.shape[-2]), span, ROWS)
     return value, vector
 
 
