@@ -218,9 +218,9 @@ def _anywhere(made: Call, guard: Element) -> Element:
     bits = select(guard, const(1, "i64"), ZERO)
     count = len(made.cases)
     ones = {k: ZERO for k, n in enumerate(made.shape) if is_const(n, 1)}
-    over = [k for k in range(count, made.rank) if k not in ones]
+    over = sorted(k for k in guard.axes if k >= count and k not in ones)
     if not over:
-        return guard
+        return substitute(guard, ones)
     body = substitute(bits, ones | {k: Index(count + p) for p, k in enumerate(over)})
     some = Reduce("max", made.cases, tuple(made.shape[k] for k in over), body)
     return apply("greater", Read(some, identity(made.cases)), ZERO)
