@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from adcompiler.codegen.intrinsics import reduce_add
+
 jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True)
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 
@@ -101,18 +103,32 @@ def _fill(x: Any, value: float) -> None:
 
 
 @jit
-def _eliminate(x: Any, i: int, k: int, factor: Any) -> None:
-    """x[i] -= factor x[k]"""
-    for j in range(x.shape[1]):
-        x[i, j] -= factor * x[k, j]
+def _take_rows(f: Any, x: Any, i: int, first: int, last: int) -> None:
+    """x[i] -= Σ f[i, k] x[k] for k from `first` to `last`."""
+    if x.shape[1] == 1:
+        total = x[i, 0]
+        for k in range(first, last):
+            total = reduce_add(total, -f[i, k] * x[k, 0])
+        x[i, 0] = total
+    else:
+        for k in range(first, last):
+            factor = f[i, k]
+            for j in range(x.shape[1]):
+                x[i, j] -= factor * x[k, j]
 
 
 @jit
-def _forward(f: Any, x: Any, n: int) -> None:
-    """L X = X, where L has ones on its diagonal."""
-    for i in range(n):
-        for k in range(i):
-            _eliminate(x, i, k, f[i, k])
+def _take_row(f: Any, x: Any, k: int, first: int, last: int) -> None:
+    """x[i] -= f[k, i] x[k] for i from `first` to `last`."""
+    if x.shape[1] == 1:
+        one = x[k, 0]
+        for i in range(first, last):
+            x[i, 0] -= f[k, i] * one
+    else:
+        for i in range(first, last):
+            factor = f[k, i]
+            for j in range(x.shape[1]):
+                x[i, j] -= factor * x[k, j]
 
 
 @jit
@@ -133,10 +149,10 @@ def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
         pivot = int(f[k, n])
         if pivot != k:
             _exchange(x, k, pivot, x.shape[1])
-    _forward(f, x, n)
+    for i in range(n):
+        _take_rows(f, x, i, 0, i)
     for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            _eliminate(x, i, k, f[i, k])
+        _take_rows(f, x, i, i + 1, n)
         _divide(x, i, f[i, i])
 
 
@@ -150,11 +166,9 @@ def library_solve_transposed(a: Any, f: Any, b: Any, x: Any) -> None:
     _copy(b, x)
     for k in range(n):
         _divide(x, k, f[k, k])
-        for i in range(k + 1, n):
-            _eliminate(x, i, k, f[k, i])
+        _take_row(f, x, k, k + 1, n)
     for k in range(n - 1, -1, -1):
-        for i in range(k):
-            _eliminate(x, i, k, f[k, i])
+        _take_row(f, x, k, 0, k)
     for k in range(n - 1, -1, -1):
         pivot = int(f[k, n])
         if pivot != k:
@@ -170,8 +184,7 @@ def library_triangular(l: Any, b: Any, x: Any) -> None:  # noqa: E741 (its name 
         return
     _copy(b, x)
     for i in range(n):
-        for k in range(i):
-            _eliminate(x, i, k, l[i, k])
+        _take_rows(l, x, i, 0, i)
         _divide(x, i, l[i, i])
 
 
@@ -185,8 +198,7 @@ def library_triangular_transposed(l: Any, b: Any, x: Any) -> None:  # noqa: E741
     _copy(b, x)
     for k in range(n - 1, -1, -1):
         _divide(x, k, l[k, k])
-        for i in range(k):
-            _eliminate(x, i, k, l[k, i])
+        _take_row(l, x, k, 0, k)
 
 
 @jit
@@ -227,7 +239,7 @@ def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
         for j in range(i + 1):
             total = a[i, j]
             for k in range(j):
-                total -= l[i, k] * l[j, k]
+                total = reduce_add(total, -l[i, k] * l[j, k])
             if i > j:
                 l[i, j] = total / l[j, j]
             elif total > 0:

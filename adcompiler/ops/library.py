@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +53,7 @@ def _each(operation: Callable[..., Any], *operands: Any) -> Any:
 def _lu(a: Any) -> Any:
     """The factors of Crout and Doolittle in one matrix, and a column of the rows that were exchanged."""
     n = a.shape[-1]
-    f = np.concatenate([a, np.zeros_like(a[..., :1])], axis=-1).reshape(-1, n, n + 1)
+    f = np.concatenate([a, np.zeros_like(a[..., :1])], axis=-1).reshape(prod(a.shape[:-2]), n, n + 1)
     case = np.arange(len(f))
     for k in range(n):
         pivot = k + np.argmax(np.abs(f[:, k:, k]), axis=1)

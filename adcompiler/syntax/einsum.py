@@ -61,11 +61,8 @@ def _output(context: Context, text: str | None, operands: Sequence[Operand], spa
     found = [*before, *(hidden if dots else ()), *behind]
     unknown = [a for a in found if a not in named]
     if unknown or len(set(found)) < len(found):
-        cause = (
-            f"einsum: the result's {unknown[0]!r} is no axis of an operand"
-            if unknown
-            else f"einsum: {text!r} names an axis twice"
-        )
+        what = f"{unknown[0]!r}, no operand's axis" if unknown else "an axis twice"
+        cause = f"einsum: {text!r} names {what}"
         context.fail(ParseError, cause, span, "name each axis of the result once")
     return found
 

@@ -13,6 +13,7 @@ from adcompiler.ops.build import apply
 from adcompiler.syntax import shapes
 from adcompiler.syntax.arguments import Builtin, known_integer, taking
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.einsum import contracted
 from adcompiler.syntax.shapes import ZERO, combine
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, describe
@@ -123,14 +124,8 @@ def inner(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     x, y = shapes.array(context, "inner", x, span), shapes.array(context, "inner", y, span)
     if not x.rank or not y.rank:
         return context.elementwise("multiply", (x, y), span)
-    turned = (
-        y if y.rank == 1 else shapes.transpose(context, y, (*range(y.rank - 2), y.rank - 1, y.rank - 2), span)
-    )
-    if y.rank <= 2:
-        return shapes.matmul(context, x, turned, span)
-    return tensordot(
-        context, x, shapes.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span), 1, span
-    )
+    turned = shapes.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span)
+    return tensordot(context, x, turned, 1, span)
 
 
 def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
@@ -152,8 +147,6 @@ def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: 
     left, right = (tuple(a % v.rank for a in one) for v, one in ((x, left), (y, right)))
     if len(left) != len(right):
         context.fail(ShapeError, "tensordot: as many axes of one as of the other", span, "name them in pairs")
-    from adcompiler.syntax.einsum import contracted
-
     names = [f"x{k}" for k in range(x.rank)]
     others = [names[left[right.index(k)]] if k in right else f"y{k}" for k in range(y.rank)]
     kept = [n for k, n in enumerate(names) if k not in left]

