@@ -37,6 +37,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.library import LIBRARY, call
 
 ZERO = const(0, "i64")
+CONSTANT = frozenset(("lu",))
 
 
 # -- matrices ------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
 
     A case none of whose elements means anything hands on nothing: its matrix may be singular.
     """
-    if made.op not in PULL:
+    if made.op in CONSTANT:
         return
     guard = TRUE if total.guard is TRUE else _anywhere(made, total.guard)
     for operand, found in PULL[made.op](made, closed(made.shape, mask(total.value, total.guard))):
@@ -288,4 +289,6 @@ PUSH: Mapping[str, Callable[[Call, list[Pushed]], Pushed]] = {
 def push(made: Call, tangents: list[Pushed]) -> Pushed:
     """The tangent of a call, from those of its operands; None where it is known to be zero."""
     derived = (t for t, name in zip(tangents, LIBRARY[made.op].params, strict=True) if name != "f")
-    return PUSH[made.op](made, tangents) if made.op in PUSH and any(t is not None for t in derived) else None
+    if made.op in CONSTANT or all(t is None for t in derived):
+        return None
+    return PUSH[made.op](made, tangents)

@@ -232,6 +232,24 @@ def library_slogdet(a: Any, f: Any, d: Any) -> None:
 
 
 @jit
+def library_matmul(a: Any, b: Any, c: Any) -> None:
+    """C = A B, by BLAS."""
+    np.dot(a, b, c)
+
+
+@jit
+def library_matmul_nt(a: Any, b: Any, c: Any) -> None:
+    """C = A Bᵀ, by BLAS."""
+    np.dot(a, b.T, c)
+
+
+@jit
+def library_matmul_tn(a: Any, b: Any, c: Any) -> None:
+    """C = Aᵀ B, by BLAS."""
+    np.dot(a.T, b, c)
+
+
+@jit
 def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
     """L Lᵀ = A; NaN if A is not positive definite."""
     n = a.shape[0]

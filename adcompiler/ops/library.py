@@ -5,7 +5,8 @@ of matrices. The kernels' own routines are in `codegen/library.py`, the derivati
 
 A matrix is factorised once: `lu` gives a packed factor, and what is solved with it takes the matrix and its
 factor. Derivatives flow to the matrix, never to the factor. A singular matrix, or one that is not positive
-definite, is no error: the solution, or the factor, is NaN.
+definite, is no error: the solution, or the factor, is NaN. Products are calls only in kernels
+(`passes/gemm.py`), where nothing is differentiated any more.
 """
 
 from __future__ import annotations
@@ -113,6 +114,13 @@ LIBRARY: Mapping[str, Routine] = MappingProxyType(
         "slogdet": Routine(
             ("a", "f"), lambda a, f: (TWO,), _slogdet,
             "the sign of the determinant, and the logarithm of its magnitude, where f = lu(A)",
+        ),
+        "matmul": Routine(("a", "b"), lambda a, b: (a[0], b[1]), lambda a, b: a @ b, "A B"),
+        "matmul_nt": Routine(
+            ("a", "b"), lambda a, b: (a[0], b[0]), lambda a, b: a @ np.swapaxes(b, -1, -2), "A Bᵀ"
+        ),
+        "matmul_tn": Routine(
+            ("a", "b"), lambda a, b: (a[1], b[1]), lambda a, b: np.swapaxes(a, -1, -2) @ b, "Aᵀ B"
         ),
         "cholesky": Routine(
             ("a",), lambda a: a, lambda a: _each(np.linalg.cholesky, a),

@@ -12,6 +12,7 @@ from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.passes.gemm import found
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -64,8 +65,10 @@ class _Interpreted:
 
 def _cpu(func: Func) -> Executable:
     from adcompiler.codegen.cpu import Compiled
+    from adcompiler.codegen.variants import Variants
 
-    return Compiled(run(KERNEL, func))
+    products = found(func)
+    return Variants(func, products) if products else Compiled(run(KERNEL, func))
 
 
 BACKENDS: dict[str, Callable[[Func], Executable]] = {"cpu": _cpu, "numpy": _Interpreted}
