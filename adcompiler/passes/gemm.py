@@ -1,10 +1,11 @@
 """Matrix products as calls of BLAS, where lengths make that worth while.
 
-A sum over one axis k of a product whose factors fall in two groups, over (i, k) and over (k, j), is a matrix
-product however it was written; axes that both groups have are cases. Whether BLAS beats the fused loops is
-known when the lengths are: `found` says what could be called, `chosen` what should be, `with_calls` makes it
-so. The loops keep a result in registers that BLAS must store, so a product with small factors and a large
-result, as of all pairs of points, is never chosen.
+A sum over an axis k of a product whose factors fall in two groups, over (i, k) and over (k, j), is a matrix
+product however it was written. Axes that both groups have are cases, and may be summed over afterwards.
+
+Whether BLAS beats the fused loops is known when the lengths are: `found` says what could be called, `chosen`
+what should be, `with_calls` makes it so. The loops keep in registers what BLAS must store, so a product with
+small factors and a large result, as of all pairs of points, is never chosen.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ class Product:
     @property
     def lengths(self) -> Shape:
         """The lengths of the cases, of i, j and k."""
-        return tuple(self.array.domain[a] for a in (*self.cases, self.i, self.j, self.array.rank))
+        return tuple(self.array.domain[a] for a in (*self.cases, self.i, self.j, self.k))
+
+    @property
+    def k(self) -> int:
+        """The axis that the product sums over: the last one."""
+        return len(self.array.domain) - 1
 
 
 def found(func: Func) -> list[Product]:
@@ -89,7 +95,7 @@ class _Calls(Rewriter):
 
 def _product(array: Array) -> Product | None:
     """A sum as a matrix product, if it is one."""
-    if not (isinstance(array, Reduce) and array.op == "sum" and len(array.reduced) == 1):
+    if not (isinstance(array, Reduce) and array.op == "sum"):
         return None
     if not is_float(array.dtype) or any(is_const(n, 1) for n in array.domain):
         return None
@@ -100,7 +106,7 @@ def _product(array: Array) -> Product | None:
         for j in range(array.rank):
             groups = _grouped(array, factors, i, j) if i != j else None
             if groups is not None:
-                cases = tuple(a for a in range(array.rank) if a not in (i, j))
+                cases = tuple(a for a in range(len(array.domain) - 1) if a not in (i, j))
                 return Product(array, cases, i, j, *groups)
     return None
 
@@ -127,7 +133,8 @@ def _flatten(element: Element, factors: list[Element]) -> bool:
 def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> tuple[Element, Element] | None:
     """The factors over (i, k) and those over (k, j); None if they do not fall apart so. Of the other axes,
     the cases, a group has all or none, and one group has them."""
-    k, cases = array.rank, frozenset(range(array.rank)) - {i, j}
+    k = len(array.domain) - 1
+    cases, summed = frozenset(range(k)) - {i, j}, frozenset(range(array.rank, k))
     if any({i, j} <= f.axes for f in factors):
         return None
     left = [f for f in factors if j not in f.axes]
@@ -135,7 +142,7 @@ def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> tuple
     axes = [frozenset[int]().union(*(f.axes for f in group)) for group in (left, right)]
     if not ({i, k} <= axes[0] and {j, k} <= axes[1] and any(cases <= a for a in axes)):
         return None
-    if not all(cases <= a or not cases & a for a in axes):
+    if not all(summed <= a and (cases <= a or not cases & a) for a in axes):
         return None
     return _times(left), _times(right)
 
@@ -146,7 +153,7 @@ def _times(factors: Sequence[Element]) -> Element:
 
 def _called(product: Product) -> Array:
     """A product as a call, read in the order of the sum's axes."""
-    array, k = product.array, product.array.rank
+    array, k = product.array, product.k
     (left, turned), (right, other) = (
         _matrix(product, product.left, (product.i, k)),
         _matrix(product, product.right, (k, product.j)),
@@ -157,7 +164,9 @@ def _called(product: Product) -> Array:
         order = (*product.cases, product.j, product.i)
     else:
         made = call("matmul_tn" if turned else "matmul_nt" if other else "matmul", left, right)
-    return closed(array.shape, Read(made, tuple(Index(a) for a in order)))
+    read = Read(made, tuple(Index(a) for a in order))
+    over = array.reduced[:-1]
+    return Reduce("sum", array.shape, over, read) if over else closed(array.shape, read)
 
 
 def _matrix(product: Product, group: Element, ends: tuple[int, int]) -> tuple[Array, bool]:

@@ -39,6 +39,7 @@ PRODUCTS = {
     'einsum("bik,bjk->bij", b, b)': ["matmul_nt"],
     'einsum("bik,bjk->bij", b, b + 1)': ["matmul"],
     "b @ y": ["matmul"],
+    'einsum("bki,bkj->ij", b, b)': ["matmul_tn"],
 }
 OTHERS = [
     "x @ v",
