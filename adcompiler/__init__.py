@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
+    from adcompiler.runtime.pairs import DiffPair
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
     from adcompiler.runtime.vmap import vmap
@@ -36,6 +37,7 @@ _HOMES = {
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
+    "adcompiler.runtime.pairs": ("DiffPair",),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
     "adcompiler.runtime.vmap": ("vmap",),
@@ -43,6 +45,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "DiffPair",
     "DtypeError",
     "Error",
     "Function",

@@ -61,14 +61,16 @@ def has_oracles_value(program: Program, backend: str) -> None:
 def totalled(program: Program) -> Program:
     """The sum of all that a program returns, as a program of one more def."""
     f = adc.compile(program.source)
-    parameters = ", ".join(p.name for p in f.parameters)
+    names = [p.name for p in f.parameters]
+    whole = {n for n, a in zip(names, program.args, strict=True) if type(a) is int}
+    parameters = ", ".join(f"{n}: i64" if n in whole else n for n in names)
     value = evaluate(program.source, *program.args)
     results = [f"r_{k}" for k in range(len(value))] if isinstance(value, tuple) else ["r_0"]
     source = program.source.strip()
     if not source.startswith("def "):
-        source = f"def {f.__name__}({parameters}):\n    return ({source})"
+        source = f"def {f.__name__}({', '.join(names)}):\n    return ({source})"
     sums = " + ".join(["0.0", *(f"sum({name})" for name in results)])
-    call = f"{', '.join(results)} = {f.__name__}({parameters})"
+    call = f"{', '.join(results)} = {f.__name__}({', '.join(names)})"
     return Program(f"{source}\n\ndef total({parameters}):\n    {call}\n    return {sums}\n", program.args)
 
 

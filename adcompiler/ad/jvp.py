@@ -17,11 +17,13 @@ from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
     Element,
+    Func,
     Input,
     Map,
     Read,
@@ -30,6 +32,7 @@ from adcompiler.ir.nodes import (
     const,
     identity,
     select,
+    zeros_like,
 )
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
@@ -68,6 +71,26 @@ def _loop(loop: Loop, found: Tangents) -> None:
         for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
             if tangent is not None:
                 found[item] = Tangent(TRUE, tangent)
+
+
+def value_and_tangent(func: Func, wanted: Sequence[int]) -> Func:
+    """The program of the results and their tangents; it takes a tangent for each wanted input as well.
+
+    A result that depends on no tangent has zeros.
+    """
+    primals = [func.inputs[k] for k in wanted]
+    tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
+    pushed = jvp(func.results, dict(zip(primals, tangents, strict=True)))
+    live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
+    names = distinct((*func.input_names, *(f"d{func.input_names[k]}" for k in wanted)))
+    taken = (*names, *func.result_names)
+    return func.with_(
+        name=f"{func.name}.value_and_tangent",
+        inputs=(*func.inputs, *tangents),
+        input_names=names,
+        results=(*func.results, *live),
+        result_names=(*func.result_names, *distinct([f"d{n}" for n in func.result_names], taken)),
+    )
 
 
 def _masked(tangent: Tangent, array: Array) -> Array:

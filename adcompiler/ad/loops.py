@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from adcompiler.ad.guards import mask
 from adcompiler.ad.partials import active_arrays
+from adcompiler.ad.saves import is_over_pairs
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -30,11 +32,13 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Array,
     Const,
+    Element,
     Index,
     Input,
     Map,
     Read,
     Reduce,
+    closed,
     const,
     identity,
     is_const,
@@ -42,12 +46,13 @@ from adcompiler.ir.nodes import (
     zeros_like,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, postorder
+from adcompiler.ir.walk import arrays_of, arrays_read, lengths_read, postorder
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
+Relevance = Callable[[Sequence[Array], int, Sequence[Array]], Sequence[Element]]
 Push = Callable[[Sequence[Array], dict[Array, Array]], list[Array | None]]
 
 
@@ -71,12 +76,12 @@ class _Turn:
 
 
 def reverse(
-    loop: Loop, cotangents: Cotangents, active: set[Array], vjp: Pull
+    loop: Loop, cotangents: Cotangents, active: set[Array], vjp: Pull, relevance: Relevance
 ) -> Iterator[tuple[Array, Array]]:
     """The contributions of a loop to the cotangents of its operands: pairs of operand and array.
 
     `cotangents` are those of what the loop gives; `active` are the arrays that a derivative flows to, and
-    `vjp` is that of a program without this loop.
+    `vjp` and `relevance` are those of a program without this loop.
     """
     turn = _turn(loop, active)
     body = turn.body
@@ -115,7 +120,7 @@ def reverse(
             carried.append(Carried(zeros_like(whole), total, _plus(total, contribution)))
     outs = [(whole, found[row]) for whole, row in turn.rows]
     made = tuple(o for _, o in outs if o is not None)
-    yield from _run_back(loop, turn, live, carried, totals, outs, made, rows)
+    yield from _run_back(loop, turn, live, carried, totals, outs, made, rows, relevance)
 
 
 def _run_back(
@@ -127,13 +132,14 @@ def _run_back(
     outs: list[tuple[Array, Array | None]],
     made: tuple[Array, ...],
     rows: Sequence[tuple[Array, Array]],
+    relevance: Relevance,
 ) -> Iterator[tuple[Array, Array]]:
     """Run the reverse turns over the stacks that they read."""
     length = loop.length if loop.length is not None else Read(loop.items[-1], ())
     back = Body(
         length, turn.body.step, tuple(carried), (*turn.body.rows, *rows), made, None, not loop.backward
     )
-    back = _with_stacks(loop, turn, back)
+    back = _with_stacks(loop, turn, back, relevance)
     built = build(back)
     results = iter(built.finals)
     for c in turn.varied:
@@ -182,10 +188,10 @@ def _rows_of(stack: Array, whole: Array) -> Array:
     return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))
 
 
-def _with_stacks(loop: Loop, turn: _Turn, back: Body) -> Body:
+def _with_stacks(loop: Loop, turn: _Turn, back: Body, relevance: Relevance) -> Body:
     """The reverse body with what it needs of the turns as rows of stacks, and its consts where they are."""
     saved = _saved(turn, roots_of(back))
-    stacks = dict(zip(saved, _stacks(loop, turn, back, saved), strict=True))
+    stacks = dict(zip(saved, _stacks(loop, turn, back, _where_read(turn, saved, relevance)), strict=True))
     rows = {array: fresh(array.dtype, array.shape) for array in saved}
     new: dict[Array, Array] = {place: whole for whole, place in turn.consts} | dict(rows)
     roots = Replace(new).run(roots_of(back))
@@ -202,9 +208,22 @@ def _saved(turn: _Turn, roots: Sequence[Array]) -> list[Array]:
     slots = {c.slot for c in body.carried}
     own = set(arrays_of(roots_of(body)))
     most = max((c.init.rank for c in body.carried), default=0)
-    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a))}
+    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a) and not is_over_pairs(a))}
     kept -= {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
+    kept = {a for a in kept if not lengths_read(a)}  # rows of different lengths make no stack
     return [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+
+
+def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
+    """What is saved, but zeros where only a branch that is not taken reads it: its own derivative need not
+    exist there."""
+    roots = roots_of(replace(turn.body, test=None))
+    slots = {c.slot for c in turn.body.carried}
+    guards = relevance((*roots, *saved), len(roots), turn.wanted)[len(roots) :]
+    return [
+        a if a in slots else closed(a.shape, mask(Read(a, identity(a.shape)), g))
+        for a, g in zip(saved, guards, strict=True)
+    ]
 
 
 def _is_worth_saving(array: Array) -> bool:

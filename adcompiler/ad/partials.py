@@ -8,7 +8,7 @@ from typing import TypeGuard
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_read
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of, names_in
 
@@ -27,8 +27,9 @@ def partial(element: Apply, k: int, result: Element | None = None) -> Element:
     text = entry.partials[k]
     if text in ("0", "1"):
         return const(int(text), element.dtype)
-    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: result or element}
-    return scope[text] if text in scope else element_of(text, scope, element.dtype)
+    scope = operands(element) | {RESULT: result or element}
+    known = scope.get(text)
+    return known if isinstance(known, Element) else element_of(text, scope, element.dtype)
 
 
 def named(element: Apply, k: int) -> list[Element]:
@@ -36,8 +37,9 @@ def named(element: Apply, k: int) -> list[Element]:
     if element.op in DTYPES:
         return []
     entry = TABLE[element.op]
-    scope = dict(zip(entry.params, element.args, strict=True)) | {RESULT: element}
-    return [scope[name] for name in sorted(names_in(entry.partials[k])) if name in scope]
+    scope = operands(element) | {RESULT: element}
+    found = (scope.get(name) for name in sorted(names_in(entry.partials[k])))
+    return [value for value in found if isinstance(value, Element)]
 
 
 def differentiable(element: Element) -> bool:

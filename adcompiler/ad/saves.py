@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
+from adcompiler.ir.bodies import Replace
 from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -24,6 +26,7 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    Shape,
     Size,
 )
 from adcompiler.ir.types import DTYPES, is_float
@@ -45,26 +48,21 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
         if isinstance(array, Input):
             moved[array] = array
             continue
-        if isinstance(array, Call):
-            moved[array] = _called(array, moved, saved, active)
-            continue
         needed = _needed(array, active) if array in active else set()
-        moved[array] = _outlined(array, needed, moved, saved, names)
-        saved.update({moved[a]: None for a in _needed_arrays(array, needed) if not isinstance(a, Input)})
+        kept: Sequence[Array]
+        if isinstance(array, Item | Call):
+            moved[array] = Replace(moved).run((array,))[0]
+            whole = array.loop.operands if isinstance(array, Item) else (*array.operands, array)
+            kept = whole if array in active else ()
+        else:
+            moved[array] = _outlined(array, needed, moved, saved, names)
+            kept = _needed_arrays(array, needed)
+        saved.update({moved[a]: None for a in kept if not isinstance(a, Input)})
         if array in names:
             names.setdefault(moved[array], names[array])
     results = tuple(moved[r] for r in func.results)
     order = [a for a in arrays_of((*results, *saved)) if a in saved]
     return func.with_(results=results, names=names), tuple(order)
-
-
-def _called(array: Call, moved: dict[Array, Array], saved: dict[Array, None], active: set[Array]) -> Array:
-    """A call on what became of its operands; its derivative names these and its result."""
-    operands = tuple(moved[a] for a in array.operands)
-    made = Call(array.op, operands, array.dtype, array.shape)
-    if array in active:
-        saved.update(dict.fromkeys(a for a in (*operands, made) if not isinstance(a, Input)))
-    return made
 
 
 def _needed(array: Array, active: set[Array]) -> set[Element]:
@@ -88,11 +86,12 @@ def _needed(array: Array, active: set[Array]) -> set[Element]:
         case Reduce(op="min" | "max" | "prod" | "logsumexp"):
             needed.add(array.body)
     needed.update(e for e in array.elements[:-1])
-    return _stored(needed)
+    return _stored(needed, array)
 
 
-def _stored(needed: Iterable[Element]) -> set[Element]:
-    """Of the elements needed, those to store: conditions and conversions are cheap to make again."""
+def _stored(needed: Iterable[Element], array: Array) -> set[Element]:
+    """Of the elements needed, those to store: conditions and conversions are cheap to make again, and what
+    is over pairs is made again rather than stored."""
     stored: set[Element] = set()
     work, seen = list(needed), set()
     while work:
@@ -103,17 +102,45 @@ def _stored(needed: Iterable[Element]) -> set[Element]:
         cheap = isinstance(element, Apply) and (
             element.op in DTYPES or TABLE[element.op].kind in ("bool", "logical", "integer")
         )
-        if isinstance(element, Read) or cheap or not is_float(element.dtype):
+        again = cheap or not is_float(element.dtype) or _is_over_pairs(element, array)
+        if isinstance(element, Read) or again:
             work.extend(element.args)
-        if isinstance(element, Read) or (is_float(element.dtype) and not cheap):
+        if isinstance(element, Read) or not again:
             stored.add(element)
     return stored
 
 
-def _needed_arrays(array: Array, needed: Iterable[Element]) -> list[Array]:
+def _is_over_pairs(element: Element, array: Array) -> bool:
+    """Whether an element of a sum is over more axes than any array that it is made of."""
+    if isinstance(element, Read) or not any(k >= array.rank for k in element.axes):
+        return False
+    return _is_outer(element, array.domain, element.axes)
+
+
+def _is_outer(element: Element, domain: Shape, axes: Iterable[int]) -> bool:
+    """Whether no stored array that `element` reads is over all the long ones of `axes`."""
+    long = frozenset(k for k in axes if not isinstance(domain[k], Const))
+    reads = [e for e in elements_of((element,)) if isinstance(e, Read) and long <= e.axes]
+    return all(is_over_pairs(r.array) for r in reads)
+
+
+def is_over_pairs(array: Array) -> bool:
+    """Whether an array has an element a pair, made of arrays that have fewer: it is made again, not stored.
+
+    A contraction over a long axis is none: it is costly to make again.
+    """
+    long = [k for k, n in enumerate(array.shape) if not isinstance(n, Const)]
+    short = isinstance(array, Map) or (
+        isinstance(array, Reduce) and all(isinstance(n, Const) for n in array.reduced)
+    )
+    return short and len(long) > 1 and _is_outer(array.elements[-1], array.domain, long)
+
+
+def _needed_arrays(array: Array, needed: Iterable[Element]) -> Sequence[Array]:
     """The arrays that needed elements read whole, and a minimum or maximum that its adjoint compares with."""
     found = [e.array for e in needed if isinstance(e, Read)]
-    return found + ([array] if isinstance(array, Reduce) and array.op != "sum" else [])
+    found += [array] if isinstance(array, Reduce) and array.op != "sum" else []
+    return [a for a in found if not is_over_pairs(a)]
 
 
 def _outlined(

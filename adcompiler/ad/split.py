@@ -8,11 +8,11 @@ from functools import cached_property
 
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
-from adcompiler.ir.loop import Loop
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_read, postorder
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
 
 Pattern = tuple[bool, ...]
 
@@ -45,13 +45,31 @@ class Split:
         """Where each result of forward matters: a saved temporary, only where a taken branch reads it."""
         return relevance(self.forward.results, self.count, [self.forward.inputs[k] for k in self.wanted])
 
+    def cotangents(self, present: Pattern) -> list[Input | None]:
+        """A placeholder for each cotangent that is not None."""
+        return [
+            Input(-1 - k, r.dtype, r.shape) if here and is_float(r.dtype) else None
+            for k, (r, here) in enumerate(zip(self.forward.results, present, strict=True))
+        ]
+
+    @cached_property
+    def loops(self) -> list[Array]:
+        """What loops give that propagate needs, such as the stacks of what they carry: no cotangent decides
+        it, so that forward can compute it."""
+        forward = self.forward
+        cotangents = self.cotangents(self.differentiable)
+        found = vjp(forward.results, cotangents, [forward.inputs[k] for k in self.wanted], self.guards)
+        order = arrays_of(g for g in found if g is not None)
+        behind: set[Array] = {c for c in cotangents if c is not None}
+        for array in order:
+            if any(a in behind for a in arrays_read(array)):
+                behind.add(array)
+        return [a for a in order if isinstance(a, Item) and a not in behind]
+
     def propagate(self, present: Pattern, asked: Pattern) -> Propagate:
         """The program for one pattern of cotangents that are not None, and of gradients asked for."""
         forward = self.forward
-        cotangents = [
-            Input(-1 - k, r.dtype, r.shape) if here and is_float(r.dtype) else None
-            for k, (r, here) in enumerate(zip(forward.results, present, strict=True))
-        ]
+        cotangents = self.cotangents(present)
         targets = [forward.inputs[k] for k, ask in zip(self.wanted, asked, strict=True) if ask]
         found = vjp(forward.results, cotangents, targets, self.guards)
         grads = [g for g in found if g is not None]
@@ -94,6 +112,9 @@ def split(func: Func, wanted: Sequence[int]) -> Split:
     targets = [func.inputs[k] for k in wanted]
     outlined, saved = outline(func, targets)
     extra = [a for a in saved if a not in outlined.results]
+    extra += Split(_forward(outlined, extra), len(func.results), tuple(wanted)).loops
+    known = {*outlined.inputs, *outlined.results}
+    extra = [a for a in dict.fromkeys(b for a in extra for b in (*lengths_read(a), a)) if a not in known]
     everything = Split(_forward(outlined, extra), len(func.results), tuple(wanted))
     reads = everything.propagate(everything.differentiable, (True,) * len(wanted)).reads
     used = {k - len(func.inputs) - len(func.results) for k in reads}
@@ -142,11 +163,14 @@ def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
 
 
 class _Bind(Rewriter):
-    """Replaces arrays by inputs."""
+    """Replaces arrays by inputs; the lengths of one may be the values of those before it."""
 
-    def __init__(self, replaced: dict[Array, Input]) -> None:
+    def __init__(self, arrays: Sequence[Array]) -> None:
         super().__init__()
-        self.arrays.update(replaced)
+        self.inputs: dict[Array, Input] = {}
+        for array in arrays:
+            made = Input(len(self.inputs), array.dtype, self._change(array.shape))
+            self.arrays[array] = self.inputs[array] = made
 
     def inner(self, loop: Loop) -> None:
         """The bodies of loops are closed."""
@@ -162,10 +186,9 @@ def rebind(
     numbers: dict[Array, int] = {}
     for k, array in enumerate(available):
         numbers.setdefault(array, k)
-    reads = sorted(numbers[a] for a in _reached(func.results, numbers))
-    arrays = [*(available[k] for k in reads), *cotangents]
-    inputs = {a: Input(p, a.dtype, a.shape) for p, a in enumerate(arrays)}
-    bind = _Bind(inputs)
+    reads = sorted(numbers[a] for a in _reached(func.results, cotangents, numbers))
+    bind = _Bind([*(available[k] for k in reads), *cotangents])
+    inputs = bind.inputs
     results = bind.run(func.results)
     moved = bind.moved()
     labels = [names[k] for k in reads] + [func.names[c] for c in cotangents]
@@ -182,6 +205,11 @@ def rebind(
     )
 
 
-def _reached(results: Iterable[Array], stops: dict[Array, int]) -> set[Array]:
-    """The arrays of `stops` that `results` read, not looking behind them."""
-    return {a for a in postorder(results, lambda a: () if a in stops else arrays_read(a)) if a in stops}
+def _reached(results: Iterable[Array], given: Sequence[Array], stops: dict[Array, int]) -> set[Array]:
+    """The arrays of `stops` that `results` read, not looking behind them, and those that say how long these
+    and the arrays `given` are."""
+
+    def read(array: Array) -> Iterable[Array]:
+        return lengths_read(array) if array in stops or array in given else arrays_read(array)
+
+    return {a for a in postorder((*results, *given), read) if a in stops}

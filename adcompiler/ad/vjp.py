@@ -105,8 +105,10 @@ def _totals(
             # Everything that the loop gives has its cotangent: what reads it stands behind this.
             given = [_whole(totals.get(item), item) for item in array.loop.items]
             if any(g is not None for g in given):
-                for target, found in reverse(array.loop, given, active, vjp):
-                    pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
+                guard = either(totals[item].guard for item in array.loop.items if item in totals)
+                guard = TRUE if guard.axes else guard  # where nothing of it matters, it hands on nothing
+                for target, found in reverse(array.loop, given, active, vjp, relevance):
+                    pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
         elif pending[array] and isinstance(array, Call):
             for target, part in pull(array, total, active):
                 pending[target].append(part)

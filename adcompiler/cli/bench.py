@@ -15,10 +15,10 @@ from adcompiler.cli.source import Source, function_of
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.function import Function, SourceFunction
-from adcompiler.runtime.specialise import flatten, unflatten
 from adcompiler.runtime.transforms import value_and_grad
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared
+from adcompiler.syntax.structures import flatten, unflatten
 
 EXAMPLES = """\b
 Examples:

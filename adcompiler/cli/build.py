@@ -21,6 +21,7 @@ from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Func
 from adcompiler.runtime.capture import compile
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.options import Options
 from adcompiler.runtime.transforms import value_and_grad
 from adcompiler.syntax.values import Closure
 
@@ -87,7 +88,7 @@ def _typed(f: Function, types: str) -> Function:
     stub = compile(f"def {f.__name__}({params}):\n    return {f.__name__}({', '.join(names)})").closure
     assert stub is not None
     closure = Closure(stub.definition, {**f.closure.scope, f.__name__: f.closure}, stub.source)
-    return SourceFunction(closure, (), isinstance(f, SourceFunction) and f.strict, f.backend)
+    return SourceFunction(closure, (), Options(backend=f.backend))
 
 
 def _split(types: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adcompiler.codegen import cache
+from adcompiler import store
 
 EXAMPLES = """\b
 Examples:
@@ -22,11 +22,11 @@ def show_cache(
 
     The folder is that in ADC_CACHE_DIR, else the platform's. Kernels are compiled again when needed.
     """
-    count, size = cache.contents()
+    count, size = store.contents()
     if clear:
-        cache.clear()
+        store.clear()
     done = "removed " if clear else ""
-    print(f"{cache.folder()}: {done}{count} kernel{'s' * (count != 1)}, {_bytes(size)}")
+    print(f"{store.folder()}: {done}{count} kernel{'s' * (count != 1)}, {_bytes(size)}")
 
 
 def _bytes(size: float) -> str:

@@ -12,8 +12,9 @@ def routine(op: str) -> str:
     return f"library_{op}"
 
 
-def call(writer: Writer, made: Call) -> None:
+def call(writer: Writer, made: Array) -> None:
     """The lines that fill the result of a call."""
+    assert isinstance(made, Call)
     axes = [f"c{k}" for k in range(len(made.cases))]
     for depth, (axis, n) in enumerate(zip(axes, made.cases, strict=True)):
         writer.line("    " * depth + f"for {axis} in range(uint64(0), uint64({writer.text(n)})):")

@@ -75,4 +75,4 @@ def _entry(func: Func, signature: str, params: Sequence[str], body: Sequence[str
     """The generated module's C entry: `body` may call `call`, which returns a flat tuple."""
     lines = [f"@cfunc({signature}, cache=True)", f"def entry({', '.join(params)}):"]
     after = "\n".join([*lines, *("    " + line for line in body), ""])
-    return cache.load(wrapper_source(emit(func), (None,) * len(func.results), after)).entry
+    return cache.load(wrapper_source(emit(func), after)).entry

@@ -12,6 +12,9 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.llvm.entry import Param, Source
+from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import length, require
 from adcompiler.codegen.schedule import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Read, Size
@@ -46,14 +49,37 @@ class Compiled:
         self.out = {a: self.places[b] for a, b in names.items()}
 
     @cached_property
-    def serial(self) -> Callable[..., Any]:
-        """The kernel that runs its blocks one after the other."""
-        return _loaded(self.kernel.source)
+    def source(self) -> Source:
+        """The kernel, for the compiler without numba."""
+        kernel, nests = self.kernel, range(len(self.plans))
+        params = [Param(name, "i64") for name in kernel.sizes]
+        params += [Param(kernel.arrays[i], i.dtype, i.rank) for i in self.func.inputs]
+        params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
+        params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
+        shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
+        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared)
 
     @cached_property
-    def parallel(self) -> Callable[..., Any]:
-        """The kernel that runs its blocks on all threads."""
-        return _loaded(self.kernel.parallel_source)
+    def native(self) -> Callable[..., Sequence[Any]] | None:
+        """The kernel compiled without numba, if that can be."""
+        try:
+            return compiled(self.source)
+        except UnsupportedError:
+            return None
+
+    @cached_property
+    def serial(self) -> Callable[..., Sequence[Any]]:
+        """The kernel that runs its blocks one after the other."""
+        run = self.native
+        if run is None:
+            return _loaded(self.kernel.source)
+        return (lambda *args: run(*args, 0, 1)) if self.source.shared else run
+
+    @cached_property
+    def parallel(self) -> Callable[..., Sequence[Any]]:
+        """The kernel that runs its blocks on all threads; without numba it is the same machine code."""
+        run = self.native
+        return _loaded(self.kernel.parallel_source) if run is None else lambda *args: run(*args, *threads())
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
@@ -89,11 +115,11 @@ class Compiled:
             self.check(scalars)
         return self.results(args, buffers, scalars)
 
-    def check(self, scalars: tuple[Any, ...]) -> None:
+    def check(self, scalars: Sequence[Any]) -> None:
         """Raise the error of the first check that does not hold."""
         require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
 
-    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: tuple[Any, ...]) -> list[Any]:
+    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
         """Results in order; one that stands twice, or is an input, is a copy."""
         values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
         found: list[Any] = []

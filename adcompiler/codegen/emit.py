@@ -17,8 +17,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
-from adcompiler.codegen.writer import Writer, zero
-from adcompiler.ir.call import Call
+from adcompiler.codegen.writer import Writer, shifted, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of
@@ -39,7 +38,7 @@ class Kernel:
     """Generated source and how to call it.
 
     `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
-    turns a block; it returns the results of rank 0 as a tuple.
+    turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
     """
 
     comment: str
@@ -122,7 +121,11 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        scalars = tuple(dict.fromkeys(r for r in self.func.roots if not r.rank and not isinstance(r, Input)))
+        scalars = tuple(
+            dict.fromkeys(
+                r for r in self.func.roots if not isinstance(r, Input) and (not r.rank or computed(r.shape))
+            )
+        )
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
@@ -261,12 +264,26 @@ class _Emitter:
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
-            writer.open(item, f"for i{item.number} in range(uint64(0), uint64({writer.text(item.size)})):")
+            writer.open(item, f"for i{item.number} in range({', '.join(self.bounds(writer, item))}):")
             self.body(writer, item.body, partial)
             writer.close()
             for task in starting:
                 if task.in_register:
                     self.finish(writer, task)
+
+    def bounds(self, writer: Writer, loop: Loop) -> tuple[str, str]:
+        """Where a loop starts and stops, unsigned."""
+        start, stop = "0", writer.text(loop.size)
+        for side, value in loop.bounds:
+            base, more = shifted(value)
+            name = writer.text(value)
+            if not (isinstance(base, Index) and more >= 0):
+                name = f"max({name}, 0)"
+            if side == "start":
+                start = name if start == "0" else f"max({name}, {start})"
+            else:
+                stop = f"min({name}, {stop})"
+        return f"uint64({start})", f"uint64({stop})"
 
     def begin(self, writer: Writer, task: Task) -> None:
         """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
@@ -315,7 +332,7 @@ class _Emitter:
                 writer.line(f"{spot} = {update(task.array, spot, value)}")
             case Accumulate():
                 self.scatter(writer, task)
-            case Call():
+            case _:
                 call(writer, task.array)
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
-INTRINSICS = ("reduce_add", "reduce_max", "reduce_min", "select")
+INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "select")
+SPECIAL = ("bessel", "series")
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True, cache=True'
 
 
@@ -17,6 +18,8 @@ def with_header(comment: str, text: str) -> str:
     lines.append(f"from numba import {', '.join(n for n in NUMBA if n in words | {'njit'})}")
     if used := [n for n in INTRINSICS if n in words]:
         lines.append(f"from adcompiler.codegen.intrinsics import {', '.join(used)}")
+    if used := [n for n in SPECIAL if f"{n}." in text]:
+        lines.append(f"from adcompiler.codegen.special import {', '.join(used)}")
     if called := sorted(word for word in words if word.startswith("library_")):
         lines.append(f"from adcompiler.codegen.library import {', '.join(called)}")
     lines.append("")

@@ -30,6 +30,20 @@ def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
 
 
 @intrinsic
+def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once, in the type in which the operands meet."""
+    kind = typingctx.unify_types(x, y, z)
+    if not isinstance(kind, types.Float):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        given = zip(args, signature.args, strict=True)
+        return builder.fma(*(context.cast(builder, arg, was, signature.return_type) for arg, was in given))
+
+    return kind(x, y, z), codegen
+
+
+@intrinsic
 def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
     """`total + value` as a step of a reduction whose order LLVM may change, so that it vectorises.
 

@@ -6,7 +6,8 @@ generated source too, that allocates the results and cuts the nests into blocks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.codegen import cache
@@ -20,13 +21,15 @@ from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.syntax.containers import Container
+from adcompiler.syntax.values import ArgType, Kind, Static
 
 Structure = Any
-Specialise = Callable[[Sequence[tuple[Dtype, int]]], tuple[Func, Structure]]
+Specialise = Callable[[Sequence[Kind]], tuple[Func, Structure]]
 
 
-def wrapper_source(kernel: Kernel, structure: Structure, after: str = "") -> str:
-    """The kernel's source and `call(*inputs)`, which returns results nested as `structure` says.
+def wrapper_source(kernel: Kernel, after: str = "") -> str:
+    """The kernel's source and `call(*inputs)`, which returns a tuple of the results.
 
     `after` is the text of what else the module defines.
     """
@@ -56,8 +59,7 @@ def wrapper_source(kernel: Kernel, structure: Structure, after: str = "") -> str
     for check in func.checks:
         writer.line(f"if scalars[{kernel.scalars.index(check.holds)}] == 0:")
         writer.line(f"    raise IndexError({check.cause!r})")
-    leaves = [_result(kernel, array) for array in func.results]
-    writer.line(f"return {_nested(structure, leaves)}")
+    writer.line(f"return ({''.join(f'{_result(kernel, array)}, ' for array in func.results)})")
     lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
     text = "\n\n".join(filter(None, (kernel.text, "\n".join(lines), after)))
     return with_header(kernel.comment, text)
@@ -93,10 +95,29 @@ def _result(kernel: Kernel, array: Array) -> str:
     return kernel.arrays[array]
 
 
-def _nested(structure: Structure, leaves: list[str]) -> str:
-    if not isinstance(structure, tuple):
-        return leaves.pop(0)
-    return "(" + "".join(f"{_nested(part, leaves)}, " for part in structure) + ")"
+def _nested(structure: Structure, leaves: Iterator[str], made: dict[str, Any]) -> str:
+    """The text of results nested as `structure` says; classes of named tuples are put into `made`."""
+    if structure is None:
+        return next(leaves)
+    if isinstance(structure, Static):
+        return repr(structure.value)
+    named = isinstance(structure, Container) and structure.kind not in (tuple, list)
+    parts = structure.parts if isinstance(structure, Container) else structure
+    text = "(" + "".join(f"{_nested(part, leaves, made)}, " for part in parts) + ")"
+    if named:
+        name = f"_kind{len(made)}"
+        made[name] = structure.kind
+        return name + text
+    return text
+
+
+def _reads(text: str, kind: Kind) -> Iterator[tuple[str, ArgType]]:
+    """The text that reads each array of an argument."""
+    if isinstance(kind, Container):
+        for k, part in enumerate(kind.parts):
+            yield from _reads(f"{text}[{k}]", part)
+    elif isinstance(kind, ArgType):
+        yield text, kind
 
 
 def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], specialise: Specialise) -> Any:
@@ -114,14 +135,17 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
     text += f"def types({listed}):\n    return implement([{listed}])\n"
 
     def implement(types: Sequence[Any]) -> Any:
-        func, structure = specialise([_described(n, t) for n, t in zip(params, types, strict=True)])
-        call = cache.load(wrapper_source(emit(func), structure)).call
-        given = zip(names, types, func.inputs, strict=True)
-        casts = ", ".join(n if _rank(t) else f"to_{i.dtype}({n})" for n, t, i in given)
-        made: dict[str, Any] = {"call": call} | {f"to_{d}": t.type for d, t in NUMPY.items()}
-        exec(
-            f"def implementation({listed}):\n    return call({casts})\n", made
-        )  # our own text, mangled names
+        kinds = [_described(n, t) for n, t in zip(params, types, strict=True)]
+        func, structure = specialise(kinds)
+        made: dict[str, Any] = {f"_to_{d}": t.type for d, t in NUMPY.items()}
+        made["_call"] = cache.load(wrapper_source(emit(func))).call
+        reads = [read for n, kind in zip(names, kinds, strict=True) for read in _reads(n, kind)]
+        given = zip(reads, func.inputs, strict=True)
+        casts = ", ".join(n if kind.ones else f"_to_{i.dtype}({n})" for (n, kind), i in given)
+        found = (f"_found[{k}]" for k in range(len(func.results)))
+        text = f"def implementation({listed}):\n    _found = _call({casts})\n"
+        text += f"    return {_nested(structure, found, made)}\n"
+        exec(text, made)  # our own text, mangled names: none begins with _
         return made["implementation"]
 
     namespace["implement"] = implement
@@ -132,18 +156,26 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
     return stub
 
 
-def _rank(kind: Any) -> int:
-    return int(getattr(kind, "ndim", 0))
-
-
-def _described(name: str, kind: Any) -> tuple[Dtype, int]:
-    """The dtype and rank of a numba type."""
+def _described(name: str, kind: Any) -> Kind:
+    """What is known of an argument by its numba type: dtypes and ranks, and how tuples nest."""
     from numba import types
 
+    if isinstance(kind, types.BaseTuple):
+        container = Container(
+            getattr(kind, "instance_class", tuple), (*getattr(kind, "fields", range(len(kind))),), ()
+        )
+        parts = [_described(name + container.path(k), t) for k, t in zip(container.keys, kind, strict=True)]
+        return replace(container, parts=tuple(parts))
+    if isinstance(kind, types.NoneType):
+        return Static(None)
+    rank = int(getattr(kind, "ndim", 0))
     element = types.unliteral(kind.dtype if isinstance(kind, types.Array) else kind)
     known: dict[Any, Dtype] = {types.float64: "f64", types.float32: "f32", types.boolean: "bool"}
     if element in known:
-        return known[element], _rank(kind)
-    if isinstance(element, types.Integer) and (element is types.int64 or not _rank(kind)):
-        return "i64", _rank(kind)
-    raise DtypeError(f"the argument {name!r} is a {kind}", remedy="pass float64, float32, int64 or bool")
+        return ArgType(known[element], (False,) * rank)
+    if isinstance(element, types.Integer) and (element is types.int64 or not rank):
+        return ArgType("i64", (False,) * rank)
+    raise DtypeError(
+        f"the argument {name!r} is a {kind}",
+        remedy="pass float64, float32, int64 or bool; of containers, tuples and named tuples",
+    )

@@ -15,6 +15,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.codegen.writer import Writer, axis_name, constant
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Map, Shape, const
 from adcompiler.ir.walk import substitute
 
@@ -64,6 +65,8 @@ class _Recurrence:
         self.finals, self.stacks = items[: len(rec.slots)], items[len(rec.slots) :]
         for slot, final in zip(rec.slots, self.finals, strict=True):
             self.labels[slot] = self.labels[final]
+            if final in writer.prefixes:
+                writer.prefixes[slot] = writer.prefixes[final]
         for place, array in (
             *zip(rec.rows, rec.loop.scanned, strict=True),
             *zip(rec.consts, rec.loop.consts, strict=True),
@@ -135,11 +138,11 @@ class _Recurrence:
         return [a for t in tasks for a in (t.loop.items if isinstance(t, Recurrence) else (t.array,))]
 
     def store_rows(self, axis: str) -> None:
-        """An out is computed where it is stored: in its row."""
+        """An out is computed where it is stored: in its row. What a loop inside the turn carries is not."""
         for out, stack in zip(self.rec.outs, self.stacks, strict=False):
-            if out.rank and out not in self.labels:
+            if out.rank and out not in self.labels and not isinstance(out, Item):
                 self.labels[out] = self.labels[stack]
-                self.writer.prefixes[out] = f"{axis}, "
+                self.writer.prefixes[out] = f"{self.row(stack)}{axis}, "
 
     def in_place(self) -> None:
         """New arrays, and sums, that take the place of what is carried."""
@@ -148,11 +151,12 @@ class _Recurrence:
         order = {t: k for k, item in enumerate(rec.turn.body) for t in _tasks(item)}
         by_array = {t.array: t for t in order}
         for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
-            if isinstance(update, tuple) or not final.rank or update in self.labels:
+            if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
                 continue
-            if isinstance(update, Accumulate) or _overwrites(slot, by_array[update], order):
+            task = by_array.get(update)
+            if isinstance(update, Accumulate) or (task and _overwrites(slot, task, order)):
                 self.labels[update] = self.labels[final]
-                writer.prefixes[update] = ""
+                writer.prefixes[update] = self.row(final)
                 writer.grown.add(update)
 
     def carry(self) -> None:
@@ -160,7 +164,8 @@ class _Recurrence:
         rec, writer = self.rec, self.writer
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
-                writer.line(f"{writer.label(stack)}[{axis_name(rec.number)}] = {self.label(out)}")
+                spot = f"{writer.label(stack)}[{self.row(stack)}{axis_name(rec.number)}]"
+                writer.line(f"{spot} = {self.label(out)}")
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
         scalars = [
@@ -226,4 +231,4 @@ class _Recurrence:
             writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({writer.text(shape[d])})):")
         spot = ", ".join(axes)
         value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
-        writer.line("    " * len(axes) + f"{into}[{to_row}{spot}] = {value}")
+        writer.line("    " * len(axes) + f"{into}[{self.row(target)}{to_row}{spot}] = {value}")

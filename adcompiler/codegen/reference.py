@@ -218,7 +218,10 @@ def _element(
         case Apply(op=op):
             dtype = numbers.dtypes[element.dtype]
             if op in DTYPES:
-                return np.asarray(args[0]).astype(dtype)
+                value = np.asarray(args[0])
+                # A whole number does not move with the imaginary part of a complex step.
+                moves = value.dtype.kind == "c" and dtype.kind != "c"
+                return (value.real if moves else value).astype(dtype)
             return np.asarray(numbers.apply(op, args)).astype(dtype, copy=False)
     raise AssertionError(f"unknown element {type(element).__name__}")
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from adcompiler.codegen.bounds import Bound, bound, common, without
 from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, fresh, like
@@ -33,7 +34,10 @@ from adcompiler.ir.nodes import (
     identity,
 )
 from adcompiler.ir.walk import arrays_read, elements_of, postorder, substitute
+from adcompiler.passes.conditions import conditions
 from adcompiler.passes.loops import loop_order
+
+HERE = -(10**9)  # the axis of a loop that has no number yet
 
 
 @dataclass(eq=False)
@@ -44,6 +48,7 @@ class Task:
     order: tuple[int, ...]
     loops: list[Loop] = field(default_factory=list)
     stored: bool = True
+    seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
 
     @property
     def index(self) -> dict[int, Element]:
@@ -55,7 +60,23 @@ class Task:
     def elements(self) -> tuple[Element, ...]:
         """The array's elements in terms of the program's loops."""
         memo: dict[Element, Element] = {}
-        return tuple(substitute(e, self.index, memo) for e in self.array.elements)
+        found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
+        if self.seen_to and isinstance(self.array, Reduce):
+            return (without(self.array.op, found[0], self.seen_to),)
+        return found
+
+    def conditions(self, depth: int) -> frozenset[Element]:
+        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it."""
+        if not isinstance(self.array, Reduce) or self.order[depth] < self.array.rank:
+            return frozenset()
+        axis, outer = self.order[depth], self.order[:depth]
+        places: dict[int, Element] = {
+            k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
+        }
+        places[axis] = Index(HERE)
+        found = conditions(self.array.op, self.array.elements[0])
+        own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
+        return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
 
     def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
         """The names of the array's elements, in terms of the program's loops."""
@@ -90,6 +111,22 @@ class Loop:
     number: int
     tasks: list[Task] = field(default_factory=list)
     body: list[Loop | Task] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
+    under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
+
+    def bind(self, outer: frozenset[int]) -> None:
+        """Turn conditions on the axis into bounds, in this loop and all inside it."""
+        if outer and all(isinstance(t.array, Reduce) for t in self.tasks):
+            bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
+            for condition in common(bodies):
+                found = bound(condition, self.number, outer)
+                if found is not None:
+                    self.bounds.append(found)
+                    for task in self.tasks:
+                        task.seen_to.append(condition)
+        for item in self.body:
+            if isinstance(item, Loop):
+                item.bind(outer | {self.number})
 
     def walk(self) -> Iterator[Loop]:
         """This loop and all inside it."""
@@ -148,6 +185,9 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
             tasks.append(loops[array.loop])
     placer = _Placer(tasks, numbers)
     body = placer.place(tasks, 0)
+    for item in body:
+        if isinstance(item, Loop):
+            item.bind(frozenset())
     for task in tasks:
         if isinstance(task, Recurrence):
             continue
@@ -228,7 +268,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
     turn = _arranged([*made, *outs], given, numbers)
     test = None if loop.test is None else roots[-1]
     found = carried, rows, consts, updates, outs, test, before, turn
-    return Recurrence(loop.items[0], (), [], True, number, *found)
+    return Recurrence(loop.items[0], (), [], True, [], number, *found)
 
 
 def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
@@ -266,7 +306,7 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            position[task] = self.join(items, start, size)
+            position[task] = self.join(items, start, size, task.conditions(depth))
             loop = items[position[task]]
             assert isinstance(loop, Loop)
             loop.tasks.append(task)
@@ -276,13 +316,14 @@ class _Placer:
                 item.body = self.place(item.tasks, depth + 1)
         return items
 
-    def join(self, items: list[Loop | Task], start: int, size: Element) -> int:
-        """The position of the first loop of this length from `start` on; a new one at the end if none is."""
+    def join(self, items: list[Loop | Task], start: int, size: Element, under: frozenset[Element]) -> int:
+        """The position of the first loop of this length, under the same conditions, from `start` on; a new
+        one at the end if none is."""
         for p in range(start, len(items)):
             item = items[p]
-            if isinstance(item, Loop) and item.size is size:
+            if isinstance(item, Loop) and item.size is size and item.under == under:
                 return p
-        items.append(Loop(size, next(self.numbers)))
+        items.append(Loop(size, next(self.numbers), under=under))
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:

@@ -221,7 +221,7 @@ class Writer:
 
 def axis_name(number: int) -> str:
     """The variable of a loop over an axis, or over the turns of a loop of the program."""
-    return f"i{number}" if number >= 0 else f"t{-1 - number}"
+    return f"i{number}" if number >= 0 else f"turn{-1 - number}"
 
 
 def shifted(element: Element) -> tuple[Element | None, int]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
 from adcompiler.ir.call import Call
+from adcompiler.ir.hull import longest
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -23,6 +25,8 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     identity,
+    is_const,
+    neutral,
     select,
 )
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
@@ -45,17 +49,29 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
 
 
 def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
-    elements = _shifted(array.elements, found, identity(axes))
-    shape = axes + array.shape
+    elements = shifted(array.elements, found, identity(axes))
+    domain, inside = _domain(array.domain, found, axes)
+    shape = axes + domain[: array.rank]
     match array:
         case Map():
             return Map(shape, elements[-1])
-        case Reduce(op=op, reduced=reduced):
-            return Reduce(op, shape, reduced, elements[-1])
-        case Accumulate(domain=domain):
-            lead = identity(axes)
-            return Accumulate(shape, axes + domain, lead + elements[:-1], elements[-1])
+        case Reduce(op=op):
+            body = elements[-1]
+            for condition in inside:
+                body = select(condition, body, neutral(op, body.dtype))
+            return Reduce(op, shape, domain[array.rank :], body)
+        case Accumulate():
+            *indices, body = elements
+            for condition in inside:
+                body = select(condition, body, const(0, body.dtype))
+            shape = axes + tuple(_longest(n, found, axes) for n in array.shape)
+            return Accumulate(shape, axes + domain, (*identity(axes), *indices), body)
         case Call():
+            if inside:
+                raise ShapeError(
+                    f"{array.op} of matrices whose lengths differ from case to case",
+                    remedy="give all cases matrices of one shape",
+                )
             return _call(array, found, axes)
     raise AssertionError(f"cannot batch {type(array).__name__}")
 
@@ -78,7 +94,20 @@ def _between(array: Array, lead: int, axes: Shape) -> Array:
     return Map(whole, Read(array, at[:lead] + at[lead + len(axes) :]))
 
 
-def _shifted(
+def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[Shape, list[Element]]:
+    """The lengths of a domain for all cases, the longest where they differ, and what holds inside each."""
+    lengths: list[Element] = []
+    inside: list[Element] = []
+    for k, length in enumerate(domain):
+        if any(isinstance(e, Read) and e.array in found for e in elements_of((length,))):
+            (own,) = shifted((length,), found, identity(axes))
+            inside.append(Apply("less", (Index(k + len(axes)), own), "bool"))
+            length = _longest(length, found, axes)
+        lengths.append(length)
+    return tuple(lengths), inside
+
+
+def shifted(
     elements: Sequence[Element], found: Mapping[Array, Array], lead: tuple[Element, ...]
 ) -> tuple[Element, ...]:
     """Elements behind the axes `lead`; reads of batched arrays read at those axes."""
@@ -89,7 +118,9 @@ def _shifted(
             case Index(axis=axis):
                 new[element] = Index(axis + len(lead))
             case Read(array=array) if array in found:
-                new[element] = Read(found[array], lead + args)
+                whole = found[array]
+                plain = isinstance(whole, Map) and isinstance(whole.body, Index) and whole.rank == len(lead)
+                new[element] = lead[whole.body.axis] if plain else Read(whole, lead + args)  # type: ignore
             case _:
                 new[element] = with_args(element, args)
     return tuple(new[e] for e in elements)
@@ -128,7 +159,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         here = select(active, ONE, ZERO)
         more_turns = Apply("add", (Read(turns, identity(axes)), here), "i64")
         carried.append(Carried(Map(axes, ZERO), turns, Map(axes, more_turns)))
-    length = _longest(body.length, found, axes)
+    length = None if body.length is None else _longest(body.length, found, axes)
     built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
     found |= {
         i: f for i, f, c in zip(loop.items, built.finals, body.carried, strict=False) if c.slot in slots
@@ -155,14 +186,15 @@ def _batched(length: Element, found: Mapping[Array, Array]) -> bool:
 
 def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
     """The length for each case."""
-    return _shifted((length,), found, identity(axes))[0]
+    return shifted((length,), found, identity(axes))[0]
 
 
-def _longest(length: Element | None, found: Mapping[Array, Array], axes: Shape) -> Element | None:
-    """The length of the longest case."""
-    if length is None or not _batched(length, found):
+def _longest(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
+    """The length of the longest case; 0 if there is none."""
+    if not _batched(length, found):
         return length
-    return Read(Reduce("max", (), axes, _each(length, found, axes)), ())
+    bound = longest(_each(length, found, axes), axes)
+    return bound if is_const(bound) else Apply("maximum", (bound, ZERO), "i64")
 
 
 def _carried(

@@ -238,6 +238,15 @@ class Map(Array):
 REDUCERS = ("sum", "prod", "min", "max", "logsumexp")
 
 
+def neutral(op: str, dtype: Dtype) -> Const:
+    """What a reduction of nothing is."""
+    if op in ("sum", "prod"):
+        return const(op == "prod", dtype)
+    if dtype == "i64":
+        return const(2**63 - 1 if op == "min" else -(2**63), dtype)
+    return const(math.inf if op == "min" else -math.inf, dtype)
+
+
 class Reduce(Array):
     """`reduce op (i < n | k < d) { body }`: over the reduced axes, behind the bar; kept ones before."""
 

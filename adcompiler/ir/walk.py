@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 from adcompiler.ir.call import Call
@@ -25,27 +26,33 @@ from adcompiler.ir.nodes import (
 )
 
 N = TypeVar("N")
+_ARGS: Callable[[Element], tuple[Element, ...]] = attrgetter("args")
 
 
 def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[N]:
     """All nodes below `roots`, each once, children before parents."""
     order: dict[N, None] = {}
+    entered: set[N] = set()  # what stands on the stack again, below its children
     stack = list(reversed(list(roots)))
     while stack:
-        node = stack[-1]
-        if node not in order:
+        node = stack.pop()
+        if node in order:
+            continue
+        if node not in entered:
             pending = [child for child in children(node) if child not in order]
             if pending:
-                stack.extend(reversed(pending))
+                entered.add(node)
+                stack.append(node)
+                pending.reverse()
+                stack += pending
                 continue
-            order[node] = None
-        stack.pop()
+        order[node] = None
     return list(order)
 
 
 def elements_of(roots: Iterable[Element]) -> list[Element]:
     """All elements below `roots` without entering the arrays they read, arguments first."""
-    return postorder(roots, lambda e: e.args)
+    return postorder(roots, _ARGS)
 
 
 def arrays_read(array: Array) -> tuple[Array, ...]:
@@ -61,6 +68,11 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
             found |= dict.fromkeys(array.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
+
+
+def lengths_read(array: Array) -> tuple[Array, ...]:
+    """The arrays whose values are lengths of `array`."""
+    return tuple(dict.fromkeys(e.array for e in elements_of(array.shape) if isinstance(e, Read)))
 
 
 def arrays_of(results: Iterable[Array]) -> list[Array]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, ANY, POSITIVE, Domain, entry
-
-PROBABILITY: Domain = ((0.1, 0.45), (0.55, 0.9))
+from adcompiler.ops.shorthand import (
+    ABOVE_MINUS_ONE,
+    ANY,
+    POSITIVE,
+    PROBABILITY,
+    entry,
+    scipy_special,
+)
 
 # 0.693... is log(2). 1 + tanh(x) is 2 sigmoid(2 x), which loses no digits far below 0: in
 # gelu_tanh 1.595... is 2 sqrt(2 / pi) and 0.214... is 3 times 0.044715 times that.
@@ -19,7 +24,8 @@ ACTIVATION = (
           expand="minimum(x, 0) - log1p(exp(-abs(x)))",
           numpy=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-abs(x))), sympy="-log(1 + exp(-x))"),
     entry("logit", "x", "1 / (x * (1 - x))", "log(x / (1 - x)), the inverse of sigmoid.", PROBABILITY,
-          expand="log(x) - log1p(-x)", numpy=lambda x: np.log(x) - np.log1p(-x), sympy="log(x / (1 - x))"),
+          expand="where(abs(x - 0.5) < 0.25, 2 * atanh(2 * x - 1), log(x / (1 - x)))",
+          numpy=scipy_special("logit"), sympy="log(x / (1 - x))"),
     entry("softplus", "x", "sigmoid(x)", "log(1 + exp(x)), without overflow.",
           expand="maximum(x, 0) + log1p(exp(-abs(x)))",
           numpy=lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), sympy="log(1 + exp(x))"),
@@ -30,13 +36,26 @@ ACTIVATION = (
           "log(exp(x) + exp(y)), without overflow; equal infinities give one half to each.",
           expand="where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))",
           sympy="log(exp(x) + exp(y))"),
-    entry("silu", "x", "sigmoid(x) * (1 + x * (1 - sigmoid(x)))", "x * sigmoid(x), also called swish.",
+    entry("logaddexp2", "x y",
+          ("where(x == y and x - y != 0, 0.5, sigmoid(0.6931471805599453 * (x - y)))",
+           "where(x == y and x - y != 0, 0.5, sigmoid(0.6931471805599453 * (y - x)))"),
+          "log2(2**x + 2**y), without overflow; equal infinities give one half to each.",
+          expand="where(x == y, x + 1, maximum(x, y) + 1.4426950408889634 * log1p(exp2(-abs(x - y))))",
+          sympy="log(2 ** x + 2 ** y, 2)"),
+    entry("mish", "x",
+          "tanh(softplus(x)) + x * sigmoid(x) * (1 - tanh(softplus(x)) * tanh(softplus(x)))",
+          "x * tanh(softplus(x)).", expand="x * tanh(softplus(x))",
+          numpy=lambda x: x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))),
+          sympy="x * tanh(log(1 + exp(x)))"),
+    entry("silu", "x", "sigmoid(x) * (1 + x * sigmoid(-x))", "x * sigmoid(x), also called swish.",
           expand="x * sigmoid(x)",
           numpy=lambda x: x * np.where(x >= 0, 1, np.exp(-abs(x))) / (1 + np.exp(-abs(x))),
           sympy="x / (1 + exp(-x))"),
+    # Its derivative is 0 or 1 long before the powers of x overflow.
     entry("gelu_tanh", "x",
+          "where(abs(x) > 1000, heaviside(x, 0.5), "
           "sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + r * (1.5957691216057308 + "
-          "0.21406444881780076 * x * x) * sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x))",
+          "0.21406444881780076 * x * x) * sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)))",
           "The approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2 of gelu.",
           expand="x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
           numpy=lambda x: 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))),

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
 from adcompiler.ops.shorthand import POSITIVE, entry
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    plain = x * y + z
+    if not np.isfinite((x, y, z)).all():
+        return plain
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    if not exact:
+        return plain
+    try:
+        return type(plain)(float(exact))
+    except OverflowError:
+        return type(plain)(np.inf if exact > 0 else -np.inf)
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """The reference of `fma`, by fractions."""
+    x, y, z = np.broadcast_arrays(x, y, z)
+    flat = [_fma(*point) for point in zip(x.flat, y.flat, z.flat, strict=True)]
+    return np.array(flat, x.dtype).reshape(x.shape)[()]
+
 
 ARITHMETIC = (
     entry("add", "x y", ("1", "1"), "The sum x + y.",
@@ -25,4 +51,6 @@ ARITHMETIC = (
           kind="arithmetic", kernel="{x} * {x}", sympy="x ** 2"),
     entry("reciprocal", "x", "-r * r", "The reciprocal 1 / x.",
           expand="1 / x", sympy="1 / x"),
+    entry("fma", "x y z", ("y", "x", "1"), "x * y + z, rounded once.",
+          kernel="fma({x}, {y}, {z})", numpy=fma, sympy="x * y + z"),
 )  # fmt: skip

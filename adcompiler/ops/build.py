@@ -22,6 +22,22 @@ def result_dtype(op: str, dtypes: tuple[Dtype, ...]) -> tuple[Dtype, Dtype]:
     return ("i64", "i64") if common == "bool" else (common, common)
 
 
+def operands(element: Apply) -> dict[str, Element | int]:
+    """The arguments of a primitive by the names that its texts give them; an order is a number."""
+    entry = TABLE[element.op]
+    found: dict[str, Element | int] = dict(zip(entry.params, element.args, strict=True))
+    if entry.orders is not None and isinstance(element.args[0], Const):
+        found[entry.params[0]] = int(element.args[0].value)
+    return found
+
+
+def order_of(op: str, value: object) -> int | None:
+    """The order that a value stands for; None if it is no number, or none of those that `op` takes."""
+    orders = TABLE[op].orders
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+    return int(value) if whole and orders is not None and value in orders else None  # type: ignore[call-overload]
+
+
 def cast(element: Element, dtype: Dtype) -> Element:
     """`element` converted to `dtype`; a constant at once, a select in its branches."""
     if element.dtype == dtype:

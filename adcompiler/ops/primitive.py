@@ -28,6 +28,9 @@ class Primitive:
     expand    in place of `kernel`: a text in the language that says it with other primitives
     sympy     the SymPy form, a text in the parameters; None where SymPy has none
     domain    for each parameter the intervals from which tests sample, clear of kinks and edges
+    orders    the whole numbers that the first parameter may be, if it is an order: a number known
+              while compiling, by which nothing is differentiated
+    defaults  what the last parameters are where a call leaves them out
     """
 
     name: str
@@ -40,6 +43,8 @@ class Primitive:
     domain: tuple[tuple[Interval, ...], ...]
     kernel: str = ""
     expand: str = ""
+    orders: range | None = None
+    defaults: tuple[float, ...] = ()
 
     @property
     def differentiable(self) -> bool:

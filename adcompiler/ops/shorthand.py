@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,25 @@ ANY: Domain = ((-2.0, -0.1), (0.1, 2.0))
 POSITIVE: Domain = ((0.1, 2.0),)
 ABOVE_MINUS_ONE: Domain = ((-0.9, -0.1), (0.1, 2.0))
 UNIT: Domain = ((-0.9, -0.1), (0.1, 0.9))
+PROBABILITY: Domain = ((0.1, 0.45), (0.55, 0.9))
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """A function of scipy.special, imported when it is called: only references need SciPy."""
+
+    def call(*args: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(*args).astype(args[-1].dtype)
+
+    return call
+
+
+def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of np.float64 numbers as one of arrays."""
+    count = len(inspect.signature(function).parameters)
+    each = np.frompyfunc(lambda *args: function(*map(np.float64, args)), count, 1)
+    return lambda *args: np.asarray(each(*args)).astype(args[-1].dtype)[()]
 
 
 def entry(
@@ -28,6 +48,8 @@ def entry(
     expand: str = "",
     numpy: Callable[..., Any] | None = None,
     sympy: str | None = "",
+    orders: range | None = None,
+    defaults: tuple[float, ...] = (),
 ) -> Primitive:
     """An entry of the table; by default NumPy, SymPy and `math` know it by its own name.
 
@@ -48,4 +70,6 @@ def entry(
         domain=domain + (ANY,) * (len(names) - len(domain)),
         kernel=kernel,
         expand=expand,
+        orders=orders,
+        defaults=defaults,
     )

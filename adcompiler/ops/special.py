@@ -1,87 +1,73 @@
-"""Special functions: the error function, the gamma function and their kin."""
+"""Special functions: the gamma function and its kin, Bessel functions, sinc."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from adcompiler.ops.shorthand import Domain, entry
+from adcompiler.ops import bessel, series
+from adcompiler.ops.shorthand import Domain, entry, scalar, scipy_special
 
 ABOVE_ZERO: Domain = ((0.1, 0.9), (1.1, 5.0))
+ABOVE_HALF: Domain = ((0.5, 5.0),)
 BETWEEN_WHOLE: Domain = ((-1.9, -1.1), (-0.9, -0.1), (0.1, 5.0))
+WIDE: Domain = ((-9.0, -0.1), (0.1, 9.0))
+ORDERS = range(-100, 101)
 
-
-def _scipy(name: str, *leading: object) -> Callable[[Any], Any]:
-    """A function of scipy.special, imported when it is called: only references need SciPy."""
-
-    def call(x: Any) -> Any:
-        from scipy import special
-
-        return getattr(special, name)(*leading, x).astype(x.dtype)
-
-    return call
-
-
-def _nested(*coefficients: str) -> str:
-    """The polynomial c0 - c1 s + c2 s**2 - ... in s = 1 / (z * z), by Horner's rule."""
-    text = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        text = f"({coefficient} - {text} / (z * z))"
-    return text
-
-
-def _polygamma(step: str, series: str, sign: str, reflected: str) -> str:
-    """A derivative of log(gamma(x)), as a text for every x that is not a pole.
-
-    For x > 0, with u = x: `step` summed over u, u + 1, ..., u + 7, and Stirling's `series` in
-    z = u + 8, whose first omitted term is below 3e-15 there. For x <= 0, with u = 1 - x: `sign`
-    times that, and `reflected`, of period 1 in x and so a text in the exact distance w from the
-    nearest pole. All of it can be differentiated again.
-    """
-    u, reflected = "where(x > 0, x, 1 - x)", reflected.replace("w", "(x - rint(x))")
-    steps = " + ".join(step.replace("u", f"({u} + {k})") for k in range(8))
-    text = f"{steps} + {series}".replace("z", f"({u} + 8)")
-    return f"where(x > 0, {text}, {sign}({text}) {reflected})"
-
-
-PI = "3.141592653589793"
-# The coefficients are Bernoulli's B2 to B14, as numbers b / (2k) and then twice derived.
-DIGAMMA = _polygamma(
-    "-1 / u",
-    "log(z) - 0.5 / z - "
-    + _nested("1 / 12", "1 / 120", "1 / 252", "1 / 240", "1 / 132", "691 / 32760", "1 / 12") + " / (z * z)",
-    "", f"- {PI} / tan({PI} * w)",
-)  # fmt: skip
-TRIGAMMA = _polygamma(
-    "1 / (u * u)",
-    "1 / z + 0.5 / (z * z) + "
-    + _nested("1 / 6", "1 / 30", "1 / 42", "1 / 30", "5 / 66", "691 / 2730", "7 / 6") + " / (z * z * z)",
-    "-", f"+ {PI} / sin({PI} * w) * {PI} / sin({PI} * w)",
-)  # fmt: skip
-TETRAGAMMA = _polygamma(
-    "-2 / (u * u * u)",
-    "-1 / (z * z) - 1 / (z * z * z) - "
-    + _nested("1 / 2", "1 / 6", "1 / 6", "3 / 10", "5 / 6", "691 / 210", "35 / 2") + " / (z * z * z * z)",
-    "", f"- 2 * ({PI} / sin({PI} * w)) ** 3 * cos({PI} * w)",
-)  # fmt: skip
-
-# 1.128... is 2 / sqrt(pi), 0.707... is sqrt(1 / 2), 0.398... is 1 / sqrt(2 pi).
-SPECIAL = (
-    entry("erf", "x", "1.1283791670955126 * exp(-x * x)", "The error function.", numpy=_scipy("erf")),
-    entry("erfc", "x", "-1.1283791670955126 * exp(-x * x)", "1 - erf(x), accurate far above 0.",
-          numpy=_scipy("erfc")),
-    # erfc in place of 1 + erf: no digits are lost far below 0.
-    entry("ndtr", "x", "0.3989422804014327 * exp(-0.5 * x * x)", "The standard normal's probability below x.",
-          expand="0.5 * erfc(-0.7071067811865476 * x)", numpy=_scipy("ndtr"),
-          sympy="(1 + erf(x / sqrt(2))) / 2"),
-    entry("gelu", "x", "ndtr(x) + 0.3989422804014327 * x * exp(-0.5 * x * x)", "x * ndtr(x).",
-          expand="x * ndtr(x)", numpy=lambda x: x * _scipy("ndtr")(x),
-          sympy="x * (1 + erf(x / sqrt(2))) / 2"),
-    entry("gamma", "x", "r * digamma(x)", "The gamma function.", BETWEEN_WHOLE, numpy=_scipy("gamma")),
-    entry("lgamma", "x", "digamma(x)", "log(abs(gamma(x))).", ABOVE_ZERO, numpy=_scipy("gammaln"),
+GAMMA = (
+    entry("gamma", "x", "r * digamma(x)", "The gamma function.", BETWEEN_WHOLE, numpy=scipy_special("gamma")),
+    entry("lgamma", "x", "digamma(x)", "log(abs(gamma(x))).", ABOVE_ZERO, numpy=scipy_special("gammaln"),
           sympy="loggamma(x)"),
-    entry("digamma", "x", "trigamma(x)", "The first derivative of log(gamma(x)).", BETWEEN_WHOLE,
-          expand=DIGAMMA, numpy=_scipy("digamma")),
-    entry("trigamma", "x", TETRAGAMMA, "The second derivative of log(gamma(x)).", BETWEEN_WHOLE,
-          expand=TRIGAMMA, numpy=_scipy("polygamma", 1), sympy="polygamma(1, x)"),
+    entry("digamma", "x", "polygamma(1, x)", "The first derivative of log(gamma(x)).", BETWEEN_WHOLE,
+          kernel="series.digamma({x})", numpy=scipy_special("digamma")),
+    entry("trigamma", "x", "polygamma(2, x)", "The second derivative of log(gamma(x)).", BETWEEN_WHOLE,
+          kernel="series.polygamma(1, {x})", numpy=lambda x: scipy_special("polygamma")(1, x),
+          sympy="polygamma(1, x)"),
+    entry("polygamma", "n x", ("0", "polygamma(n + 1, x)"), "The derivative number n of digamma.",
+          ((0, 0),), BETWEEN_WHOLE,
+          orders=range(101), kernel="series.polygamma({n}, {x})", numpy=scipy_special("polygamma")),
+    entry("polygamma_difference", "n x y",
+          ("0", "polygamma_difference(n + 1, x, y)", "-polygamma(n + 1, x + y)"),
+          "polygamma(n, x) - polygamma(n, x + y), accurate for small y.", ((0, 0),), ABOVE_HALF, ABOVE_ZERO,
+          orders=range(101), kernel="series.polygamma_difference({n}, {x}, {y})",
+          numpy=scalar(series.polygamma_difference), sympy="polygamma(n, x) - polygamma(n, x + y)"),
+    entry("lbeta", "x y", ("polygamma_difference(0, x, y)", "polygamma_difference(0, y, x)"),
+          "log(abs(beta(x, y))), accurate for large arguments.", ABOVE_ZERO, ABOVE_ZERO,
+          kernel="series.lbeta({x}, {y})", numpy=scipy_special("betaln"),
+          sympy="loggamma(x) + loggamma(y) - loggamma(x + y)"),
+    entry("beta", "x y", ("r * polygamma_difference(0, x, y)", "r * polygamma_difference(0, y, x)"),
+          "gamma(x) * gamma(y) / gamma(x + y).", ABOVE_ZERO, ABOVE_ZERO,
+          kernel="series.beta({x}, {y})", numpy=scipy_special("beta")),
 )  # fmt: skip
+
+BESSEL = (
+    entry("j0", "x", "-j1(x)", "The Bessel function J of order 0.", WIDE,
+          kernel="bessel.jn(0, {x})", numpy=scipy_special("j0"), sympy="besselj(0, x)"),
+    entry("j1", "x", "0.5 * (j0(x) - jn(2, x))", "The Bessel function J of order 1.", WIDE,
+          kernel="bessel.jn(1, {x})", numpy=scipy_special("j1"), sympy="besselj(1, x)"),
+    entry("jn", "n x", ("0", "0.5 * (jn(n - 1, x) - jn(n + 1, x))"), "The Bessel function J of order n.",
+          ((0, 0),), WIDE,
+          orders=ORDERS, kernel="bessel.jn({n}, {x})", numpy=scipy_special("jv"), sympy="besselj(n, x)"),
+    entry("i0", "x", "i1(x)", "The modified Bessel function I of order 0.",
+          kernel="bessel.iv(0, {x})", numpy=scipy_special("i0"), sympy="besseli(0, x)"),
+    entry("i1", "x", "0.5 * (i0(x) + iv(2, x))", "The modified Bessel function I of order 1.",
+          kernel="bessel.iv(1, {x})", numpy=scipy_special("i1"), sympy="besseli(1, x)"),
+    entry("iv", "n x", ("0", "0.5 * (iv(n - 1, x) + iv(n + 1, x))"),
+          "The modified Bessel function I of order n.",
+          orders=ORDERS, kernel="bessel.iv({n}, {x})", numpy=scipy_special("iv"), sympy="besseli(n, x)"),
+    entry("i0e", "x", "i1e(x) - sign(x) * r", "exp(-abs(x)) * i0(x); its derivative at 0 is 0.",
+          kernel="bessel.ive(0, {x})", numpy=scipy_special("i0e"), sympy="exp(-Abs(x)) * besseli(0, x)"),
+    entry("i1e", "x", "0.5 * (i0e(x) + ive(2, x)) - sign(x) * r", "exp(-abs(x)) * i1(x).",
+          kernel="bessel.ive(1, {x})", numpy=scipy_special("i1e"), sympy="exp(-Abs(x)) * besseli(1, x)"),
+    entry("ive", "n x", ("0", "0.5 * (ive(n - 1, x) + ive(n + 1, x)) - sign(x) * r"),
+          "exp(-abs(x)) * iv(n, x).",
+          orders=ORDERS, kernel="bessel.ive({n}, {x})", numpy=scipy_special("ive"),
+          sympy="exp(-Abs(x)) * besseli(n, x)"),
+)  # fmt: skip
+
+SINC = (
+    entry("sinc", "x", "sinc_derivative(1, x)", "sin(pi * x) / (pi * x), as in NumPy; smooth at 0.",
+          kernel="bessel.sinc_derivative(0, {x})", sympy="sinc(pi * x)"),
+    entry("sinc_derivative", "n x", ("0", "sinc_derivative(n + 1, x)"), "The derivative number n of sinc.",
+          orders=range(101), kernel="bessel.sinc_derivative({n}, {x})", numpy=scalar(bessel.sinc_derivative),
+          sympy="diff(sinc(pi * Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),
+)  # fmt: skip
+
+SPECIAL = (*GAMMA, *BESSEL, *SINC)

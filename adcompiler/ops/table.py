@@ -9,6 +9,7 @@ from adcompiler.ops.arithmetic import ARITHMETIC
 from adcompiler.ops.comparison import COMPARISON
 from adcompiler.ops.elementary import ELEMENTARY
 from adcompiler.ops.integer import INTEGER
+from adcompiler.ops.normal import NORMAL
 from adcompiler.ops.piecewise import PIECEWISE
 from adcompiler.ops.rounding import ROUNDING
 from adcompiler.ops.special import SPECIAL
@@ -19,6 +20,7 @@ SECTIONS = MappingProxyType({
     "Rounding and remainders": ROUNDING,
     "Elementary functions": ELEMENTARY,
     "The logistic function and its kin": ACTIVATION,
+    "The error function and the normal distribution": NORMAL,
     "Special functions": SPECIAL,
     "Comparisons, classification and logic": COMPARISON,
     "Bits of integers": INTEGER,
@@ -34,5 +36,7 @@ ALIASES = MappingProxyType({
     "bitwise_not": "invert", "bitwise_invert": "invert",
     "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
     "expit": "sigmoid", "log_expit": "log_sigmoid", "swish": "silu",
-    "gammaln": "lgamma", "psi": "digamma",
+    "logsigmoid": "log_sigmoid", "clamp": "clip", "float_power": "power",
+    "gammaln": "lgamma", "psi": "digamma", "betaln": "lbeta", "jv": "jn",
+    "norm_cdf": "ndtr", "norm_logcdf": "log_ndtr", "norm_ppf": "ndtri",
 })  # fmt: skip

@@ -25,6 +25,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply
+from adcompiler.passes.fold import some
 
 
 def contract(func: Func) -> Func:
@@ -52,12 +53,18 @@ class _Contract(Rewriter):
     def array(self, array: Array) -> Array:
         if isinstance(array, Accumulate) and not array.domain and array.rank:
             return _at_one_place(array)
-        while isinstance(array, Reduce) and array.op == "sum":
+        while isinstance(array, Reduce) and (array.op == "sum" or _any(array)):
             tied = _contracted(array)
             if tied is None:
                 return array
             array = _without(array, *tied)
         return array
+
+
+def _any(array: Reduce) -> bool:
+    """Whether an array says where a condition holds for any point: the largest of ones and zeros, of which
+    only a one counts."""
+    return array.op == "max" and isinstance(array.body, Select) and is_const(array.body.then, 1)
 
 
 def _at_one_place(array: Accumulate) -> Map:
@@ -121,6 +128,8 @@ def _range(place: Element, size: Element, array: Reduce) -> list[Element]:
 
 def _without(array: Reduce, gone: int, place: Element, body: Element) -> Array:
     """`array` with the reduced axis `gone` set to `place`."""
+    if array.op == "max":
+        body = some(array, gone, body)
     moved: dict[int, Element] = {gone: place}
     body = substitute(body, moved)
     later: dict[int, Element] = {k: Index(k - 1) for k in range(gone + 1, len(array.domain))}

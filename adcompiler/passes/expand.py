@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -18,7 +20,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, rewrite
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of
 
@@ -39,9 +41,7 @@ class _Expand(Rewriter):
             return _power(element)
         if not isinstance(element, Apply) or element.op in DTYPES or not TABLE[element.op].expand:
             return element
-        entry = TABLE[element.op]
-        scope = dict(zip(entry.params, element.args, strict=True))
-        made = element_of(entry.expand, scope, element.dtype)
+        made = element_of(TABLE[element.op].expand, operands(element), element.dtype)
         # The text may use primitives that expand in turn; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
         return rewrite((made,), lambda e: e if e is element else self.element(e), memo)[0]
@@ -57,20 +57,34 @@ def _logsumexp(array: Reduce) -> Array:
 
 
 def _power(element: Apply) -> Element:
-    """A power with a small whole exponent by repeated squaring: exact up to some roundings, and fast."""
+    """A power with a small whole exponent, or one half more, by repeated squaring and a square root: exact up
+    to some roundings, and fast."""
     base, exponent = element.args
-    if not isinstance(exponent, Const) or exponent.value not in range(-LARGEST, LARGEST + 1):
+    if not isinstance(exponent, Const) or 2 * exponent.value not in range(-2 * LARGEST, 2 * LARGEST + 1):
         return element
-    count = int(exponent.value)
-    if count < 0 and not is_float(element.dtype):
+    count, half = divmod(int(2 * abs(exponent.value)), 2)
+    if exponent.value < 0 and not is_float(element.dtype):
         return element
-    power: Element = const(1, element.dtype)
-    square = base
-    rest = abs(count)
-    while rest:
-        if rest & 1:
-            power = square if is_const(power, 1) else apply("multiply", power, square)
-        rest >>= 1
-        if rest:
-            square = apply("multiply", square, square)
-    return power if count >= 0 else apply("divide", const(1, element.dtype), power)
+    power = _squared(apply("abs", base) if half and count else base, count)
+    if half:
+        root = apply("sqrt", base) if exponent.value == 0.5 else _root(base)  # NumPy's own exception
+        power = apply("multiply", power, root) if count else root
+    return power if exponent.value >= 0 else apply("divide", const(1, element.dtype), power)
+
+
+def _squared(base: Element, count: int) -> Element:
+    """`base` to a whole power."""
+    power: Element = const(1, base.dtype)
+    while count:
+        if count & 1:
+            power = base if is_const(power, 1) else apply("multiply", power, base)
+        count >>= 1
+        if count:
+            base = apply("multiply", base, base)
+    return power
+
+
+def _root(base: Element) -> Element:
+    """`base` to the power 0.5 as a factor: not quite its square root, for pow(-inf, 1.5) is inf."""
+    infinite = apply("equal", base, const(-math.inf, base.dtype))
+    return select(infinite, const(math.inf, base.dtype), apply("abs", apply("sqrt", base)))

@@ -34,6 +34,9 @@ from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 
+# What the largest and the smallest element of nothing are.
+_LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
+
 
 def fold(func: Func) -> Func:
     """The same program without the operations that constants decide."""
@@ -49,8 +52,11 @@ class _Fold(Rewriter):
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
 
-        To accumulate in one place is to reduce, and to read an array whole is that array.
+        To accumulate in one place is to reduce, and to read an array whole is that array. The largest of
+        equal values is that value.
         """
+        if isinstance(array, Reduce) and array.op in ("max", "min"):
+            array = _repeated(array)
         if isinstance(array, Map):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
@@ -86,6 +92,26 @@ class _Fold(Rewriter):
                     return _constant(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
+
+
+def _repeated(array: Reduce) -> Array:
+    """A largest or smallest element, without the reduced axes that its body does not depend on."""
+    axes = range(array.rank, len(array.domain))
+    kept = [k for k in axes if k in array.body.axes or isinstance(array.domain[k], Const)]
+    if len(kept) == len(axes):
+        return array
+    body = substitute(array.body, {k: Index(array.rank + p) for p, k in enumerate(kept)})
+    for k in axes:
+        if k not in kept:
+            body = some(array, k, body)
+    sizes = tuple(array.domain[k] for k in kept)
+    return Reduce(array.op, array.shape, sizes, body) if sizes else Map(array.shape, body)
+
+
+def some(array: Reduce, axis: int, body: Element) -> Element:
+    """`body` if an axis that is no longer reduced has a length; else the largest, or smallest, of nothing."""
+    neutral = const(_LAST[array.dtype][array.op == "min"], array.dtype)
+    return select(apply("less", const(0, "i64"), array.domain[axis]), body, neutral)
 
 
 def _constant(element: Apply) -> Element:
@@ -153,6 +179,8 @@ def _identity(element: Apply) -> Element:
                 return x
         case "negative", (Apply(op="negative", args=(x,)),):
             return x
+        case "abs", (Apply(op="negative", args=(x,)),) if is_float(x.dtype):
+            return apply("abs", x)
         case (("logical_and" | "logical_or"), (x, y)):
             for kept, other in ((x, y), (y, x)):
                 if isinstance(other, Const):

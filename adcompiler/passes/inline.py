@@ -8,7 +8,7 @@ where it is read along plain axes: `hoist` takes apart again what the loops woul
 from __future__ import annotations
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
-from adcompiler.ir.walk import Rewriter, elements_of, substitute, with_args, with_elements
+from adcompiler.ir.walk import Rewriter, postorder, substitute, with_args, with_elements
 from adcompiler.ops.costs import costly
 
 
@@ -23,6 +23,7 @@ class _Inline(Rewriter):
         self.cost: dict[Map, bool] = {}
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
+        self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
@@ -42,8 +43,10 @@ class _Inline(Rewriter):
 
     def body(self, element: Element, points: int) -> Element:
         """`element` with reads of maps replaced by their bodies, innermost first."""
-        new: dict[Element, Element] = {}
-        for e in elements_of((element,)):
+        new = self.rewritten.setdefault(points, {})
+        for e in postorder((element,), lambda e: () if e in new else e.args):
+            if e in new:
+                continue
             made = with_args(e, tuple(new[a] for a in e.args))
             if isinstance(made, Read) and isinstance(made.array, Map) and self.inlines(made, points):
                 array = made.array

@@ -37,14 +37,15 @@ def loop_order(array: Array) -> tuple[int, ...]:
         innermost = max(reversed(order), key=last.count)
         order.remove(innermost)
         order.append(innermost)
-    return _hoisting(array, order)
+    return _hoisting(array, order, last)
 
 
-def _hoisting(array: Array, order: Sequence[int]) -> tuple[int, ...]:
+def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
     """`order` with the axes of what is over fewer of them first, so that the inner loops do not repeat it.
 
     That is a costly part over two axes or more, or an array of pairs that the loops can contract. The
     outermost axis stays one that the array keeps, if it keeps any: else its sums need an array a block.
+    The innermost one stays an axis that accesses have `last`, if there is one.
     """
     found = {
         e.axes for e in elements_of(array.elements)
@@ -54,7 +55,8 @@ def _hoisting(array: Array, order: Sequence[int]) -> tuple[int, ...]:
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
-    return tuple(better if not array.rank or better[0] < array.rank else order)
+    contiguous = better[-1] in last or order[-1] not in last
+    return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
 
 
 def _contracts(element: Element) -> bool:

@@ -15,6 +15,7 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
+from adcompiler.passes.conditions import conditions
 
 
 def merge(func: Func) -> Func:
@@ -56,7 +57,9 @@ class _Merge(Rewriter):
         ready at one time."""
         match a, b:
             case Reduce(op="sum"), Reduce(op="sum"):
-                same = a.shape == b.shape and a.reduced == b.reduced
+                # Under different conditions they are loops with bounds of their own.
+                alike = conditions(a.op, a.body) == conditions(b.op, b.body)
+                same = a.shape == b.shape and a.reduced == b.reduced and alike
             case Accumulate(), Accumulate():
                 same = a.shape == b.shape and a.domain == b.domain and a.indices == b.indices
             case _:

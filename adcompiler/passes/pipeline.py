@@ -14,11 +14,12 @@ from adcompiler.passes.inline import inline
 from adcompiler.passes.merge import merge
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
+from adcompiler.passes.sums import sums
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold,)
+SIMPLIFY: tuple[Pass, ...] = (fold, sums)
 OPTIMISE: tuple[Pass, ...] = (fold, prune, inline, contract, fold, prune)
 KERNEL: tuple[Pass, ...] = (
     expand,

@@ -18,10 +18,11 @@ import numpy as np
 from adcompiler.ad.split import Pattern, split
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
-from adcompiler.runtime.specialise import Specialisation, unflatten
+from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.splitting import SplitProgram
+from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.values import ArgType
+from adcompiler.syntax.structures import arrays_of, unflatten
 
 # The split programs of propagate programs, by the program that they belong to.
 _deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int, ...]], SplitProgram]]
@@ -30,17 +31,16 @@ _deeper = WeakKeyDictionary()
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """The results of a compiled function, as Variables nested like its results."""
-    given = [_kernel_array(a) if is_variable(a) else a for a in bound]
+    given = [mapped(lambda v: _kernel_array(v) if is_variable(v) else v, a) for a in bound]
     types, values, _ = function.describe(given, {})
-    args = [a for a, t in zip(bound, types, strict=True) if isinstance(t, ArgType)]
-    positions = tuple(k for k, a in enumerate(bound) if is_variable(a) and a.differentiable)
+    args = arrays_of(types, bound)
+    wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
     function._last = types  # what `show` shows
-    if not state.recording or not positions:
+    if not state.recording or not wanted:
         found = function.specialise(types)
         made = perform(Call(function.__name__, args), found(values, False))
         return unflatten(found.lowered.structure, made)
-    everything = positions == function.positions(None, types)
-    program = function.split(None if everything else positions).at(types)
+    program = function.split().at(types, wanted)
     made = _aggregate(function.__name__, program, args, values, None)
     return unflatten(program.structure, made[: program.parts.count])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, ParseError
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.options import Options, options
 from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.syntax.parse import parse
@@ -27,6 +28,7 @@ def compile(
     static: Sequence[str] | str = (),
     broadcasting: str = "numpy",
     backend: str = "cpu",
+    memory: int | str | None = None,
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -37,34 +39,39 @@ def compile(
                   its variables in order of first appearance
     static        parameters known while compiling: each value has a program of its own
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
-    backend       "cpu" (numba) or "numpy" (an interpreter, which compiles nothing)
+    backend       "cpu" (compiled kernels) or "numpy" (an interpreter, which compiles nothing)
+    memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
+                  such as "64MB". A loop that needs more runs in segments, each run again backwards; the
+                  gradient's bits are the same. Without it all turns are kept
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
+    chosen = options(broadcasting, backend, memory)
     if isinstance(source, FunctionType):
-        return _from_python(source, _names(static), broadcasting, backend)
+        return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
     if is_sympy(source):
-        return _made(closure_from_sympy(source, name, given), _names(static), broadcasting, backend)
+        return _made(closure_from_sympy(source, name, given), _names(static), chosen)
     module = parse(source)
     closure = closure_of(module, name, given, {})
-    return _made(closure, _names(static), broadcasting, backend)
+    return _made(closure, _names(static), chosen)
 
 
-def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") -> SimpleNamespace:
+def load(
+    path: str | Path, broadcasting: str = "numpy", backend: str = "cpu", memory: int | str | None = None
+) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
     Raises OSError if the file cannot be read, and the errors of `compile`.
     """
     path = Path(path)
+    chosen = options(broadcasting, backend, memory)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
-        return SimpleNamespace(
-            **{path.stem: _made(closure_of(module, path.stem, None, {}), (), broadcasting, backend)}
-        )
+        return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
     return SimpleNamespace(
         **{
-            name: _made(value, (), broadcasting, backend) if isinstance(value, Closure) else value
+            name: _made(value, (), chosen) if isinstance(value, Closure) else value
             for name, value in scope_of(module, {}).items()
         }
     )
@@ -74,7 +81,11 @@ def load(path: str | Path, broadcasting: str = "numpy", backend: str = "cpu") ->
 def function(f: Callable[..., Any], /) -> Function: ...
 @overload
 def function(
-    *, static: Sequence[str] | str = (), broadcasting: str = "numpy", backend: str = "cpu"
+    *,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -83,17 +94,19 @@ def function(
     static: Sequence[str] | str = (),
     broadcasting: str = "numpy",
     backend: str = "cpu",
+    memory: int | str | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
     Numbers and compiled functions that it names (closures, module constants) are captured now.
     """
+    chosen = options(broadcasting, backend, memory)
     if f is None:
-        return lambda g: _from_python(g, _names(static), broadcasting, backend)
-    return _from_python(f, _names(static), broadcasting, backend)
+        return lambda g: _from_python(g, _names(static), chosen)
+    return _from_python(f, _names(static), chosen)
 
 
-def _from_python(f: Any, static: Sequence[str], broadcasting: str, backend: str) -> Function:
+def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     if not isinstance(f, FunctionType):
         raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a text or a Python function")
     try:
@@ -111,7 +124,7 @@ def _from_python(f: Any, static: Sequence[str], broadcasting: str, backend: str)
     indent = len(lines[0]) - len(lines[0].lstrip())
     module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
     closure = closure_of(module, f.__name__, None, _captured(f))
-    made = _made(closure, static, broadcasting, backend)
+    made = _made(closure, static, chosen)
     made.__module__, made.__qualname__ = f.__module__, f.__qualname__
     return made
 
@@ -167,9 +180,7 @@ def _filled(cell: Any) -> bool:
     return True
 
 
-def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: str) -> SourceFunction:
-    if broadcasting not in ("numpy", "strict"):
-        raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
+def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFunction:
     names = [p.name for p in closure.definition.parameters]
     for name in static:
         if name not in names:
@@ -177,7 +188,7 @@ def _made(closure: Closure, static: Sequence[str], broadcasting: str, backend: s
                 f"static names {name!r}, which {closure.name} does not take",
                 remedy=f"it takes {', '.join(names)}",
             )
-    return SourceFunction(closure, static, broadcasting == "strict", backend)
+    return SourceFunction(closure, static, chosen)
 
 
 def _names(given: Any) -> tuple[str, ...]:

@@ -18,9 +18,10 @@ from adcompiler.runtime.finite import slopes
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
-from adcompiler.runtime.specialise import Types, flatten
+from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 Tolerance = Mapping[np.dtype[Any], float]
 
@@ -142,28 +143,33 @@ class _Check:
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
-        self.scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
+        scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
+        self.scalar, self.args = scalar, (*args, *weights)
         self.positions = f.positions(wrt, types)
-        self.point = [*args, *weights]
-        self.slope = Gradient(self.scalar, self.positions, with_value=False)
+        self.places = tuple(places_of(types[k]) for k in self.positions)
+        self.wanted = f.inputs_of(self.positions, types)
+        self.names = f.specialise(types).func.input_names
+        self.types, self.point, _ = scalar.describe(self.args, {})
+        self.value = scalar.specialise(self.types)
+        self.slope = Gradient(scalar, self.positions, with_value=False).specialise(self.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
-        self.exact = [np.asarray(g) for g in self.slope(*self.point)]
+        self.exact = [np.asarray(g) for g in self.slope(self.point, False)]
 
     def gradient(self) -> None:
         """First derivatives."""
-        self.finite("gradient", self.exact, lambda p: np.float64(self.scalar(*p)))
-        self.complex("gradient", self.scalar, self.exact, None)
+        self.finite("gradient", self.exact, lambda p: np.float64(self.value(p, False)[0]))
+        self.complex("gradient", self.value, self.exact, None)
 
     def second(self) -> None:
         """The Hessian times a random direction."""
-        pairs = list(zip(self.positions, self.exact, strict=True))
-        directions = [self.random.uniform(-1, 1, np.shape(self.point[k])).astype(g.dtype) for k, g in pairs]
-        product = hvp(self.scalar, self.positions)(tuple(self.point), tuple(directions))
-        exact = [np.asarray(h) for h in flatten((None,) * len(directions), product)]
+        directions = [self.random.uniform(-1, 1, g.shape).astype(g.dtype) for g in self.exact]
+        product = hvp(self.scalar, self.positions)(self.args, unflatten(self.places, directions))
+        exact = [np.asarray(h) for h in flatten(self.places, product)]
 
         def along(p: Sequence[Any]) -> np.float64:
-            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, self.slope(*p), strict=True)))
+            found = self.slope(p, False)
+            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, found, strict=True)))
 
         self.finite("second derivative", exact, along)
         self.complex("second derivative", self.slope, exact, directions)
@@ -173,29 +179,30 @@ class _Check:
     ) -> None:
         """Compare with finite differences of `value`."""
         parts = []
-        for k, g in zip(self.positions, exact, strict=True):
+        for k, g in zip(self.wanted, exact, strict=True):
             expected = slopes(value, self.point, k)
             parts.append((k, g, expected, _errors(g, expected)))
         self.compare(what, "finite differences", parts, RTOL)
 
     def complex(
-        self, what: str, f: Function, exact: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None
+        self,
+        what: str,
+        f: Specialisation,
+        exact: Sequence[np.ndarray],
+        weights: Sequence[np.ndarray] | None,
     ) -> None:
         """Compare with complex steps of `f`, whose results are summed with `weights`."""
-        types, values, _ = f.describe(self.point, {})
-        func, sizes = f.trace(types).func, f.specialise(types).sizes(values)
-        steps = [ComplexStep(func, sizes, at) for at in (values, _rounded(values))]
+        sizes = f.sizes(self.point)
+        steps = [ComplexStep(f.func, sizes, at) for at in (self.point, _rounded(self.point))]
         parts = []
-        for k, inner, g in zip(self.positions, f.inputs_of(self.positions, types), exact, strict=True):
+        for k, g in zip(self.wanted, exact, strict=True):
             try:
-                expected, error = self._stepped(steps, inner, g, weights)
+                expected, error = self._stepped(steps, k, g, weights)
                 if g.size > MOST_ENTRIES:
-                    name = self.f.parameters[k].name
+                    name = self.names[k]
                     self.notes.append(f"complex steps at {MOST_ENTRIES} of the {g.size} entries of {name}")
             except NotAnalytic as reached:
-                self.notes.append(
-                    f"no complex step for {self.f.parameters[k].name}: {reached} has no complex form"
-                )
+                self.notes.append(f"no complex step for {self.names[k]}: {reached} has no complex form")
                 continue
             parts.append((k, g, expected, error))
         self.compare(what, "complex step", parts, COMPLEX_RTOL)
@@ -231,7 +238,7 @@ class _Check:
             if not error.size:
                 continue
             place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-            name = self.f.parameters[k].name
+            name = self.names[k]
             entry = f"{name}[{', '.join(map(str, place))}]" if place else name
             found = Comparison(
                 what, reference, entry, float(g[place]), float(expected[place]), float(error[place])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.ops.build import order_of
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.graph import Cotangents, Entry, is_variable, perform, state
@@ -43,10 +44,16 @@ def apply(name: str, *args: Any) -> Any:
     ShapeError, and DtypeError for what is no real number.
     """
     entry = primitive(name)
+    args += entry.defaults[len(args) - len(entry.params) :] if len(args) < len(entry.params) else ()
     if len(args) != len(entry.params):
         raise Error(
             f"{name} is given {len(args)} arguments",
             remedy=f"it takes ({', '.join(entry.params)}): {entry.doc}",
+        )
+    if entry.orders is not None and order_of(entry.name, args[0]) is None:
+        raise DtypeError(
+            f"the order of {name} is {word(args[0])}",
+            remedy=f"pass a whole number from {entry.orders[0]} to {entry.orders[-1]}",
         )
     operands = [a if is_variable(a) else _constant(a, name) for a in args]
     data = _compute(entry, operands)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from adcompiler.ad.split import Propagate
@@ -14,6 +15,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, po
 from adcompiler.runtime.show import Shown
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.splitting import SplitProgram
+from adcompiler.syntax.structures import leaves
 from adcompiler.syntax.values import ArgType, Static
 
 
@@ -21,13 +23,13 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
     """Which gradients there are and why the others are None; what forward saves, and what is made again."""
     positions = f.positions(wrt, types)
     func = f.trace(types).func
-    inputs = dict(zip((k for k, t in enumerate(types) if isinstance(t, ArgType)), func.inputs, strict=True))
-    found = vjp(func.results, list(func.results), [inputs[k] for k in positions])
-    known = {k: g is not None for k, g in zip(positions, found, strict=True)}
+    wanted = f.inputs_of(positions, types)
+    found = vjp(func.results, list(func.results), [func.inputs[k] for k in wanted])
+    known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
     program = f.split(wrt).at(types)
     part, _ = program.propagate(program.usual, program.all_asked)
     forward = program.parts.forward
-    gradients = (f"{p.name}: {_why(types[k], known.get(k))}" for k, p in enumerate(f.parameters))
+    gradients = _gradients(f, types, known)
     return "\n".join(
         (
             f"{f.__name__}: gradients",
@@ -40,6 +42,15 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
             *_listed(_again(program, part)),
         )
     )
+
+
+def _gradients(f: Shown, types: Types, known: Mapping[int, bool]) -> Iterator[str]:
+    """A line for each argument, and for each part of a container; `known` are the inputs asked for."""
+    numbers = count()
+    for parameter, given in zip(f.parameters, types, strict=True):
+        for name, kind in leaves(parameter.name, given):
+            flows = known.get(next(numbers)) if isinstance(kind, ArgType) else None
+            yield f"{name}: {_why(kind, flows)}"
 
 
 def _listed(lines: Iterator[str]) -> list[str]:

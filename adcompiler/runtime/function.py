@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.explain import explain
+from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
-from adcompiler.runtime.signature import FLOAT, Parameter, bind, describe, parameters_of
-from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types, flatten, unflatten
+from adcompiler.runtime.signature import (
+    FLOAT,
+    Parameter,
+    as_floats,
+    bind,
+    describe,
+    find_hook,
+    parameters_of,
+)
+from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types
 from adcompiler.runtime.splitting import SplitFunction
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.values import ArgType, Closure
+from adcompiler.syntax.structures import arrays_in, flatten, unflatten
+from adcompiler.syntax.values import ArgType, Closure, Kind, Static
+
+if TYPE_CHECKING:
+    from adcompiler.runtime.pairs import Styles
 
 CACHED = ("jitted", "cfunc", "low_level_callable")
 
@@ -84,10 +101,16 @@ class Function:
     def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
         """The types of a call, its values, and whether all of them are Python numbers."""
         bound = bind(self.__name__, self.parameters, args, keywords)
-        pairs = [describe(p, a) for p, a in zip(self.parameters, bound, strict=True)]
-        types = tuple(t for t, _ in pairs)
-        values = [v for t, v in pairs if isinstance(t, ArgType)]
-        return types, values, all(t.weak for t in types if isinstance(t, ArgType))
+        types: list[Any] = []
+        values: list[Any] = []
+        for parameter, arg in zip(self.parameters, bound, strict=True):
+            kind, value = describe(parameter, arg)
+            types.append(kind)
+            if isinstance(kind, ArgType):
+                values.append(value)
+            elif isinstance(kind, Container):
+                values += value
+        return tuple(types), values, all(t.weak for t in arrays_in(types))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -96,9 +119,10 @@ class Function:
         known = floats is not None and not keywords and len(args) == len(self.parameters)
         if known and floats is not None and all(type(a) is float for a in args):
             return floats(args)
-        hooks = [a for a in (*args, *keywords.values()) if hasattr(a, "__adc_call__")]
-        if hooks:
-            return hooks[0].__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+        names = (p.name for p in self.parameters)
+        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+        if hook is not None:
+            return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types)
         if all(t is FLOAT for t in types):
@@ -172,7 +196,7 @@ class Function:
         """
         names = [p.name for p in self.parameters]
         if wrt is None:
-            return tuple(k for k, t in enumerate(types) if isinstance(t, ArgType) and is_float(t.dtype))
+            return tuple(k for k, t in enumerate(types) if any(is_float(a.dtype) for a in arrays_in((t,))))
         found = []
         for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
             k = names.index(one) if one in names else int(one) if isinstance(one, np.integer) else one
@@ -182,8 +206,8 @@ class Function:
                 )
             k %= len(names)
             kind = types[k]
-            if not isinstance(kind, ArgType) or not is_float(kind.dtype):
-                what = kind.dtype if isinstance(kind, ArgType) else "static"
+            if not any(is_float(a.dtype) for a in arrays_in((kind,))):
+                what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
                 raise DtypeError(
                     f"{names[k]} is {what}: there is no derivative with respect to it",
                     remedy="pass floats, or leave it out of wrt",
@@ -194,9 +218,14 @@ class Function:
         return tuple(found)
 
     def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
-        """The program's inputs for parameters: static parameters are no inputs."""
-        dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
-        return tuple(dynamic.index(k) for k in positions)
+        """The program's inputs that are differentiated for parameters: each float of a container is one."""
+        inputs = [[k] * len(arrays_in((t,))) for k, t in enumerate(types)]
+        floats = [
+            (k, n)
+            for n, (k, a) in enumerate(zip(chain(*inputs), arrays_in(types), strict=True))
+            if is_float(a.dtype)
+        ]
+        return tuple(n for position in positions for k, n in floats if k == position)
 
     # -- beyond Python calls -------------------------------------------------------------------
 
@@ -205,7 +234,8 @@ class Function:
         """The function for calls from the user's own `@njit` code: compiled, allocated and returned there.
 
         Results are nested tuples as in Python. Arrays may have any lengths that fit, but axes of length 1
-        do not broadcast: numba knows ranks only. Static parameters are not supported (DtypeError).
+        do not broadcast: numba knows ranks only. Of containers there are tuples and named tuples. Static
+        parameters are not supported (DtypeError).
         """
         from adcompiler.codegen.jitted import jitted
 
@@ -241,14 +271,12 @@ class Function:
     def _of_c(self) -> Func:
         """The program for its annotated types, scalars where there are none, that C code calls."""
         types = default_types(self)
-        return self._for_numba([(t.dtype, len(t.ones)) for t in types if isinstance(t, ArgType)])[0]
+        return self._for_numba([t for t in types if isinstance(t, ArgType)])[0]
 
-    def _for_numba(self, given: Sequence[tuple[Dtype, int]]) -> tuple[Func, Any]:
+    def _for_numba(self, given: Sequence[Kind]) -> tuple[Func, Any]:
         """The program for arguments of these dtypes and ranks, as numba knows them."""
-        types = tuple(
-            FLOAT if dtype == "i64" and not rank and not p.integer else ArgType(dtype, (False,) * rank)
-            for (dtype, rank), p in zip(given, self.parameters, strict=True)
-        )
+        pairs = zip(given, self.parameters, strict=True)
+        types = tuple(as_floats(kind, p.integer) for kind, p in pairs)
         lowered = self.trace(types)
         if any(not c.merged for c in lowered.constraints):
             raise ShapeError(
@@ -258,7 +286,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_of_floats", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_of_floats", "_styles", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -279,6 +307,36 @@ class Function:
 
         text: str = latex(self.sympy())
         return text
+
+    # -- SlangPy's styles ----------------------------------------------------------------------
+
+    @cached_property
+    def _styles(self) -> Styles:
+        from adcompiler.runtime.pairs import Styles
+
+        return Styles(self)
+
+    def call(self, *args: Any, **keywords: Any) -> Any:
+        """The value: `f(...)`, of the values of DiffPairs among the arguments."""
+        from adcompiler.runtime.pairs import DiffPair
+
+        bound = bind(self.__name__, self.parameters, args, keywords)
+        return self(*(a.p if isinstance(a, DiffPair) else a for a in bound))
+
+    def forward(self, *args: Any, **keywords: Any) -> Any:
+        """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments."""
+        return self._styles.forward(bind(self.__name__, self.parameters, args, keywords))
+
+    def backward(self, *args: Any) -> tuple[Any, ...]:
+        """Reverse mode: `backward(*args, dresult)` with a cotangent nested like the result.
+
+        Each DiffPair among the arguments gathers its gradient in `d`, each Variable that requires one in
+        `.grad`; without any, every float argument has one. Returns what each argument gathered in this
+        call, None for the others and for zero.
+        """
+        from adcompiler.runtime.pairs import split_cotangent
+
+        return self._styles.backward(*split_cotangent(self.__name__, self.parameters, args))
 
     # -- looking inside ------------------------------------------------------------------------
 
@@ -312,9 +370,9 @@ class ArgumentNameError(Error, ValueError):
 class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
-    def __init__(self, closure: Closure, static: Sequence[str], strict: bool, backend: str) -> None:
-        super().__init__(closure.name, parameters_of(closure.definition, static), backend)
-        self._closure, self.strict = closure, strict
+    def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
+        super().__init__(closure.name, parameters_of(closure.definition, static), options.backend)
+        self._closure, self.options = closure, options
         self.__doc__ = closure.definition.docstring
 
     @property
@@ -322,5 +380,7 @@ class SourceFunction(Function):
         return self._closure
 
     def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, strict=self.strict)
-        return Lowered(run(SIMPLIFY, lowered.func), lowered.constraints, lowered.structure)
+        lowered = lower(self.closure, types, strict=self.options.strict)
+        budget = self.options.memory
+        passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))
+        return replace(lowered, func=run(passes, lowered.func))

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from adcompiler.ad.dense import forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
-from adcompiler.ad.jvp import jvp as push
+from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.errors import ShapeError
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Func, Input, zeros_like
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.nodes import Func
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
 
 
@@ -34,18 +33,10 @@ class Tangent(Derived):
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)
         lowered = self.of.trace(types[:count])
-        func = lowered.func
-        primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
-        tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
-        pushed = push(func.results, dict(zip(primals, tangents, strict=True)))
-        live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
-        made = func.with_(
-            name=self.__name__,
-            inputs=(*func.inputs, *tangents),
-            input_names=(*func.input_names, *(p.name for p in self.parameters[count:])),
-            results=(*func.results, *live),
-            result_names=_result_names(func, func.result_names, [f"d{n}" for n in func.result_names], self),
-        )
+        given = [t for kind, d in zip(self.wrt, types[count:], strict=True) for t in _given(types[kind], d)]
+        floats = self.of.inputs_of(self.wrt, types[:count])
+        wanted = [k for k, here in zip(floats, given, strict=True) if here]
+        made = value_and_tangent(lowered.func, wanted).with_(name=self.__name__)
         return Lowered(run(SIMPLIFY, made), lowered.constraints, (lowered.structure, lowered.structure))
 
 
@@ -57,8 +48,7 @@ class Jacobian(Derived):
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
         blocks = dense_jacobian(func, self.of.inputs_of(positions, types))
-        row = None if self.bare(positions) else (None,) * len(positions)
-        structure = row if lowered.structure is None else tuple(row for _ in blocks)
+        structure = grafted(lowered.structure, self.places(positions, types))
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -72,8 +62,8 @@ class Hessian(Derived):
         positions = self.of.positions(self.wrt, types)
         inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
         blocks = forward_jacobian(func, inputs)
-        n = len(positions)
-        structure = None if self.bare(positions) else ((None,) * n,) * n
+        row = self.places(positions, types)
+        structure = grafted(row, row)
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -82,28 +72,42 @@ def _dense(
 ) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
-    made = func.with_(name=f.__name__, results=results, result_names=_result_names(func, (), names, f))
+    made = func.with_(
+        name=f.__name__, results=results, result_names=_result_names(func.input_names, (), names, f)
+    )
     return Lowered(run(SIMPLIFY, made), lowered.constraints, structure)
 
 
-def _result_names(func: Func, before: Sequence[str], names: Sequence[str], f: Function) -> tuple[str, ...]:
-    taken = {p.name for p in f.parameters} | set(before) | set(func.input_names)
+def _given(kind: Any, tangent: Any) -> list[bool]:
+    """For each float of an argument, whether it has a tangent; None stands in the place of one."""
+    pairs = zip(leaves("", kind), leaves("", tangent), strict=True)
+    return [isinstance(t, ArgType) for (_, k), (_, t) in pairs if places_of(k) is None]
+
+
+def _result_names(
+    inputs: Sequence[str], before: Sequence[str], names: Sequence[str], f: Function
+) -> tuple[str, ...]:
+    taken = {p.name for p in f.parameters} | set(before) | set(inputs)
     return (*before, *distinct(names, taken))
 
 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
 
-    `tangents` has one entry for each argument, shaped like it; None stands for zero. Raises ShapeError
-    for a tangent of another shape, DtypeError for a tangent of an argument that is no float.
+    `tangents` has one entry for each argument, shaped like it; None stands for zero, also inside a
+    container. Raises ShapeError for a tangent of another shape or structure, DtypeError for a tangent of an
+    argument that is no float.
     """
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    types, _, _ = f.describe(args, {})
+    types, values, _ = f.describe(args, {})
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
+    floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     pushed = f.derived(("jvp", wrt), lambda: Tangent(f, wrt))
-    value, tangent = pushed(*args, *(like(tangents[k], args[k], types[k], f.parameters[k].name) for k in wrt))
+    value, tangent = pushed(
+        *args, *(like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt)
+    )
     return value, tangent
 
 
@@ -112,18 +116,6 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple | list):
         raise ArgumentError(f"{what}: {name} is a {type(value).__name__}", remedy=f"pass a tuple: ({name},)")
     return tuple(value)
-
-
-def like(tangent: Any, arg: Any, kind: Any, name: str) -> Any:
-    """A tangent in its argument's shape and dtype; it stays a Python number beside one."""
-    assert isinstance(kind, ArgType)
-    array = np.asarray(tangent)
-    if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",
-            remedy="a tangent has its argument's shape and is real",
-        )
-    return float(array) if kind.weak else array.astype(NUMPY[kind.dtype], copy=False)
 
 
 def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
@@ -138,7 +130,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
         types, _, _ = f.describe(args, {})
         positions = f.positions(wrt, types)
         bare = not isinstance(wrt, tuple | list) and len(positions) == 1
-        directions = [v] if bare else list(v)
+        directions = (v,) if bare else as_tuple("hvp", "v", v)
         if len(directions) != len(positions):
             raise ShapeError(
                 f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import is_static
-from adcompiler.syntax.values import ArgType, Static
+from adcompiler.syntax.containers import Container, check_depth, opened
+from adcompiler.syntax.values import ArgType, Kind, Static
 
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)
 BOOL = ArgType("bool", (), weak=True)
+PLAIN = (np.ndarray, float, int, bool)  # no containers, and no hooks
 DTYPE_OF: Mapping[str, Dtype] = {
     "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
 }  # fmt: skip
@@ -67,8 +69,8 @@ def bind(
     return tuple(bound[n] for n in names)
 
 
-def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
-    """The type of an argument, and its value as kernels take it: a number, or an array."""
+def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, Any]:
+    """The type of an argument, and its value as kernels take it: a number, an array, or a list of these."""
     if parameter.static:
         return Static(_hashable(parameter, value)), None
     kind = type(value)
@@ -78,12 +80,14 @@ def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
         return BOOL, value
     if kind is int:
         return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+    if kind is not np.ndarray and (container := opened(value, parameter.name)) is not None:
+        return _leaves(parameter, container, depth)
     if hasattr(value, "__adc_call__"):
         raise DtypeError(
             f"the argument {parameter.name!r} is a {type(value).__name__}",
             remedy="call the function itself on it, or pass its value",
         )
-    if isinstance(value, np.ma.MaskedArray):
+    if kind is not np.ndarray and isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
     array = value if kind is np.ndarray else _array(parameter, value)
     dtype = DTYPE_OF.get(array.dtype.char)
@@ -98,6 +102,47 @@ def describe(parameter: Parameter, value: Any) -> tuple[ArgType | Static, Any]:
     if array.ndim == 0:
         return ArgType(dtype), array[()] if dtype != "f64" else float(array[()])
     return ArgType(dtype, tuple(n == 1 for n in array.shape)), array
+
+
+def as_floats(kind: Kind, integer: bool) -> Kind:
+    """The type of an argument whose integers of rank 0 count as floats, as Python's do, unless annotated."""
+    if isinstance(kind, Container):
+        pairs = zip(kind.keys, kind.parts, strict=True)
+        return replace(kind, parts=tuple(as_floats(part, kind.integer(key)) for key, part in pairs))
+    return FLOAT if kind == ArgType("i64") and not integer else kind
+
+
+def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
+    """The first argument, or leaf of one, that handles calls itself, as a Variable does."""
+    for name, value in named:
+        if type(value) in PLAIN:
+            continue
+        if hasattr(value, "__adc_call__"):
+            return value
+        container = opened(value, name)
+        if container is not None:
+            check_depth(depth, name)
+            paths = (name + container.path(key) for key in container.keys)
+            found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Container, list[Any]]:
+    """A container's type, and the values of its arrays as kernels take them, in order."""
+    check_depth(depth, parameter.name)
+    types: list[Any] = []
+    values: list[Any] = []
+    for key, part in zip(container.keys, container.parts, strict=True):
+        leaf = Parameter(parameter.name + container.path(key), False, container.integer(key))
+        if part is None or type(part) is str:
+            types.append(Static(part))
+            continue
+        kind, value = describe(leaf, part, depth + 1)
+        types.append(kind)
+        values += value if isinstance(kind, Container) else (value,)
+    return Container(container.kind, container.keys, tuple(types)), values
 
 
 def _array(parameter: Parameter, value: Any) -> np.ndarray:

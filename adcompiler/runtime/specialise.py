@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +16,9 @@ from adcompiler.passes.gemm import found
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
-from adcompiler.syntax.values import ArgType, Static
+from adcompiler.syntax.values import Kind
 
-Types = tuple[ArgType | Static, ...]
+Types = tuple[Kind, ...]
 Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 
 
@@ -122,11 +122,18 @@ class Specialisation:
             elif sizes[number] != found:
                 self.mismatch(args)
         for size, k, axis in self.fixed:
-            if args[k].shape[axis] != (size.value if isinstance(size, Const) else length(size, sizes)):
+            if args[k].shape[axis] != (
+                size.value if isinstance(size, Const) else length(size, sizes, self.values(args))
+            ):
                 self.mismatch(args)
         if self.demands:
             self.check(self.demands, args)
         return sizes
+
+    def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
+        """The integers that lengths may be computed from."""
+        pairs = zip(self.func.inputs, args, strict=True)
+        return {i: np.asarray(a) for i, a in pairs if i.dtype == "i64" and not i.rank}
 
     def mismatch(self, args: Sequence[Any]) -> None:
         """Raise the error for the first equality of sizes that these arguments violate."""
@@ -197,23 +204,3 @@ class Specialisation:
             elif type(value) is not float and hasattr(value, "item"):
                 found[k] = value.item()
         return found
-
-
-def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """Leaves nested as `structure` says: None is one leaf."""
-    return _nested(structure, iter(leaves))
-
-
-def _nested(structure: Any, remaining: Iterator[Any]) -> Any:
-    if not isinstance(structure, tuple):
-        return next(remaining)
-    return tuple(_nested(part, remaining) for part in structure)
-
-
-def flatten(structure: Any, value: Any) -> list[Any]:
-    """The leaves of a value nested as `structure` says."""
-    if not isinstance(structure, tuple):
-        return [value]
-    if not isinstance(value, tuple | list) or len(value) != len(structure):
-        raise ShapeError(f"expected {len(structure)} values", remedy="pass a tuple shaped like the result")
-    return [leaf for part, v in zip(structure, value, strict=True) for leaf in flatten(part, v)]

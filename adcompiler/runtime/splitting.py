@@ -14,15 +14,16 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
-from adcompiler.runtime.specialise import Specialisation, Traceable, Types, flatten, unflatten
+from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 
 class SplitProgram:
     """The programs of one split: forward, and the propagates made so far, by pattern."""
 
-    def __init__(self, parts: Split, lowered: Lowered, backend: str) -> None:
-        self.parts, self.backend = parts, backend
+    def __init__(self, parts: Split, lowered: Lowered, backend: str, gradients: Any = None) -> None:
+        self.parts, self.backend, self.gradients = parts, backend, gradients
         self.structure = lowered.structure
         self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
         self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
@@ -153,18 +154,25 @@ class SplitFunction:
 
     def __init__(self, f: Traceable, wrt: Any = None) -> None:
         self.f, self.wrt = f, wrt
-        self._programs: dict[Types, SplitProgram] = {}
+        self._programs: dict[tuple[Types, tuple[int, ...] | None], SplitProgram] = {}
 
-    def at(self, types: Types) -> SplitProgram:
-        """The programs for arguments of these types."""
-        found = self._programs.get(types)
+    def at(self, types: Types, wanted: tuple[int, ...] | None = None) -> SplitProgram:
+        """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
+        those of the parameters in `wrt`."""
+        found = self._programs.get((types, wanted))
         if found is None:
-            lowered = self.f.trace(types)
-            wanted = self.f.inputs_of(self.f.positions(self.wrt, types), types)
-            found = self._programs.setdefault(
-                types, SplitProgram(split(lowered.func, wanted), lowered, self.f.backend)
-            )
+            found = self._programs.setdefault((types, wanted), self._split(types, wanted))
         return found
+
+    def _split(self, types: Types, wanted: tuple[int, ...] | None) -> SplitProgram:
+        positions = self.f.positions(self.wrt, types)
+        everything = self.f.inputs_of(positions, types)
+        if wanted == everything:
+            return self.at(types)
+        lowered = self.f.trace(types)
+        gradients = tuple(places_of(types[k]) for k in positions)
+        parts = split(lowered.func, everything if wanted is None else wanted)
+        return SplitProgram(parts, lowered, self.f.backend, gradients)
 
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:
         """The results, and what propagate needs: inputs that it reads and temporaries."""
@@ -180,7 +188,7 @@ class SplitFunction:
         """Gradients of the inputs in `wrt`, for cotangents nested like the results.
 
         The cotangents of saved temporaries may follow those of the results in a flat tuple. None
-        stands for zero, both ways.
+        stands for zero, both ways, and for what carries no derivative.
         """
         if not isinstance(saved, Saved):
             raise GraphError(
@@ -189,7 +197,8 @@ class SplitFunction:
         program = saved.program
         given = self._given(program, cotangents)
         checked = [self._checked(program, k, g, saved) for k, g in enumerate(given)]
-        return program(saved, checked)
+        found: tuple[Any, ...] = unflatten(program.gradients, program(saved, checked))
+        return found
 
     def _given(self, program: SplitProgram, cotangents: Any) -> list[Any]:
         """One cotangent for each result of forward."""
@@ -201,7 +210,7 @@ class SplitFunction:
 
     def _nested(self, program: SplitProgram, cotangents: Any) -> list[Any]:
         one = isinstance(cotangents, tuple | list) and len(cotangents) == 1 and program.structure is None
-        return flatten(program.structure, cotangents[0] if one else cotangents)
+        return flatten(program.structure, cotangents[0] if one else cotangents, "the cotangent")
 
     def _checked(self, program: SplitProgram, k: int, value: Any, saved: Saved) -> Any:
         """A cotangent as a kernel takes it; it must be shaped like its result."""

@@ -14,6 +14,7 @@ from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import places_of
 from adcompiler.syntax.values import Closure
 
 
@@ -27,6 +28,11 @@ class Derived(Function):
     @property
     def closure(self) -> Closure | None:
         return self.of.closure
+
+    def places(self, positions: Sequence[int], types: Types) -> Any:
+        """How derivatives with respect to parameters nest: as the parameters do."""
+        found = tuple(places_of(types[k]) for k in positions)
+        return found[0] if self.bare(positions) else found
 
     def bare(self, positions: Sequence[int]) -> bool:
         """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
@@ -45,7 +51,7 @@ class Gradient(Derived):
         self._check(lowered)
         positions = self.of.positions(self.wrt, types)
         func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
-        grads = None if self.bare(positions) else (None,) * len(positions)
+        grads = self.places(positions, types)
         structure = (lowered.structure, grads) if self.with_value else grads
         return Lowered(run(SIMPLIFY, func), lowered.constraints, structure)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.batch import batch
@@ -27,8 +28,10 @@ from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.structures import arrays_in, parts_like
 from adcompiler.syntax.values import ArgType
 
 SAME = "mapped axes are equally long"
@@ -38,17 +41,17 @@ class Mapped(Derived):
     """`of` over the axis `axes[k]` of each parameter k (None: the same for every case); results have the
     cases as their first axis."""
 
-    def __init__(self, of: Function, axes: tuple[int | None, ...]) -> None:
+    def __init__(self, of: Function, axes: tuple[Any, ...]) -> None:
         super().__init__(of, None, "vmap")
         self.axes = axes
 
     def trace(self, types: Types) -> Lowered:
-        single = tuple(self._without(k, t) for k, t in enumerate(types))
+        axes: list[int | None] = []
+        triples = zip(self.parameters, types, self.axes, strict=True)
+        single = tuple(_single(p.name, t, axis, axes) for p, t, axis in triples)
         lowered = self.of.trace(single)
         func = lowered.func
-        dynamic = [k for k, t in enumerate(types) if isinstance(t, ArgType)]
-        axes = [self._axis(k, types[k]) for k in dynamic]
-        count = self._count(func, [types[k] for k in dynamic], axes)
+        count = _count(func, arrays_in(types), axes)
         inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
         cases: dict[Array, Array] = {
             old: _case(new, axis, count, old)
@@ -75,35 +78,42 @@ class Mapped(Derived):
         constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
         return Lowered(run(SIMPLIFY, made), constraints, lowered.structure)
 
-    def _axis(self, k: int, kind: object) -> int | None:
-        """The mapped axis of parameter `k`, counted from 0."""
-        axis = self.axes[k]
-        assert isinstance(kind, ArgType)
-        if axis is None:
-            return None
-        rank = len(kind.ones)
-        if not -rank <= axis < rank:
-            name = self.parameters[k].name
-            raise ShapeError(f"vmap: {name} has rank {rank}, no axis {axis}", remedy="use None not to map it")
-        return axis % rank
 
-    def _without(self, k: int, kind: object) -> ArgType:
-        """The type of one case of argument `k`."""
-        if not isinstance(kind, ArgType):
-            return kind  # type: ignore[return-value]
-        axis = self._axis(k, kind)
-        return kind if axis is None else replace(kind, ones=kind.ones[:axis] + kind.ones[axis + 1 :])
+def _single(name: str, kind: Any, axis: Any, axes: list[int | None]) -> Any:
+    """The type of one case of an argument; adds the mapped axis of each of its arrays to `axes`.
 
-    def _count(self, func: Func, kinds: Sequence[object], axes: Sequence[int | None]) -> Element:
-        """The number of cases: 1, or a size of its own."""
-        ones = {
-            k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None and isinstance(k, ArgType)
-        }
-        if len(ones) != 1:
-            raise ShapeError(
-                "vmap: the mapped axes differ in length" if ones else "vmap maps no axis", remedy=SAME
-            )
-        return const(1, "i64") if ones.pop() else Size(len(func.size_names))
+    `axis` nests like the argument, or is one for all of a container.
+    """
+    if isinstance(kind, Container):
+        given = [axis] * len(kind.parts)
+        if axis is not None and not isinstance(axis, int):
+            given = list(parts_like(kind, axis, f"vmap: in_axes of {name}"))
+        cases = zip(kind.keys, kind.parts, given, strict=True)
+        return replace(
+            kind, parts=tuple(_single(name + kind.path(key), part, a, axes) for key, part, a in cases)
+        )
+    if not isinstance(kind, ArgType):
+        return kind
+    axes.append(None if axis is None else _counted(name, len(kind.ones), axis))
+    axis = axes[-1]
+    return kind if axis is None else replace(kind, ones=kind.ones[:axis] + kind.ones[axis + 1 :])
+
+
+def _counted(name: str, rank: int, axis: Any) -> int:
+    """A mapped axis, counted from 0."""
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        raise ShapeError(f"vmap: {name} has rank {rank}, no axis {axis}", remedy="use None not to map it")
+    return axis % rank
+
+
+def _count(func: Func, kinds: Sequence[ArgType], axes: Sequence[int | None]) -> Element:
+    """The number of cases: 1, or a size of its own."""
+    ones = {k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None}
+    if len(ones) != 1:
+        raise ShapeError(
+            "vmap: the mapped axes differ in length" if ones else "vmap maps no axis", remedy=SAME
+        )
+    return const(1, "i64") if ones.pop() else Size(len(func.size_names))
 
 
 def _input(single: Input, axis: int | None, count: Element) -> Input:
@@ -154,17 +164,18 @@ def _renumbered(
     return (*same, *(replace(c, left=moved(c.left), right=moved(c.right)) for c in constraints))
 
 
-def vmap(f: Function, in_axes: int | Sequence[int | None] | None = 0) -> Mapped:
+def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     """`f` applied to many cases at once: a function of the same parameters.
 
     `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
-    parameter, None where the argument is the same for every case. Every result has the cases as its first
+    parameter, None where the argument is the same for every case. For a container it is one for all of it,
+    or nests like it. Every result has the cases as its first
     axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
     count = len(f.parameters)
     axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
-    if len(axes) != count or not all(a is None or isinstance(a, int) for a in axes):
+    if len(axes) != count or any(isinstance(a, str | float) for a in axes):
         raise ArgumentError(
             f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"
         )
-    return Mapped(f, axes)  # type: ignore[arg-type]
+    return Mapped(f, axes)

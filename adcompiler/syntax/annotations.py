@@ -9,8 +9,9 @@ from adcompiler.ir.nodes import Element, const
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype, is_float
 from adcompiler.ops.build import cast
 from adcompiler.syntax import tree
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import ArgType, Value
+from adcompiler.syntax.values import ArgType, Value, describe
 
 STATIC = "static"
 FIT = "pass arrays that fit the annotations"
@@ -32,15 +33,43 @@ def declared(parameter: tree.Parameter) -> ArgType | None:
     return ArgType(base.id, tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes))
 
 
-def annotate(context: Context, definition: tree.Def, args: list[Any]) -> dict[str, Value]:
-    """Check `args` (in place: scalars are converted) and return the sizes that annotations name."""
-    for k, parameter in enumerate(definition.parameters):
-        if parameter.annotation is not None and isinstance(args[k], Value):
-            args[k] = _check(context, parameter, args[k])
-    return {name: Value((), size, weak=True) for name, size in context.sizes.named.items()}
+def annotate(
+    context: Context, definition: tree.Def, args: dict[str, Any], named: dict[str, Element]
+) -> dict[str, Value]:
+    """Check `args` (in place: scalars are converted) and return the sizes that annotations name.
+
+    `named` takes these sizes; every call of a definition has names of its own.
+    """
+    for parameter in definition.parameters:
+        value = args[parameter.name]
+        if isinstance(value, tuple | Container) and not is_static(parameter):
+            _check_class(context, parameter, value)
+        if parameter.annotation is not None and isinstance(value, Value):
+            args[parameter.name] = _check(context, parameter, value, named)
+    return {name: Value((), size, weak=True) for name, size in named.items()}
 
 
-def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:
+def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, ...] | Container) -> None:
+    """A container's annotation is the name of its class."""
+    annotation = parameter.annotation
+    base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
+    if base is None:
+        return
+    given = base.id if isinstance(base, tree.Name) else getattr(base, "name", "")
+    names = (value.kind.__name__,) if isinstance(value, Container) else ("tuple", "list")
+    if given not in names:
+        context.fail(
+            DtypeError,
+            f"{parameter.name} is {describe(value)}, its annotation {given or 'something else'}",
+            base.span,
+            f"write {' or '.join(names)}",
+        )
+
+
+def _check(context: Context, parameter: tree.Parameter, value: Value, named: dict[str, Element]) -> Value:
+    if is_static(parameter):
+        cause = f"{parameter.name} is static, but not known while compiling here"
+        context.fail(DtypeError, cause, parameter.span, "pass a number")
     annotation = parameter.annotation
     axes: tuple[tree.Expression, ...] = ()
     base = annotation
@@ -62,7 +91,7 @@ def _check(context: Context, parameter: tree.Parameter, value: Value) -> Value:
             f"pass an array of rank {len(axes)}" if axes else "pass a scalar",
         )
     for k, axis in enumerate(axes):
-        _size(context, parameter.name, value, k, axis)
+        _size(context, parameter.name, value, k, axis, named)
     if value.dtype != base.id:
         if not value.weak or not _holds(base.id, value.dtype):
             context.fail(
@@ -80,12 +109,14 @@ def _holds(declared: Dtype, given: Dtype) -> bool:
     return is_float(declared) or not is_float(given)
 
 
-def _size(context: Context, name: str, value: Value, k: int, axis: tree.Expression) -> None:
+def _size(
+    context: Context, name: str, value: Value, k: int, axis: tree.Expression, named: dict[str, Element]
+) -> None:
     """Name or check one length."""
     what = f"axis {k} of {name}"
     match axis:
         case tree.Name(id=symbol):
-            known: Element = context.sizes.named.setdefault(symbol, value.shape[k])
+            known: Element = named.setdefault(symbol, value.shape[k])
             what = f"{what}, annotated {symbol}"
         case tree.Number(value=int(number)) if number >= 0:
             known = const(number, "i64")

@@ -8,7 +8,7 @@ them: so comprehensions nest freely, and nothing but names and reductions makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from adcompiler.errors import Span
@@ -41,6 +41,7 @@ class Binders:
         self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
         self.checks: list[Check] = []
+        self.certain: set[Element] = set()  # conditions that hold wherever what they govern is computed
 
     def fresh(self, length: Element, last: Linear, step: int = 1) -> Element:
         """The index of a new axis; `step` times the index is at most `last`."""
@@ -64,6 +65,11 @@ class Binders:
             yield
         finally:
             del self.path[count:]
+
+    def doubtful(self, axes: Iterable[int]) -> list[Element]:
+        """The conditions around that may not hold where what they govern is computed all the same; those
+        that depend on no other open axes than `axes`."""
+        return [c for c in self.path if c not in self.certain and set(open_axes(c)) <= set(axes)]
 
     # -- arrays of open elements -----------------------------------------------------------------
 
@@ -99,7 +105,8 @@ class Binders:
         lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
         body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
         array = Reduce("min", (), lengths, body) if axes else Map((), body)
-        self.checks.append(Check(array, cause, remedy, span))
+        if not any(c.holds is array and c.cause == cause for c in self.checks):
+            self.checks.append(Check(array, cause, remedy, span))
 
 
 def open_axes(element: Element) -> list[int]:

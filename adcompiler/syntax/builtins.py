@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Container as Names
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.syntax import reductions, shapes
+from adcompiler.syntax import reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
@@ -20,15 +22,41 @@ from adcompiler.syntax.matrices import MATRICES
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Family, Value, describe
 
-PREFIXES = frozenset(("np", "numpy", "math", "linalg", "np.linalg", "numpy.linalg", "scipy.linalg"))
+# What stands before a name of another library, and how its names begin in this language.
+PREFIXES: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special"), "")
+    | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
+    | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
+)
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
 )
 
 
+def dotted(node: tree.Expression) -> str | None:
+    """The text of a name with dots; None for any other expression."""
+    parts = []
+    while isinstance(node, tree.Attribute):
+        parts.append(node.name)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
+
+
+def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
+    """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
+    text = dotted(node)
+    known = text is not None and text in PREFIXES and text.partition(".")[0] not in scope
+    return text if known else None
+
+
 def _elementwise(op: str, name: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = bind_arguments(context, name, TABLE[op].params, args, keywords, span)
+        entry = TABLE[op]
+        defaults = entry.defaults
+        bound = bind_arguments(context, name, entry.params, args, keywords, span, len(defaults))
+        first = len(bound) - len(defaults)
+        for k, default in enumerate(defaults, first):
+            bound[k] = default if bound[k] is None else bound[k]
         return context.elementwise(op, bound, span)
 
     return call
@@ -157,6 +185,8 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
+    if isinstance(x, Container) and (x.sequence or x.kind is dict):
+        return len(x.parts)
     if not isinstance(x, Value) or not x.rank:
         context.fail(DtypeError, f"len of {describe(x)}", span, "len takes an array of rank 1 or more")
     return Value((), context.sizes.find(x.shape[0]), weak=True)

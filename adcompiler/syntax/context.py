@@ -12,6 +12,7 @@ from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, Sh
 from adcompiler.ir.nodes import (
     Apply,
     Array,
+    Const,
     Element,
     Index,
     Node,
@@ -24,9 +25,10 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
 from adcompiler.ir.walk import elements_of, substitute
-from adcompiler.ops.build import cast, result_dtype
+from adcompiler.ops.build import cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.binders import Binders
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
@@ -71,7 +73,10 @@ class Context:
         args = [as_array(arg) for arg in args]
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
-                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span)
+                remedy = "use its parts, or pass an array" if isinstance(arg, tuple | Container) else None
+                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
+        if TABLE[op].orders is not None:
+            args = (self.order(op, args[0], span), *args[1:])
         if not any(isinstance(arg, Value) for arg in args):
             return self.fold(op, args, span)
         common, weak = self.meet(args)
@@ -84,6 +89,21 @@ class Context:
         element = Apply(op, tuple(over(a, shape, operand) for a in args), result)
         self.spans.setdefault(element, span)
         return Value(shape, element, weak)
+
+    def order(self, op: str, value: AnyValue, span: Span) -> int:
+        """The first argument of a function with an order: a number known while compiling."""
+        known = value.element if isinstance(value, Value) else None
+        found = order_of(op, known.value if isinstance(known, Const) else value)
+        if found is None:
+            given = describe(value) if isinstance(value, Value) else f"{value}"
+            orders = TABLE[op].orders or range(0)
+            self.fail(
+                DtypeError,
+                f"the order of {op} is {given}",
+                span,
+                f"write a whole number from {orders[0]} to {orders[-1]}, or make it a static parameter",
+            )
+        return found
 
     def of_truth(self, op: str, span: Span) -> str:
         """What an operation is for truth values: NumPy's + is `or`, * is `and`, and there is no -."""

@@ -14,8 +14,9 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
-from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES
+from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, PREFIXES, dotted, library
 from adcompiler.syntax.comprehensions import comprehension
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.shapes import listed, matmul, transpose
@@ -42,6 +43,12 @@ ELSEWHERE = {
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
     "print": "programs have no output but their result",
+}
+
+
+# Functions of other libraries that mean something else than ours of the same name.
+OTHERWISE = {
+    ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
 }
 
 
@@ -177,7 +184,10 @@ class Expressions(Context):
         result: AnyValue = None
         for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
             right = yield operand
-            here = self.elementwise(COMPARE[symbol], (left, right), node.span)
+            if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
+                here: AnyValue = (left == right) == (symbol == "==")
+            else:
+                here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right
         return result
@@ -223,10 +233,10 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if prefix := _prefix(node, scope):
+        if library(node.value, scope) is not None:
             if node.name in CONSTANTS:
                 return CONSTANTS[node.name]
-            whole = f"{prefix}.{node.name}"
+            whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = yield node.value
@@ -239,16 +249,24 @@ class Expressions(Context):
                 return value.rank
             if node.name == "size":
                 return count(self, value, None, node.span)
+        if isinstance(value, Container) and value.kind is not dict:
+            if node.name in value.keys:
+                return value.parts[value.keys.index(node.name)]
+            self.fail(
+                ParseError, f"{value.what} has no field {node.name!r}", node.span,
+                f"its fields are {', '.join(value.keys)}",
+            )  # fmt: skip
         remedy = (
             f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
         )
+        remedy = 'write p["name"]' if isinstance(value, Container) else remedy
         cause = f"{describe(value)} has no attribute {node.name!r} in this language"
         self.fail(ParseError, cause, node.span, remedy)
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
         target = self.callee(node, scope)
         args, keywords = [], {}
-        if isinstance(node.function, tree.Attribute) and not _prefix(node.function, scope):
+        if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
         for argument in node.arguments:
             args.append((yield argument))
@@ -287,28 +305,20 @@ class Expressions(Context):
                         f"write * to multiply: {name} * (...)",
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
+            case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+                if (prefix, name) in OTHERWISE:
+                    self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                if PREFIXES[prefix] + name in BUILTINS:
+                    return BUILTINS[PREFIXES[prefix] + name]
+                self.fail(
+                    ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
+                )
             case tree.Attribute(name=name):
-                prefix = _prefix(node.function, scope)
-                known = BUILTINS if prefix else METHODS
-                if name in known:
-                    return known[name]
-                remedy = _similar(name, {}) if prefix else _instead(name)
-                cause = f"unknown function {prefix}.{name}" if prefix else f"arrays have no method .{name}()"
-                self.fail(ParseError, cause, node.function.span, remedy)
+                if name in METHODS:
+                    return METHODS[name]
+                cause = f"arrays have no method .{name}()"
+                self.fail(ParseError, cause, node.function.span, _instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)
-
-
-def _prefix(node: tree.Attribute, scope: Mapping[str, Any]) -> str | None:
-    """The module that a name is taken from, as in `np.sin`; None if the dot follows a value."""
-    names: list[str] = []
-    owner: tree.Expression = node.value
-    while isinstance(owner, tree.Attribute):
-        names.append(owner.name)
-        owner = owner.value
-    if not isinstance(owner, tree.Name) or owner.id in scope:
-        return None
-    prefix = ".".join((owner.id, *reversed(names)))
-    return prefix if prefix in PREFIXES else None
 
 
 def _instead(method: str) -> str:
@@ -331,6 +341,11 @@ def _similar(name: str, scope: Mapping[str, Any]) -> str | None:
 
 def _is_bool(value: AnyValue) -> bool:
     return value.dtype == "bool" if isinstance(value, Value) else isinstance(value, bool)
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a value is compared while compiling: a text or None, as a container may hold."""
+    return value is None or isinstance(value, str)
 
 
 def _is_integer(value: AnyValue) -> bool:

@@ -17,29 +17,12 @@ HERE = Span(1, 1, 1, 1)
 CALLS = {
     "Abs": "abs", "Max": "maximum", "Min": "minimum", "ceiling": "ceil", "Heaviside": "heaviside",
     "loggamma": "lgamma", "Mod": "remainder", "acosh": "acosh", "asinh": "asinh", "atanh": "atanh",
+    "besselj": "jn", "besseli": "iv",
 }  # fmt: skip
-SAME = frozenset(
-    [
-        "exp",
-        "log",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "atan2",
-        "sinh",
-        "cosh",
-        "tanh",
-        "sign",
-        "floor",
-        "erf",
-        "erfc",
-        "gamma",
-        "digamma",
-    ]
-)
+SAME = frozenset((
+    "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sign",
+    "floor", "erf", "erfc", "erfinv", "erfcinv", "gamma", "digamma", "polygamma", "beta",
+))  # fmt: skip
 RELATIONS = {
     "StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=", "Equality": "==",
     "Unequality": "!=",
@@ -165,4 +148,6 @@ BUILD: dict[str, Callable[[list[tree.Expression]], tree.Expression]] = {
     "Or": lambda args: tree.Boolean(HERE, "or", tuple(args)),
     "Not": lambda args: tree.Unary(HERE, "not", args[0]),
     "Piecewise": _piecewise,
+    # SymPy's is sin(x) / x.
+    "sinc": lambda args: _call("sinc", tree.Binary(HERE, "/", args[0], tree.Number(HERE, math.pi))),
 }

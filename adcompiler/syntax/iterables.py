@@ -148,11 +148,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterabl
     length = turns if fixed else _longest(context, distance, turns, abs(step))
 
     def at(index: Element) -> Value:
-        scaled = linear(index) * step if isinstance(index, Index) or is_const(index) else None
-        if scaled is not None:
-            return Value((), (linear(first) + scaled).element(), weak=True)
-        moved = index if step == 1 else apply("multiply", index, const(step, "i64"))
-        return Value((), combine("add", first, moved), weak=True)
+        return Value((), (linear(first) + linear(index) * step).element(), weak=True)
 
     guard = None if length is turns else (lambda index: apply("less", index, turns))
     return Iterable(length, distance - whole(1), at, abs(step), guard)
@@ -184,7 +180,12 @@ def _longest(context: Context, distance: Linear, turns: Element, step: int) -> E
     if not _computed(turns):
         low = lowest(distance * -1, context.binders.ranges)
         if low is not None:
-            most = combine("floor_divide", (low * -1 + whole(step - 1)).element(), const(step, "i64"))
+            high = low * -1 + whole(step - 1)
+            symbols = {a: f for a, f in high.terms.items() if a is not None}
+            for size in symbols:
+                if symbols == {size: 1} and step == 1 and high.terms.get(None, 0) <= 0:
+                    return size  # n for n - 1: a length that others have too
+            most = combine("floor_divide", high.element(), const(step, "i64"))
             return most if is_const(most) else combine("maximum", most, ZERO)
     lead = open_axes(turns)
     if not lead:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as fold_left
 
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.ir.bodies import Body, Carried, build, fresh
@@ -222,18 +223,34 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
     try:
         stay = carries.values(slots)
         carries.bind(inner, stay)
-        test = None if turns.test is None else cast(turns.test(inner).element, "bool")
-        masked = test if test is not None and open_axes(test) else None
-        active = masked if turns.guard is None else turns.guard(number)
-        with binders.under(*(c for c in (active or test,) if c is not None)):
+        own = _own_conditions(turns, number, inner)
+        if turns.test is not None:
+            binders.certain.update(c for c in own if not open_axes(c))
+        with binders.under(*own):
             turns.turn(number, inner)
         results = carries.after(inner)
-        if active is not None:
-            where = Value((), active)
-            results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
+        found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
+        around = binders.doubtful(axis for axes in found for axis in axes)
+        conditions = [*own, *around]
+        if turns.test is None or any(open_axes(c) for c in conditions):
+            for active in conditions:
+                where = Value((), active)
+                results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
+        test = None if turns.test is None else fold_left(_both, conditions)
         return _Turn(step, slots, results, test, binders.checks)
     finally:
         binders.checks = outer
+
+
+def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:
+    """Where a turn of a loop has an effect."""
+    if turns.test is not None:
+        return [cast(turns.test(scope).element, "bool")]
+    return [] if turns.guard is None else [turns.guard(number)]
+
+
+def _both(x: Element, y: Element) -> Element:
+    return apply("logical_and", x, y)
 
 
 def _built(context: Context, turns: Turns, carries: _Carries, turn: _Turn) -> tuple[list[Array], list[Array]]:

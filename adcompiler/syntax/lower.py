@@ -10,7 +10,9 @@ from adcompiler.errors import LimitError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
+from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.branches import assigned, returns
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
@@ -230,7 +232,9 @@ class Lowering(Expressions):
                 self.unsupported(target)
 
     def parts(self, value: AnyValue) -> AnyValue:
-        """An array whose first length is known as a tuple of its rows."""
+        """A container, or an array whose first length is known, as a tuple of its parts."""
+        if isinstance(value, Container) and value.sequence:
+            return value.parts
         if isinstance(value, Value) and value.rank and is_const(value.shape[0]):
             count = int(value.shape[0].value)
             return tuple(rows(self, value).at(const(k, "i64")) for k in range(count))
@@ -249,7 +253,7 @@ class Lowering(Expressions):
 
     def call(self, closure: Closure, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
-        scope = {**closure.scope, **self.arguments(closure.definition, args, keywords, span)}
+        bound = self.arguments(closure.definition, args, keywords, span)
         self.total += 1
         if self.total > MOST_CALLS:
             self.fail(
@@ -262,7 +266,8 @@ class Lowering(Expressions):
         caller, self.source = self.source, closure.source
         self.calls += 1
         try:
-            returned = self.block(closure.definition.body, scope)
+            sizes = annotate(self, closure.definition, bound, self.sizes.named if self.calls == 1 else {})
+            returned = self.block(closure.definition.body, {**closure.scope, **sizes, **bound})
         finally:
             self.calls -= 1
             self.source = caller

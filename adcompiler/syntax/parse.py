@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import io
+import pickle
+import sys
 import threading
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adcompiler import store
 from adcompiler.errors import Source, Span
 from adcompiler.syntax import literals, tree
 from adcompiler.syntax.characters import check_characters, decode, span_at
@@ -17,6 +21,13 @@ from adcompiler.syntax.scan import scan
 if TYPE_CHECKING:  # Lark is imported at the first parse: `import adcompiler` stays quick
     from lark import Lark, Token
 
+OPTIONS: dict[str, Any] = {
+    "start": "module",
+    "parser": "lalr",
+    "lexer": "basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
+    "keep_all_tokens": True,
+    "maybe_placeholders": False,
+}
 _LOCK = threading.Lock()
 
 
@@ -73,23 +84,32 @@ def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Modu
 
 @functools.cache
 def _build() -> Lark:
-    from lark import Lark
+    """The parser. Its table takes 0.1 s to make from the grammar, and so is kept on disk."""
+    import lark
 
     from adcompiler.syntax.build import Builder
     from adcompiler.syntax.layout import Layout
 
     packaged = resources.files("adcompiler") / "grammar" / "adc.lark"
     checkout = Path(__file__).parents[2] / "grammar" / "adc.lark"
-    return Lark(
-        (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8"),
-        start="module",
-        parser="lalr",
-        lexer="basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
-        postlex=Layout(),
-        transformer=Builder(_read_quoted),  # called as each rule is completed: no recursion, no second tree
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
+    grammar = (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8")
+    versions = f"lark {lark.__version__}, {sys.implementation.cache_tag}"
+    table = pickle.loads(store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar)))
+    # The transformer is called as each rule is completed: no recursion, no second tree.
+    load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
+    parser: Lark = load(**table, postlex=Layout(), transformer=Builder(_read_quoted))
+    return parser
+
+
+def _table(grammar: str) -> bytes:
+    """The tables of the lexer and the parser, as Lark saves them."""
+    from lark import Lark
+
+    from adcompiler.syntax.layout import Layout
+
+    file = io.BytesIO()
+    Lark(grammar, postlex=Layout(), **OPTIONS).save(file, exclude_options=("postlex",))
+    return file.getvalue()
 
 
 def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:

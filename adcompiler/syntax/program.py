@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import annotate
-from adcompiler.syntax.builtins import CONSTANTS, PREFIXES
+from adcompiler.syntax.builtins import CONSTANTS, library
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
     AnyValue,
-    ArgType,
     Closure,
+    Kind,
     Static,
     Value,
     as_array,
@@ -28,7 +29,6 @@ from adcompiler.syntax.values import (
 )
 
 MOST_RESULTS = 10_000
-MODULES = frozenset(prefix.partition(".")[0] for prefix in PREFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,17 @@ def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
 
 def free_names(expression: tree.Expression) -> list[str]:
     """The variables of an expression in order of appearance: not constants, nor functions called."""
-    called = {id(n.function) for n in _walk(expression) if isinstance(n, tree.Call)}
+    nodes = _walk(expression)
+    called = {id(n.function) for n in nodes if isinstance(n, tree.Call)}
     prefixes = {
-        id(n.value)
-        for n in _walk(expression)
-        if isinstance(n, tree.Attribute) and isinstance(n.value, tree.Name) and n.value.id in MODULES
+        id(name)
+        for n in nodes
+        if isinstance(n, tree.Attribute) and library(n.value) is not None
+        for name in _walk(n.value)
     }
-    bound = {name for n in _walk(expression) if isinstance(n, tree.Clause) for name in n.targets}
+    bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
     skipped = called | prefixes
-    found = [n for n in _walk(expression) if isinstance(n, tree.Name) and id(n) not in skipped]
+    found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
     return [
         name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS and name not in bound
@@ -86,40 +88,24 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     )
 
 
-def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool = False) -> Lowered:
+def lower(closure: Closure, types: Sequence[Kind], *, strict: bool = False) -> Lowered:
     """Lower a definition for arguments of these types, one for each parameter.
 
     Raises the errors of the language, with their places.
     """
     definition = closure.definition
     lowering = Lowering(closure.source, strict)
-    args: list[Any] = []
     inputs: list[Input] = []
-    names: list[str] = []
-    for parameter, given in zip(definition.parameters, types, strict=True):
-        if isinstance(given, Static):
-            args.append(given.value)
-            continue
-        shape = tuple(
-            ONE if one else lowering.sizes.fresh(f"axis {k} of {parameter.name}")
-            for k, one in enumerate(given.ones)
-        )
-        inputs.append(Input(len(inputs), given.dtype, shape))
-        lowering.names[inputs[-1]] = parameter.name
-        if given.dtype == "i64" and not shape:
-            lowering.sizes.whole[inputs[-1]] = parameter.name
-        names.append(parameter.name)
-        args.append(whole(inputs[-1], given.weak))
-    sizes = annotate(lowering, definition, args)
-    value = lowering.call(
-        Closure(definition, {**closure.scope, **sizes}, closure.source), args, {}, definition.span
-    )
+    pairs = zip(definition.parameters, types, strict=True)
+    args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
+    names = distinct(lowering.names[i] for i in inputs)
+    value = lowering.call(closure, args, {}, definition.span)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, _result_span(definition))
     func = Func(
         name=definition.name,
         inputs=tuple(inputs),
-        input_names=tuple(names),
+        input_names=names,
         results=tuple(close(leaf) for leaf in leaves),
         result_names=_result_names(names, len(leaves)),
         checks=tuple(lowering.binders.checks),
@@ -128,6 +114,27 @@ def lower(closure: Closure, types: Sequence[ArgType | Static], *, strict: bool =
         source=closure.source,
     )
     return Lowered(settle(func, lowering.sizes), tuple(lowering.sizes.constraints), structure)
+
+
+def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -> Any:
+    """The value of an argument; each of its arrays is an input."""
+    if isinstance(given, Static):
+        return given.value
+    if isinstance(given, Container):
+        parts = [
+            _argument(lowering, name + given.path(key), part, inputs)
+            for key, part in zip(given.keys, given.parts, strict=True)
+        ]
+        plain = given.kind in (tuple, list)
+        return tuple(parts) if plain else Container(given.kind, given.keys, tuple(parts))
+    shape = tuple(
+        ONE if one else lowering.sizes.fresh(f"axis {k} of {name}") for k, one in enumerate(given.ones)
+    )
+    inputs.append(Input(len(inputs), given.dtype, shape))
+    lowering.names[inputs[-1]] = name
+    if given.dtype == "i64" and not shape:
+        lowering.sizes.whole[inputs[-1]] = name
+    return whole(inputs[-1], given.weak)
 
 
 def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
@@ -149,6 +156,10 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
     value = as_array(value)
     if isinstance(value, tuple):
         return tuple(_flatten(lowering, part, leaves, span) for part in value)
+    if isinstance(value, Container):
+        return value.map(
+            lambda part: Static(part) if _is_static(part) else _flatten(lowering, part, leaves, span)
+        )
     if is_number(value):
         value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
     if len(leaves) >= MOST_RESULTS:
@@ -157,6 +168,11 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
         lowering.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
     leaves.append(value)
     return None
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a leaf of a container is no array."""
+    return value is None or isinstance(value, str)
 
 
 def closure_of(

@@ -12,7 +12,7 @@ from adcompiler.syntax.context import over
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.parse import parse_expression
 from adcompiler.syntax.program import free_names
-from adcompiler.syntax.values import Value
+from adcompiler.syntax.values import AnyValue, Value
 
 
 @cache
@@ -26,8 +26,8 @@ def names_in(text: str) -> frozenset[str]:
     return _parsed(text)[1]
 
 
-def element_of(text: str, scope: Mapping[str, Element], dtype: Dtype) -> Element:
-    """The element that `text` means where its variables stand for the elements of `scope`."""
-    values = {name: Value((), element) for name, element in scope.items()}
+def element_of(text: str, scope: Mapping[str, Element | int], dtype: Dtype) -> Element:
+    """The element that `text` means where its variables stand for the elements and numbers of `scope`."""
+    values: dict[str, AnyValue] = {n: v if isinstance(v, int) else Value((), v) for n, v in scope.items()}
     value = Lowering(None).expression(_parsed(text)[0], values)
     return over(value, (), dtype)

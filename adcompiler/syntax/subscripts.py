@@ -10,6 +10,7 @@ from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, se
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of, rewrite, substitute
 from adcompiler.ops.build import apply, cast
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.shapes import ZERO, combine, integer
@@ -31,6 +32,10 @@ ALL = SliceValue(None, None, None)
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
+    if isinstance(value, Container):
+        if not value.sequence:
+            return _entry(context, value, indices, span)
+        value = value.parts
     if isinstance(value, tuple) and not _indexes_array(value, indices):
         return _item(context, value, indices, span)
     value, indices = as_array(value), [as_array(i) for i in indices]
@@ -233,6 +238,22 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
             f"use 0 to {len(value) - 1}",
         )
     return value[indices[0]]
+
+
+def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
+    """The part of a dict under a key that is known while compiling."""
+    if value.kind is not dict:
+        context.fail(ParseError, f"{value.what} has no keys", span, "read a field as p.name")
+    if len(indices) != 1 or not isinstance(indices[0], str):
+        context.fail(ParseError, "a dict is indexed by a key in quotes", span, 'write p["name"]')
+    if indices[0] not in value.keys:
+        context.fail(
+            OutOfRangeError,
+            f"there is no key {indices[0]!r}",
+            span,
+            f"the keys are {', '.join(map(repr, value.keys))}" if value.keys else "the dict is empty",
+        )
+    return value.parts[value.keys.index(indices[0])]
 
 
 def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Element:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 from adcompiler.errors import Source, Span
 
@@ -216,13 +217,19 @@ class Module(Tree):
 def children(node: Tree) -> list[Tree]:
     """The nodes directly below `node`, in order."""
     found: list[Tree] = []
-    for field in fields(node):
-        value = getattr(node, field.name)
+    for name in _parts(type(node)):  # type: ignore[arg-type]
+        value = getattr(node, name)
         for part in value if isinstance(value, tuple) else (value,):
             part = part[1] if isinstance(part, tuple) else part
             if isinstance(part, Tree):
                 found.append(part)
     return found
+
+
+@cache
+def _parts(kind: type[Tree]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes."""
+    return tuple(field.name for field in fields(kind) if field.name not in ("span", "source"))
 
 
 def dump(root: Tree) -> str:

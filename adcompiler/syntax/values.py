@@ -11,6 +11,7 @@ from adcompiler.errors import Source
 from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, identity
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.tree import Def
 
 
@@ -31,6 +32,9 @@ class Static:
     """An argument known while compiling."""
 
     value: Any
+
+
+Kind: TypeAlias = ArgType | Static | Container  # what specialisation knows of an argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Family:
         return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
 
 
-# A Value, a Closure, or what is known while compiling: a number, a text, None, a tuple of values.
+# A Value, a Closure, a tuple or Container of values, or what is known while compiling: a number, a text,
+# None.
 AnyValue: TypeAlias = Any
 
 
@@ -136,4 +141,6 @@ def describe(value: AnyValue) -> str:
             return "None"
         case Foreign(what=what):
             return what
+        case Container():
+            return value.what
     return f"the function {getattr(value, 'name', '?')!r}"

@@ -65,18 +65,19 @@ OUTER = """
 
 
 def test_value_and_gradient_run_in_one_loop():
-    made = scheduled(derivative(ELEMENTWISE))
+    func = kernel(derivative(ELEMENTWISE))
+    made = schedule(func)
     assert len(nests(made)) == 1
     (loop,) = nests(made)
     assert all(isinstance(item, Task) for item in loop.body)
-    assert [t.array in made.func.results for t in made.tasks if t.stored and t.array.rank] == [True, True]
+    assert [t.array in func.results for t in made.tasks if t.stored and t.array.rank] == [True, True]
 
 
 @pytest.mark.parametrize(
     "text", [PAIRWISE, UNROLLED, ANY_DIMENSION], ids=["sums", "unrolled", "any dimension"]
 )
 def test_pairs_are_never_stored(text):
-    made = emit(scheduled(derivative(text)))
+    made = emit(kernel(derivative(text)))
     allowed = (
         {("n", "p")} if text is ANY_DIMENSION else set()
     )  # a row for each point, not a point for each pair
@@ -86,7 +87,7 @@ def test_pairs_are_never_stored(text):
 
 @pytest.mark.parametrize("text", [PAIRWISE, UNROLLED], ids=["sums", "unrolled"])
 def test_pairs_are_never_stored_at_second_order(text):
-    assert pairs(emit(scheduled(derivative(text, 2)))) == []
+    assert pairs(emit(kernel(derivative(text, 2)))) == []
 
 
 def test_a_symmetric_gradient_is_one_sum_for_each_coordinate():
@@ -124,7 +125,7 @@ def test_a_costly_part_over_an_inner_axis_is_an_array_of_its_own():
 
 def test_a_costly_part_that_the_loops_hoist_stays():
     assert not [a for a in arrays_of(kernel(program(OUTER)).results) if isinstance(a, Map)]
-    source = emit(scheduled(program(OUTER))).source
+    source = emit(kernel(program(OUTER))).source
     hoisted, inner = source.index("math.exp"), source.index("for i1")
     assert hoisted < inner
 
@@ -134,9 +135,9 @@ def test_reads_that_are_surely_inside_are_not_checked():
         func @steps<n>(%x: f64[n]) -> (%s: f64) {
           %s = reduce sum (| i < n - 1) { (%x[i + 1] - %x[i]) * (%x[i + 1] - %x[i]) }
         }"""
-    source = emit(scheduled(program(text))).source
+    source = emit(kernel(program(text))).source
     assert " if " not in source
-    source = emit(scheduled(program(text.replace("n - 1", "n")))).source
+    source = emit(kernel(program(text.replace("n - 1", "n")))).source
     assert source.count(" if ") == 1
 
 
@@ -150,11 +151,23 @@ def test_small_powers_are_products():
 
 
 def test_expressions_have_no_needless_parentheses():
-    source = emit(scheduled(program(ELEMENTWISE))).source
+    source = emit(kernel(program(ELEMENTWISE))).source
     assert "reduce_add(s, (a[i0] + v0) * v0)" in source
     text = """
         func @f(%x: f64[n], %y: f64) -> (%r: f64[n]) {
           %r = array (i < n) { -(%x[i] - (%y - 2.0)) / (3.0 * %y) }
         }"""
-    source = emit(scheduled(program(text))).source
+    source = emit(kernel(program(text))).source
     assert "r[i0] = -(x[i0] - v0) / v1" in source
+
+
+TRIANGLE = """
+    func @triangle(%x: f64[n]) -> (%r: f64) {
+      %r = reduce sum (| i < n, j < n) { select(j < i, %x[i] * %x[j], 0.0) }
+    }"""
+
+
+def test_conditions_on_an_axis_are_bounds_of_its_loop():
+    source = emit(kernel(program(TRIANGLE))).source
+    assert "range(uint64(0), uint64(min(np.int64(i0), n)))" in source
+    assert "select" not in source

@@ -7,7 +7,9 @@ primitive are: mpmath numbers, NumPy scalars, dual numbers over either, or kerne
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Any
 
@@ -60,6 +62,28 @@ def evaluate(text: str | ast.expr, scope: dict[str, Any], algebra: Any) -> Any:
     return value(parse(text) if isinstance(text, str) else text)
 
 
+def at_order(entry: Primitive, n: int) -> Primitive:
+    """A primitive with an order as one of a fixed order, without that parameter."""
+    (name, *params), reference = entry.params, entry.numpy
+
+    def fixed(text: str | None) -> str:
+        return re.sub(rf"\b{name}\b", str(n), text or "")
+
+    return replace(
+        entry, name=f"{entry.name}-{n}", params=tuple(params), orders=None, domain=entry.domain[1:],
+        partials=tuple(map(fixed, entry.partials[1:])), kernel=fixed(entry.kernel.replace("{n}", "n")),
+        sympy=fixed(entry.sympy), numpy=lambda *args: reference(np.float64(n), *args),
+    )  # fmt: skip
+
+
+def in_orders(entries: Iterable[Primitive], orders: Iterable[int] = range(4)) -> list[Primitive]:
+    """Entries with an order stand for one entry an order."""
+    orders = tuple(orders)
+    return [
+        e for entry in entries for e in ([at_order(entry, n) for n in orders] if entry.orders else [entry])
+    ]
+
+
 class Numbers:
     """NumPy scalars of one type, with the table's references."""
 
@@ -80,6 +104,8 @@ class Precise:
 
     def call(self, name: str, args: list[Any]) -> Any:
         entry = TABLE[name]
+        if entry.orders:
+            return precise(at_order_of(name, int(args[0])))(*args[1:])
         return precise(entry)(*args) if entry.sympy else bool(entry.numpy(*args))
 
     where = Numbers.where
@@ -128,7 +154,9 @@ class Kernels:
         return self._name(f"np.{self.dtype}({number})")
 
     def call(self, name: str, args: list[str]) -> str:
-        entry = TABLE[name]
+        return self.apply(TABLE[name], args)
+
+    def apply(self, entry: Primitive, args: list[str]) -> str:
         scope = dict(zip(entry.params, args, strict=True))
         if entry.expand:
             return str(evaluate(entry.expand, scope, self))
@@ -155,6 +183,11 @@ def derivative(entry: Primitive, point: tuple[Any, ...], by: tuple[str, ...], al
             return 0.0
         result = result.tangent
     return result
+
+
+@cache
+def at_order_of(name: str, n: int) -> Primitive:
+    return at_order(TABLE[name], n)
 
 
 REALS = {

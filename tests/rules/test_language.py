@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adcompiler.ad.partials import partial
-from adcompiler.ir.nodes import Input, Read
+from adcompiler.ir.nodes import Element, Input, Read, const
 from adcompiler.ir.types import Dtype
 from adcompiler.ops.build import apply
 from adcompiler.ops.primitive import Primitive
@@ -16,8 +16,10 @@ from adcompiler.syntax.scalar import element_of
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("entry", [e for e in TABLE.values() if e.differentiable], ids=lambda e: e.name)
 def test_texts_are_of_the_language(entry: Primitive, dtype: Dtype) -> None:
-    args = [Read(Input(k, dtype, ()), ()) for k in range(len(entry.params))]
-    result = apply(entry.name, *args)  # type: ignore[arg-type]
+    args: list[Element] = [Read(Input(k, dtype, ()), ()) for k in range(len(entry.params))]
+    if entry.orders is not None:
+        args[0] = const(2, dtype)
+    result = apply(entry.name, *args)
     assert {partial(result, k).dtype for k in range(len(args))} == {dtype}  # type: ignore[arg-type]
     if entry.expand:
         assert element_of(entry.expand, dict(zip(entry.params, args, strict=True)), dtype).dtype == dtype

@@ -11,13 +11,13 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from rules.evaluate import Numbers, Precise, evaluate, parse, precise
+from rules.evaluate import Numbers, Precise, evaluate, in_orders, parse, precise
 
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS, TABLE
 
 POINTS = 24
-SMOOTH = [e for e in TABLE.values() if e.differentiable]
+SMOOTH = in_orders(e for e in TABLE.values() if e.differentiable)
 PARTIALS = [(e, k) for e in SMOOTH for k in range(len(e.params))]
 # The second parameter of heaviside matters at a single point, which the edges cover.
 SLOPED = [(e, k) for e, k in PARTIALS if e.partials[k] != "0" and (e.name, k) != ("heaviside", 1)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import adcompiler as adc
+from adcompiler import store
 from adcompiler.cli import main
-from adcompiler.codegen import cache
 
 GUARDED = """
 def f(x: f64[n], y: f64[n], k: i64, rest: f64):
@@ -90,12 +90,12 @@ def test_adc_cache_shows_and_clears(capsys, monkeypatch, tmp_path):
     assert main(["cache"]) == 0
     assert capsys.readouterr().out == f"{tmp_path}: 0 kernels, 0 bytes\n"
     assert adc.compile("x * 1.25 + 7")(2.0) == 9.5
-    assert cache.contents()[0] == 1
+    assert store.contents()[0] == 1
     assert main(["cache"]) == 0
     assert re.fullmatch(rf"{re.escape(str(tmp_path))}: 1 kernel, [\d.]+ KiB\n", capsys.readouterr().out)
     assert main(["cache", "--clear"]) == 0
     assert "removed 1 kernel" in capsys.readouterr().out
-    assert (cache.contents(), kept.read_text()) == ((0, 0), "not a kernel")
+    assert (store.contents(), kept.read_text()) == ((0, 0), "not a kernel")
     assert adc.compile("x * 1.25 + 8")(2.0) == 10.5  # compiled again
 
 

@@ -84,7 +84,6 @@ def test_parameters_are_seen_from_python() -> None:
         ((PAIR.astype(np.float32), 3), 3 * PAIR.astype(np.float32)),
         ((PAIR.astype(np.int32), PAIR.astype(np.uint8)), np.array([4, 9])),
         (([1, 2], [3, 4]), np.array([3, 8])),  # lists are arrays
-        (((1.0, 2.0), 2), np.array([2.0, 4.0])),
         ((np.array([], np.float32), 2), np.array([], np.float32)),
         ((np.arange(6.0)[::-2], 1), np.array([5.0, 3.0, 1.0])),
         ((np.arange(6.0).reshape(2, 3).T, 1), np.arange(6.0).reshape(2, 3).T),

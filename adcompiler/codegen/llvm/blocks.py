@@ -1,0 +1,97 @@
+"""Blocks of one function: conditions, loops, and calls in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from adcompiler.codegen.llvm.expressions import Expressions
+from adcompiler.codegen.llvm.values import Needs, Value, literal
+
+
+class Blocks(Expressions):
+    """Instructions in blocks; `stack` has the function's places in memory."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__(needs)
+        self.stack: list[str] = []
+        self.block = "start"
+
+    def definition(self, head: str, end: str) -> str:
+        """The function's text."""
+        return "\n".join([f"define {head} {{", "start:", *self.stack, *self.lines, end, "}"])
+
+    def label(self) -> str:
+        """A new name for a block."""
+        return f"block{len(self.lines)}"
+
+    def begin(self, label: str) -> None:
+        """Instructions from here on stand in this block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    @contextmanager
+    def when(self, guard: Value) -> Iterator[None]:
+        """What is done only where `guard` holds."""
+        inside, after = f"{self.label()}_then", f"{self.label()}_after"
+        self.lines.append(f"br {guard}, label %{inside}, label %{after}")
+        self.begin(inside)
+        yield
+        self.lines.append(f"br label %{after}")
+        self.begin(after)
+
+    @contextmanager
+    def turns(self, first: Value, stop: Value) -> Iterator[Value]:
+        """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are."""
+        less, turn = "ult" if first.unsigned else "slt", f"%turn{len(self.lines)}"
+        with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
+            before, inside = self.block, self.label()
+            self.lines.append(f"br label %{inside}")
+            self.begin(inside)
+            at = len(self.lines)
+            self.lines.append("")  # the turn: what it becomes is not known yet
+            yield Value(turn, "i64", first.unsigned)
+            following = self.emit(f"add {'nuw' if first.unsigned else 'nsw'} i64 {turn}, 1", "i64").text
+            more = self.emit(f"icmp {less} i64 {following}, {stop.text}", "i1")
+            after = self.label()
+            self.lines[at] = f"{turn} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"
+            self.lines.append(f"br {more}, label %{inside}, label %{after}")
+            self.begin(after)
+
+    # -- threads -------------------------------------------------------------------------------
+
+    def load(self, base: str, k: int, kind: str) -> Value:
+        """The value in the slot number `k` at an address."""
+        return self.emit(f"load {kind}, ptr {self.slot(base, k)}", kind)
+
+    def slot(self, base: str, k: int) -> str:
+        return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
+
+    def part(self, number: Value, turns: Value, parts: Value) -> Value:
+        """The first turn of a part, of so many parts."""
+        product = self.emit(f"mul {number}, {turns.text}", "i64")
+        return self.emit(f"sdiv {product}, {parts.text}", "i64")
+
+    def launch(self, name: str, parts: Sequence[Value]) -> None:
+        """Call the function of a shared loop: here, or in threads. It finds its variables in slots."""
+        slots = f"%slots_{name}"
+        self.stack.append(f"{slots} = alloca [{len(parts) + 4} x i64]")
+        threads = Value("%threads", "i64")
+        given = (*parts, threads, literal(0), threads, literal(1))  # then: the first part, how many, the step
+        places = [self.slot(slots, k) for k in range(len(given))]
+        for place, value in zip(places, given, strict=True):
+            self.lines.append(f"store {value}, ptr {place}")
+        first, count, step = (f"ptr {p}" for p in places[-3:])
+        here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
+        one = self.emit("icmp eq i64 %launch, 0", "i1")
+        self.lines.append(f"br {one}, label %{here}, label %{there}")
+        self.begin(here)
+        self.lines += [f"call void @{name}({first}, {count}, {step}, ptr {slots})", f"br label %{after}"]
+        self.begin(there)
+        launch = self.emit("inttoptr i64 %launch to ptr", "ptr").text
+        self.lines += [
+            f"call void {launch}(ptr @{name}, {first}, {count}, {step}, ptr {slots}, i64 0, i64 1, "
+            f"{threads})",
+            f"br label %{after}",
+        ]
+        self.begin(after)

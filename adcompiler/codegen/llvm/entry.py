@@ -1,0 +1,130 @@
+"""The function that Python calls: it takes numbers and arrays out of objects, and puts results into them.
+
+The machine code does so itself, by Python's stable C interface and the head of NumPy's arrays, which is as
+stable: extension modules read it in the same way. A call costs little more than one of `math.exp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from adcompiler.codegen.llvm.functions import Function, Module
+from adcompiler.codegen.llvm.tables import TYPES
+from adcompiler.codegen.llvm.values import ArrayValue, Value, literal
+from adcompiler.ir.types import NUMPY, Dtype
+
+# Objects are i64 here: they are only passed on.
+PYTHON = (
+    "PyFloat_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyErr_Occurred", "PyTuple_GetItem",
+    "PyList_New", "PyList_SetItem", "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong",
+    "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+
+
+class Param(NamedTuple):
+    """A parameter of a kernel."""
+
+    name: str
+    dtype: Dtype
+    rank: int = 0
+
+
+class Code(NamedTuple):
+    """A module in LLVM's language, and what it calls of the C library."""
+
+    text: str
+    externals: frozenset[str]
+
+
+class Source(NamedTuple):
+    """A kernel's text, the parameters and the types of the results of its `run`, and the nests whose
+    blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
+    numba's `parallel_for` and how many threads it shall use; or 0 and 1."""
+
+    text: str
+    params: Sequence[Param]
+    results: Sequence[Dtype]
+    shared: Sequence[str] = ()
+
+
+def translated(source: Source, contiguous: bool) -> Code:
+    """The function `entry(self, arguments)` in LLVM's language: unbox, compute, box.
+
+    It returns False for arrays that are not contiguous where they should be.
+    """
+    module = Module(source.text, source.shared)
+    code = Function(module)
+    for k, param in enumerate(source.params):
+        given = _argument(code, k)
+        array = param.rank and _array(code, given, param, contiguous)
+        code.bind(param.name, array or _number(code, given, param.dtype))
+    if source.shared:
+        for k, name in enumerate(("launch", "threads"), len(source.params)):
+            code.lines.append(f"%{name} = add {_number(code, _argument(code, k), 'i64')}, 0")
+    with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    state = code.call("PyEval_SaveThread", "i64", []) if any(p.rank for p in source.params) else None
+    code.run("run")
+    if state is not None:
+        code.call("PyEval_RestoreThread", "void", [state])
+    made = code.call("PyList_New", "i64", [literal(len(source.results))])
+    for k, (value, dtype) in enumerate(zip(code.results, source.results, strict=True)):
+        boxed = _boxed(code, code.cast(value, TYPES[dtype]))
+        code.call("PyList_SetItem", "i32", [made, literal(k), boxed])
+    entry = code.definition("i64 @entry(i64 %self, i64 %args)", f"ret {made}")
+    return Code(module.text(entry), frozenset(module.needs.externals))
+
+
+def _argument(code: Function, k: int) -> Value:
+    return code.call("PyTuple_GetItem", "i64", [Value("%args", "i64"), literal(k)])
+
+
+def _number(code: Function, given: Value, dtype: Dtype) -> Value:
+    """The number in a Python object."""
+    if dtype == "bool":
+        return code.emit(f"icmp ne {code.call('PyObject_IsTrue', 'i32', [given])}, 0", "i1")
+    if dtype == "i64":
+        return code.call("PyLong_AsLongLong", "i64", [given])
+    return code.cast(code.call("PyFloat_AsDouble", "double", [given]), TYPES[dtype])
+
+
+def _boxed(code: Function, value: Value) -> Value:
+    """A Python object of a number."""
+    if value.is_float:
+        return code.call("PyFloat_FromDouble", "i64", [code.cast(value, "double")])
+    function = "PyBool_FromLong" if value.type == "i1" else "PyLong_FromLongLong"
+    return code.call(function, "i64", [code.cast(value, "i64")])
+
+
+def _array(code: Function, given: Value, param: Param, contiguous: bool) -> ArrayValue:
+    """The array in a NumPy array, whose head is: data, rank, lengths, strides in bytes."""
+    head = code.emit(f"add {given}, {object.__basicsize__}", "i64")
+    data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+    shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
+    array = ArrayValue(code.emit(f"inttoptr {data} to ptr", "ptr"), TYPES[param.dtype], shape, steps)
+    if not contiguous:
+        return array
+    size = NUMPY[param.dtype].itemsize
+    _insist(code, code.same(code.emit(f"and {data}, {size - 1}", "i64"), 0))
+    expected = literal(size)
+    for n, step in zip(reversed(shape), reversed(steps), strict=True):
+        alone = code.emit(f"icmp sle {n}, 1", "i1")
+        _insist(code, code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
+        expected = code.emit(f"mul {expected}, {n.text}", "i64")
+    return replace(array, strides=None)
+
+
+def _insist(code: Function, guard: Value) -> None:
+    """Return False to Python where `guard` does not hold."""
+    with code.when(code.emit(f"xor {guard}, true", "i1")):
+        code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
+        code.begin(f"{code.label()}_never")  # what follows a return is not reached
+
+
+def _word(code: Function, address: Value, k: int) -> Value:
+    """The integer number `k` at an address."""
+    place = code.emit(f"inttoptr i64 {code.emit(f'add {address}, {8 * k}', 'i64').text} to ptr", "ptr")
+    return code.emit(f"load i64, ptr {place.text}", "i64")

@@ -1,0 +1,252 @@
+"""From the text of a kernel to LLVM: a second compiler of generated source; here, its expressions.
+
+numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
+instruction by instruction, and so are the bits. What a text has beyond this (a function that is not in
+the tables, powers of integers) is an `UnsupportedError`, and numba compiles the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from adcompiler.codegen.llvm.tables import (
+    BITS,
+    CASTS,
+    COMPARISONS,
+    CONSTANTS,
+    FLOATS,
+    INFINITIES,
+    INTEGERS,
+    INTRINSICS,
+    LIBRARY,
+    LIMITS,
+    RANKS,
+)
+from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal
+
+
+class Expressions:
+    """Instructions of one function, one after the other; `values` are the variables of the text."""
+
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
+        self.lines: list[str] = []
+        self.values: dict[str, Value] = {}
+
+    # -- instructions --------------------------------------------------------------------------
+
+    def emit(self, instruction: str, kind: str) -> Value:
+        """A new register that holds what the instruction computes."""
+        name = f"%t{len(self.lines)}"
+        self.lines.append(f"{name} = {instruction}")
+        return Value(name, kind)
+
+    def call(self, function: str, kind: str, args: Sequence[Value], attributes: str = "") -> Value:
+        """A call of a function of C or of LLVM, declared when first called."""
+        types = ", ".join(a.type for a in args)
+        self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
+        flags = " contract" if kind in ("float", "double") else ""
+        text = f"call{flags} {kind} @{function}({', '.join(map(str, args))})"
+        if kind != "void":
+            return self.emit(text, kind)
+        self.lines.append(text)
+        return Value("", "void")
+
+    def cast(self, value: Value, kind: str) -> Value:
+        """The value converted as numba converts it."""
+        if value.type == kind:
+            return Value(value.text, kind)
+        if kind == "i1":
+            zero = "0.0" if value.is_float else "0"
+            return self.emit(f"{'fcmp contract une' if value.is_float else 'icmp ne'} {value}, {zero}", "i1")
+        if value.is_float:
+            how = "fptosi" if kind == "i64" else "fptrunc" if kind == "float" else "fpext"
+        else:
+            how = "zext" if kind == "i64" else "uitofp" if value.type == "i1" else "sitofp"
+        return self.emit(f"{how} {value} to {kind}", kind)
+
+    def together(self, *values: Value) -> list[Value]:
+        """The values in the type in which they meet: an integer meets a float in float64."""
+        kinds = {v.type for v in values}
+        kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
+        return [self.cast(v, kind) for v in values]
+
+    # -- the text ------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        match node:
+            case ast.Name(id=name) if name in self.values:
+                return self.values[name]
+            case ast.Constant(value=value):
+                return literal(value)
+            case ast.Attribute() if (name := ast.unparse(node)) in CONSTANTS:
+                return literal(CONSTANTS[name])
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return literal(-value)
+            case ast.UnaryOp(operand=ast.BinOp(op=ast.Pow())) | ast.BinOp(left=ast.BinOp(op=ast.Pow())) if (
+                name := ast.unparse(node)
+            ) in LIMITS:
+                return literal(LIMITS[name])
+            case ast.UnaryOp(op=op, operand=operand):
+                return self.unary(op, self.value(operand))
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(op, self.value(left), self.value(right))
+            case ast.Compare():
+                return self.compare(node)
+            case ast.BoolOp(op=op, values=values):
+                truths = [self.cast(self.value(v), "i1") for v in values]
+                return self.both("and" if isinstance(op, ast.And) else "or", truths)
+            case ast.IfExp(test=test, body=body, orelse=otherwise):
+                return self.select(*map(self.value, (test, body, otherwise)))
+            case ast.Call(func=function, args=args, keywords=[]):
+                return self.function(ast.unparse(function), [self.value(a) for a in args])
+        raise UnsupportedError
+
+    def both(self, how: str, truths: Sequence[Value]) -> Value:
+        """All of some conditions, or any of them."""
+        result, *others = truths
+        for other in others:
+            result = self.emit(f"{how} {result}, {other.text}", "i1")
+        return result
+
+    def unary(self, op: ast.unaryop, x: Value) -> Value:
+        match op:
+            case ast.Not():
+                return self.emit(f"xor {self.cast(x, 'i1')}, true", "i1")
+            case ast.USub() if x.is_float:
+                return self.emit(f"fsub contract {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
+            case ast.USub() if x.type == "i64":
+                return self.emit(f"sub i64 0, {x.text}", "i64")
+            case ast.Invert() if x.type == "i64":
+                return self.emit(f"xor {x}, -1", "i64")
+        raise UnsupportedError
+
+    def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
+        if isinstance(op, BITS) and x.type == y.type == "i1":
+            return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i1")
+        if isinstance(op, ast.Div):
+            x, y = (v if v.is_float else self.cast(v, "double") for v in (x, y))
+        if x.unsigned or y.unsigned:
+            return self.indices(op, x, y)
+        x, y = self.together(x, y)
+        if isinstance(op, ast.Pow) and x.is_float:
+            return self.intrinsic("pow", [x, y])
+        if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
+            return self.divided(op, x, y)
+        known = FLOATS if x.is_float else INTEGERS if x.type == "i64" else {}
+        if type(op) not in known:
+            raise UnsupportedError
+        return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+
+    def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
+        if not (x.unsigned and y.unsigned and isinstance(op, ast.Add | ast.Sub)):
+            raise UnsupportedError
+        return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i64")._replace(unsigned=True)
+
+    def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """The quotient rounded down, or its remainder; 0 for a divisor of 0 and for what overflows."""
+        least = self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
+        undefined = self.both("or", [least, self.same(y, 0)])
+        divisor = self.select(undefined, literal(1), y)
+        quotient, rest = (self.emit(f"{how} {x}, {divisor.text}", "i64") for how in ("sdiv", "srem"))
+        signs = self.emit(f"icmp slt i64 {self.emit(f'xor {rest}, {divisor.text}', 'i64').text}, 0", "i1")
+        nothing = self.same(rest, 0)
+        below = self.both("and", [self.emit(f"xor {nothing}, true", "i1"), signs])
+        if isinstance(op, ast.FloorDiv):
+            found = self.select(below, self.emit(f"sub {quotient}, 1", "i64"), quotient)
+        else:
+            found = self.select(below, self.emit(f"add {rest}, {divisor.text}", "i64"), rest)
+        return self.select(undefined, literal(0), found)
+
+    def same(self, x: Value, number: int) -> Value:
+        return self.emit(f"icmp eq {x}, {number}", "i1")
+
+    def compare(self, node: ast.Compare) -> Value:
+        values = [self.value(v) for v in (node.left, *node.comparators)]
+        found = []
+        for op, a, b in zip(node.ops, values, values[1:], strict=False):
+            x, y = self.together(a, b)
+            of_floats, of_integers, of_others = COMPARISONS[type(op)]
+            unsigned = a.unsigned or b.unsigned
+            if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
+                raise UnsupportedError
+            how = of_floats if x.is_float else of_others if x.type == "i1" or unsigned else of_integers
+            found.append(self.emit(f"{'fcmp contract' if x.is_float else 'icmp'} {how} {x}, {y.text}", "i1"))
+        return self.both("and", found)
+
+    def select(self, guard: Value, then: Value, otherwise: Value) -> Value:
+        """Both values are computed anyway: none has an effect."""
+        x, y = self.together(then, otherwise)
+        return self.emit(f"select {self.cast(guard, 'i1')}, {x}, {y}", x.type)
+
+    def function(self, name: str, args: list[Value]) -> Value:
+        """A call of a function that the tables know."""
+        match name, args:
+            case _, [x] if name in CASTS:
+                return self.cast(x, CASTS[name])
+            case "uint64", [x] if x.type == "i64":
+                return Value(x.text, "i64", unsigned=True)
+            case "reduce_add", [x, y] if x.is_float and x.type == y.type:
+                return self.emit(f"fadd reassoc {x}, {y.text}", x.type)
+            case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.type == y.type:
+                return self.intrinsic("maximum" if name == "reduce_max" else "minimum", args, library=False)
+            case "max" | "min", [x, *others] if all(a.type == "i64" and not a.unsigned for a in args):
+                for y in others:
+                    less, more = (x, y) if name == "min" else (y, x)
+                    x = self.select(self.emit(f"icmp slt {less}, {more.text}", "i1"), x, y)
+                return x
+            case "select", [guard, then, otherwise]:
+                return self.select(guard, then, otherwise)
+            case "abs", [x] if x.is_float:
+                return self.intrinsic("fabs", args)
+            case "abs", [x] if x.type == "i64":
+                negative = self.emit(f"icmp slt {x}, 0", "i1")
+                return self.select(negative, self.emit(f"sub i64 0, {x.text}", "i64"), x)
+            case "np.sign", [x] if x.is_float:
+                above = self.emit(f"fcmp contract ogt {x}, 0.0", "i1")
+                below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
+                one, less = literal(1.0, x.type), literal(-1.0, x.type)
+                return self.select(above, one, self.select(below, less, x))
+            case "np.cbrt", [x] if x.is_float:
+                below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
+                root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
+                return self.select(below, self.unary(ast.USub(), root), root)
+            case "np.fmod", [x, y] if x.is_float and x.type == y.type:
+                return self.emit(f"frem contract {x}, {y.text}", x.type)
+        if name.startswith("math."):  # which takes integers as float64
+            args = self.together(*(a if a.is_float else self.cast(a, "double") for a in args))
+        match name, args:
+            case "math.isinf", [x]:
+                found = (self.emit(f"fcmp oeq {x}, {literal(s, x.type).text}", "i1") for s in INFINITIES)
+                return self.both("or", list(found))
+            case "math.isfinite", [x]:
+                nothing = self.emit(f"fsub contract {x}, {x.text}", x.type)
+                return self.emit(f"fcmp ord {nothing}, {nothing.text}", "i1")
+        if not all(a.is_float for a in args):
+            raise UnsupportedError
+        if name in INTRINSICS:
+            return self.intrinsic(INTRINSICS[name], args)
+        if name in LIBRARY:
+            return self.library(LIBRARY[name], args)
+        raise UnsupportedError
+
+    def library(self, name: str, args: Sequence[Value]) -> Value:
+        """A call of the C library, which leaves `errno` to itself."""
+        kind = args[0].type
+        return self.call(self.external(name, kind), kind, args, "nounwind readonly")
+
+    def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
+        """An operation that LLVM knows, and makes a call of the C library of if need be."""
+        kind = args[0].type
+        if library:
+            self.external(name, kind)
+        return self.call(f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}", kind, args)
+
+    def external(self, name: str, kind: str) -> str:
+        """The C library's function for a type."""
+        name += "" if kind == "double" else "f"
+        self.needs.externals.add(name)
+        return name

@@ -1,0 +1,127 @@
+"""Kernels as functions of Python, without numba: machine code, from the cache where it is there."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from adcompiler import store
+from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.values import UnsupportedError
+
+METH_VARARGS = 1
+
+
+def compiled(source: Source) -> Callable[..., Any]:
+    """`run` of a kernel as a function that returns the list of its results.
+
+    There is one machine code for contiguous arrays, and one for all others, made when first needed.
+    Raises UnsupportedError where numba is needed.
+    """
+    contiguous: Callable[..., Any] = _function(source, True)
+    if not any(p.rank for p in source.params):
+        return contiguous
+    strided: Callable[..., Any] | None = None
+
+    def call(*args: Any) -> Any:
+        nonlocal strided
+        found = contiguous(*args)
+        if found is not False:
+            return found
+        if strided is None:
+            strided = _function(source, False)
+        return strided(*args)
+
+    return call
+
+
+def _function(source: Source, contiguous: bool) -> Any:
+    try:
+        return _loaded(translated(source, contiguous))
+    except (ImportError, RuntimeError, KeyError, AttributeError) as error:
+        raise UnsupportedError from error  # llvmlite without what is used here: numba knows how to do with it
+
+
+def threads() -> tuple[int, int]:
+    """The address of numba's `parallel_for`, and how many threads numba uses."""
+    import numba
+    from llvmlite import binding as llvm
+
+    count = int(numba.get_num_threads())  # this starts them
+    address = llvm.address_of_symbol("numba_parallel_for")
+    return (int(address), count) if address and count > 1 else (0, 1)
+
+
+class _Method(ctypes.Structure):
+    """Python's description of a function written in C."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def _loaded(code: Code) -> Callable[..., list[Any]]:
+    """The function, from its machine code; that comes from the cache if it is there."""
+    from llvmlite import binding as llvm
+
+    machine, target = _host()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+    if not all(llvm.address_of_symbol(name) for name in code.externals):
+        raise UnsupportedError
+    content = store.kept(f"{target}\n{code.text}", ".o", lambda: _compiled(code.text))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    method = _Method(b"kernel", engine.get_function_address("entry"), METH_VARARGS, None)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    # The function's `self` keeps its code and its description alive as long as itself.
+    function: Callable[..., list[Any]] = make(ctypes.addressof(method), (engine, method), None)
+    return function
+
+
+def _compiled(text: str) -> bytes:
+    """The machine code of a module in LLVM's language."""
+    from llvmlite import binding as llvm
+
+    machine = _host()[0]()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = False  # as numba has it
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    compiled: bytes = machine.emit_object(module)
+    return compiled
+
+
+@cache
+def _host() -> tuple[Callable[[], Any], str]:
+    """What makes a target machine for this processor, and the name of it and of the compiler."""
+    import llvmlite
+    from llvmlite import binding as llvm
+
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise UnsupportedError
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name in PYTHON:
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        llvm.add_symbol(name, address)
+    triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), ""
+    with suppress(RuntimeError):  # LLVM cannot tell them on every system; then the name of the cpu does
+        features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_triple(triple)
+    reloc = "static" if target.name.startswith("x86") else "default"
+
+    def machine() -> Any:
+        return target.create_target_machine(
+            cpu=cpu, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
+        )
+
+    return machine, f"llvmlite {llvmlite.__version__} {triple} {cpu} {features}"

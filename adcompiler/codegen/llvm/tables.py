@@ -1,0 +1,42 @@
+"""What the operators and functions of generated source are in LLVM: numba's choice for each."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+
+from adcompiler.ir.types import Dtype
+
+TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
+RANKS = ("i1", "i64", "float", "double")
+
+# What `math` and NumPy name, in numba's choice: intrinsics of LLVM, else functions of the C library.
+INTRINSICS: Mapping[str, str] = {
+    **{f"math.{f}": f for f in ("exp", "exp2", "log", "log10", "sin", "cos", "copysign")},
+    **{f"np.{f}": f for f in ("floor", "ceil", "trunc", "rint")},
+}
+LIBRARY: Mapping[str, str] = {
+    f"math.{f}": f
+    for f in ("log1p", "expm1", "log2", "sqrt", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+              "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
+}  # fmt: skip
+CASTS: Mapping[str, str] = {
+    "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
+}  # fmt: skip
+FLOATS: Mapping[type[ast.operator], str] = {
+    ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv contract"
+}  # fmt: skip
+INTEGERS: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
+    ast.LShift: "shl", ast.RShift: "ashr",
+}  # fmt: skip
+BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+# Of floats, of integers, and of truth values and indices.
+COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
+    ast.Lt: ("olt", "slt", "ult"), ast.LtE: ("ole", "sle", "ule"), ast.Gt: ("ogt", "sgt", "ugt"),
+    ast.GtE: ("oge", "sge", "uge"), ast.Eq: ("oeq", "eq", "eq"), ast.NotEq: ("une", "ne", "ne"),
+}  # fmt: skip
+CONSTANTS: Mapping[str, float] = {"math.inf": math.inf, "math.nan": math.nan}
+LIMITS: Mapping[str, int] = {"-2 ** 63": -(2**63), "2 ** 63 - 1": 2**63 - 1}
+INFINITIES = (math.inf, -math.inf)

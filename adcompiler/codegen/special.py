@@ -1,0 +1,44 @@
+"""The scalar functions of `ops/series.py` and `ops/bessel.py` for numba; generated code has both from here.
+
+They are compiled into each kernel that calls one, so that its cached machine code holds no address of
+another function. They compute in float64; float32 is converted there and back.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from adcompiler.ops import bessel, series
+
+__all__ = ["bessel", "series"]
+
+OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def _register(function: FunctionType) -> None:
+    arity = len(inspect.signature(function).parameters)
+    namespace: dict[str, Any] = {"function": function}
+    names = ", ".join("abc"[:arity])
+    wide = ", ".join(f"np.float64({n})" for n in "abc"[:arity])
+    text = f"def narrow({names}):\n    return np.float32(function({wide}))\n"
+    text += f"def choose({names}):\n    return pick({names})\n"
+
+    def pick(*kinds: Any) -> Callable[..., Any]:
+        return namespace["narrow"] if kinds[-1] == types.float32 else function
+
+    namespace |= {"pick": pick, "np": np}
+    exec(text, namespace)  # our own text
+    overload(function, jit_options=OPTIONS, strict=False)(namespace["choose"])
+
+
+for _module in (series, bessel):
+    for _function in vars(_module).values():
+        if isinstance(_function, FunctionType) and _function.__module__ == _module.__name__:
+            _register(_function)

@@ -1,0 +1,217 @@
+"""Loops that only add up: a carried value that each turn adds something to, which no carried value decides.
+
+Such a value is no recurrence: `s += x[i] * w[i]` is a sum over the turns, and `out[idx[i]] += w[i]` a
+scatter. Both are computed beside the loop, in the fixed order of every other sum, and in parallel. So is the
+least of whole numbers, which is how a loop checks its indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from adcompiler.ir.batch import batch, shifted
+from adcompiler.ir.bodies import build, opened, with_roots
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Shape,
+    const,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder, rewrite, substitute
+
+
+def sums(func: Func) -> Func:
+    """The program with what loops only add up as sums."""
+    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
+        return func
+    return _Sums().func(func)
+
+
+class _Sums(Rewriter):
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Item):
+            return array
+        return self.without_sums(array.loop)[array.k]
+
+    def without_sums(self, loop: Loop) -> list[Array]:
+        """What a loop gives, with its sums beside it."""
+        if loop not in self.made:
+            self.made[loop] = _apart(loop)
+        return self.made[loop]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, list[Array]] = {}
+
+
+def _apart(loop: Loop) -> list[Array]:
+    """The arrays that a loop gives, those that it only adds up computed beside it."""
+    if loop.length is None:
+        return list(loop.items)
+    body = opened(loop)
+    added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
+    least = {c: a for c in body.carried if (a := _compared(c.slot, c.result)) is not None}
+    added |= least
+    while True:
+        rest = [c for c in body.carried if c not in added]
+        slots = {c.slot for c in body.carried}
+        roots = [Map(c.slot.shape, a) for c, a in added.items()]
+        others = (*(c.result for c in rest), *body.outs)
+        bad = [
+            c for c, root in zip(added, roots, strict=True)
+            if not slots.isdisjoint(_reached((root,), slots)) or c.slot in _reached(others, slots)
+        ]  # fmt: skip
+        if not bad:
+            break
+        added = {c: a for c, a in added.items() if c not in bad}
+    if not added:
+        return list(loop.items)
+    every: dict[Array, Array] = {row: whole for whole, row in body.rows}
+    every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
+    read = {
+        e.array: None for e in elements_of(added.values()) if isinstance(e, Read) and e.array not in every
+    }
+    turns = batch(tuple(read), every, (loop.length,))
+    every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
+    built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
+    kept = dict(zip(rest, built.finals, strict=True))
+    totals = {
+        c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
+        for c, a in added.items()
+    }
+    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs]
+
+
+def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
+    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
+
+
+def addend(slot: Array, result: Array) -> Element | None:
+    """What a turn adds to each element of what it carries; None if it does anything else."""
+    if not isinstance(result, Map) or slot.dtype == "bool":
+        return None
+    own = Read(slot, identity(slot.shape))
+    return _added(result.body, own, slot)
+
+
+def _compared(slot: Array, result: Array) -> Element | None:
+    """The whole number of each turn of which a loop carries the least."""
+    if slot.rank or slot.dtype != "i64" or not isinstance(result, Map):
+        return None
+    match result.body:
+        case Apply(op="minimum", args=(Read(array=array), y)) if array is slot and not _reads(y, slot):
+            return y
+    return None
+
+
+def _least(init: Array, number: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    """The least of `init` and the numbers of all turns."""
+    (body,) = shifted((number,), found, identity((length,)))
+    least = Reduce("min", (), (length,), body)
+    return Map((), Apply("minimum", (Read(init, ()), Read(least, ())), "i64"))
+
+
+def _added(body: Element, own: Read, slot: Array) -> Element | None:
+    """`body` minus `own`, if it is a sum with it, or a choice between such sums."""
+    match body:
+        case Read() if body is own:
+            return const(0, own.dtype)
+        case Apply(op="add", args=(x, y)) if not _reads(y, slot):
+            return _plus("add", _added(x, own, slot), y)
+        case Apply(op="add", args=(x, y)) if not _reads(x, slot):
+            return _plus("add", _added(y, own, slot), x)
+        case Apply(op="subtract", args=(x, y)) if not _reads(y, slot):
+            return _plus("subtract", _added(x, own, slot), y)
+        case Select(guard=guard, then=then, otherwise=otherwise) if not _reads(guard, slot):
+            pins = dict(p for c in _parts(guard) if (p := _pinned(c)) is not None)
+            there = Read(slot, tuple(pins.get(k, i) for k, i in enumerate(own.args)))
+            (taken,) = rewrite((then,), lambda e: own if e is there else e)
+            one, other = _added(taken, own, slot), _added(otherwise, own, slot)
+            return None if one is None or other is None else select(guard, one, other)
+    return None
+
+
+def _plus(op: str, total: Element | None, term: Element) -> Element | None:
+    if total is None:
+        return None
+    if is_const(total, 0):
+        return term if op == "add" else Apply("negative", (term,), term.dtype)
+    return Apply(op, (total, term), term.dtype)
+
+
+def _reads(element: Element, slot: Array) -> bool:
+    return any(isinstance(e, Read) and e.array is slot for e in elements_of((element,)))
+
+
+def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    """`init` and the sum of `added` over all turns; `found` are the arrays of all turns at once, by those of
+    one turn."""
+    shape = init.shape
+    summed = _scattered(shape, added, length, found) or _summed(shape, added, length, found)
+    own = identity(shape)
+    if isinstance(init, Map) and isinstance(init.body, Const) and is_const(init.body, 0):
+        return summed
+    return Map(shape, Apply("add", (Read(init, own), Read(summed, own)), init.dtype))
+
+
+def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    (whole,) = batch((Map(shape, added),), found, (length,))
+    turn = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
+    return Reduce("sum", shape, (length,), Read(whole, (turn, *identity(shape))))
+
+
+def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
+    """A sum of what is added at one place a turn, as a scatter over the turns."""
+    conditions: list[Element] = []
+    body: Element = added
+    while isinstance(body, Select) and is_const(body.otherwise, 0):
+        conditions += _parts(body.guard)
+        body = body.then
+    places: dict[int, Element] = {}
+    rest: list[Element] = []
+    for condition in conditions:
+        pin = _pinned(condition)
+        if pin is None or pin[0] in places:
+            rest.append(condition)
+        else:
+            places[pin[0]] = pin[1]
+    if not places:
+        return None
+    for condition in reversed(rest):
+        body = select(condition, body, const(0, body.dtype))
+    free = [k for k in range(len(shape)) if k not in places]
+    moved: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)} | places
+    spots = [places[k] if k in places else Index(free.index(k)) for k in range(len(shape))]
+    elements = (*spots, substitute(body, moved))
+    *indices, value = shifted(elements, found, identity((length,)))
+    domain = (length, *(shape[k] for k in free))
+    return Accumulate(shape, domain, tuple(indices), value)
+
+
+def _parts(guard: Element) -> Sequence[Element]:
+    if isinstance(guard, Apply) and guard.op == "logical_and":
+        return [c for part in guard.args for c in _parts(part)]
+    return [guard]
+
+
+def _pinned(condition: Element) -> tuple[int, Element] | None:
+    """The axis and the place that it must equal."""
+    if isinstance(condition, Apply) and condition.op == "equal":
+        for one, other in (condition.args, condition.args[::-1]):
+            if isinstance(one, Index) and not other.axes:
+                return one.axis, other
+    return None

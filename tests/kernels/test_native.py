@@ -1,0 +1,201 @@
+"""Kernels without numba: the bits that numba gives, arrays of every layout, threads."""
+
+from __future__ import annotations
+
+import gc
+import math
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import numba
+import numpy as np
+import pytest
+from irprograms import compiled as kernels
+from irprograms import orders
+from irprograms import program as read
+from irtexts import CASES
+
+import adcompiler as adc
+from adcompiler.codegen.cpu import Compiled, _loaded
+from adcompiler.codegen.llvm.entry import Param, Source, translated
+from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.ir.nodes import Func, Input, Map, Read
+from adcompiler.ir.types import DTYPES
+from adcompiler.ops.build import apply
+from adcompiler.ops.table import TABLE
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+
+FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.7, 1e-310, 1e308, math.inf, -math.inf, math.nan)
+SAMPLES = {
+    "bool": (False, True),
+    "i64": (0, 1, -1, 3, -7, 2**62, -(2**62), 63, 64),
+    "f32": tuple(np.float32(x) for x in FLOATS if abs(x) != 1e308),
+    "f64": FLOATS,
+}
+# numba compiles these; b, i and f are the first letters of the types.
+BY_NUMBA = {("gamma", t) for t in "bif"}
+ITS_OWN = ("series.", "bessel.", "fma(")  # functions of ours that numba compiles
+BY_NUMBA |= {(op, t) for op in ("sign", "floor", "ceil", "trunc") for t in "bi"}
+BY_NUMBA |= {(op, "f") for op in ("floor_divide", "remainder")} | {("power", t) for t in "bi"}
+
+
+def program(op: str, dtype: str) -> Func:
+    """A program that applies one primitive to scalars."""
+    entry = TABLE[op]
+    inputs = tuple(Input(k, dtype, ()) for k in range(len(entry.params)))
+    result = Map((), apply(op, *(Read(i, ()) for i in inputs)))
+    func = Func(op, inputs, entry.params, (result,), ("result",))
+    return run((*OPTIMISE, *KERNEL), func)
+
+
+def bits(value: object) -> bytes | object:
+    """What tells 0.0 from -0.0; all NaNs are one."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else struct.pack("<d", value)
+    return value
+
+
+def both(kernel: Compiled, args: tuple) -> tuple[list, list]:
+    """The results without numba and with it."""
+    return list(kernel.serial(*args)), list(_loaded(kernel.kernel.source)(*args))
+
+
+PRIMITIVES = [
+    (op, dtype)
+    for op, entry in TABLE.items()
+    for dtype in DTYPES
+    if not (entry.kind == "integer" and dtype not in ("i64",))
+    and not (entry.kind == "logical" and dtype != "bool")
+    and not any(name in entry.kernel for name in ITS_OWN)
+]
+
+
+@pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
+def test_every_primitive_has_the_bits_of_numba(op, dtype):
+    kernel = Compiled(program(op, dtype))
+    if (op, dtype[0]) not in BY_NUMBA:
+        assert kernel.native is not None
+    for args in product(SAMPLES[dtype], repeat=len(kernel.func.inputs)):
+        without, with_numba = both(kernel, args)
+        assert [bits(x) for x in without] == [bits(x) for x in with_numba], args
+
+
+STATEMENTS = """
+def run(x, n):
+    a = 1.0
+    b = x
+    turn = uint64(0)
+    while True:
+        if not np.int64(turn) < n:
+            break
+        a, b = b, a + b
+        turn += uint64(1)
+    for k_back in range(uint64(0), uint64(n)):
+        k = uint64(n) - uint64(1) - k_back
+        a = a * 0.5 + np.float64(np.int64(k))
+    return (a, b)
+"""
+
+
+def test_statements_mean_what_they_mean_in_python():
+    names = {"uint64": int, "np": np}
+    exec(STATEMENTS, names)
+    native = compiled(Source(STATEMENTS, [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]))
+    for n in (0, 1, 7):
+        assert tuple(native(0.25, n)) == names["run"](0.25, n)
+
+
+@pytest.mark.parametrize("text", CASES, ids=lambda text: read(text).name)
+def test_whole_programs_and_their_derivatives_need_no_numba(text):
+    for pair in orders(read(text)):
+        for func in pair:
+            assert kernels(func).native is not None, func.name
+
+
+ARRAYS = {
+    "rows": ("sum(x * y, axis=1) - max(x, axis=1)", "x, y"),
+    "columns": ("sum(exp(x * y), axis=0)", "x, y"),
+    "everything": ("sum(where(x > y, x * y, x / (1 + abs(y))))", "x, y"),
+    "transposed": ("x.T * 2 + y.T", "x, y"),
+    "truth": ("(x > y) * 1.0", "x, y"),
+    "slices": ("x[1:] - y[:-1]", "x, y"),
+}
+
+
+def laid_out(array: np.ndarray, how: str) -> np.ndarray:
+    """The same numbers, elsewhere in memory."""
+    match how:
+        case "fortran":
+            return np.asfortranarray(array)
+        case "reversed":
+            return array[::-1, ::-1].copy()[::-1, ::-1]
+        case "spread":
+            wide = np.zeros((array.shape[0] * 2, array.shape[1] * 3), array.dtype)
+            wide[::2, ::3] = array
+            return wide[::2, ::3]
+    return array
+
+
+@pytest.mark.parametrize("how", ["contiguous", "fortran", "reversed", "spread"])
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("shape", [(7, 5), (300, 400), (1, 3), (3, 0)])
+def test_arrays_of_every_layout(name, how, shape):
+    source, params = ARRAYS[name]
+    if name == "rows" and 0 in shape:
+        shape = (0, 3)  # the maximum of nothing is an error
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=shape), rng.normal(size=shape)
+    f, reference = (adc.compile(source, args=params, backend=b) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(f(laid_out(x, how), laid_out(y, how)), reference(x, y), rtol=1e-12)
+
+
+def test_results_are_written_wherever_the_buffer_is():
+    f = adc.compile("x * 2 + 1")
+    unaligned = np.frombuffer(bytearray(8 * 50 + 1), dtype=np.float64, offset=1)
+    packed = np.zeros(50, np.dtype([("a", "u1"), ("b", "f8")]))["b"]
+    for buffer in (unaligned, packed, np.zeros(100)[::2], np.zeros(50)[::-1]):
+        f.into(buffer, np.arange(50.0))
+        np.testing.assert_array_equal(buffer, np.arange(50.0) * 2 + 1)
+
+
+def test_threads_do_the_same_to_the_bit():
+    x = np.random.default_rng(0).normal(size=300_000)
+    f = adc.grad(adc.compile("sum(exp(-x**2)) / sum(x**2)"))
+    first = f(x)
+    kernel = next(iter(f._specialisations.values())).executable
+    assert kernel.native is not None
+    parallel = kernel([len(x)], [x])[0]
+    kernel.parallel = kernel.serial  # from here on without threads
+    np.testing.assert_array_equal(kernel([len(x)], [x])[0], parallel)
+    np.testing.assert_array_equal(first, parallel)
+
+
+def test_threads_are_those_of_numba():
+    address, count = threads()
+    assert count == numba.get_num_threads()
+    assert address or count == 1
+
+
+def test_calls_from_many_threads():
+    f = adc.grad(adc.compile("sum(sin(a * x))", args="a, x"), "a")
+    x = np.linspace(0, 1, 2000)
+    expected = [np.sum(x * np.cos(a * x)) for a in range(50)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda a: f(float(a), x), range(50)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_function_lives_as_long_as_it_is_held():
+    kept = [adc.compile(f"x * {k} + 1") for k in range(20)]
+    values = [f(2.0) for f in kept]
+    gc.collect()
+    assert [f(2.0) for f in kept] == values == [2.0 * k + 1 for k in range(20)]
+
+
+def test_what_is_beyond_the_compiler_is_left_to_numba():
+    f = adc.compile("gamma(x) + x // y")
+    assert f(5.0, 2.0) == 26.0
+    with pytest.raises(UnsupportedError):
+        translated(Source("def run(x):\n    return (unknown(x),)\n", [Param("x", "f64")], ["f64"]), True)

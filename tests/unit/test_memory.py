@@ -1,0 +1,76 @@
+"""`memory=`: loops differentiated in reverse within a budget."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+STEPS = """
+def swing(push: f64[n], angle, speed):
+    energy = 0.0
+    for t in range(n):
+        speed = speed - 0.01 * sin(angle) + 0.01 * push[t]
+        angle = angle + 0.01 * speed
+        energy = energy + angle * angle
+    return energy
+"""
+
+SMOOTH = """
+def smooth(x: f64[n], k: i64, rate):
+    y = x
+    path = zeros(k)
+    for t in range(k):
+        y = y + rate * (tanh(y) - y)
+        path[t] = sum(y * y)
+    return sum(path) + y[0]
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("turns", [0, 1, 2, 7, 50])
+def test_a_budget_changes_no_bit(backend, turns):
+    push = np.sin(np.arange(turns))
+    whole, *parts = (
+        adc.value_and_grad(adc.compile(STEPS, backend=backend, memory=m))(push, 0.3, 0.2)
+        for m in (None, 1, "500 B", "1MB")
+    )
+    for part in parts:
+        assert part[0] == whole[0]
+        for got, expected in zip(part[1], whole[1], strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_arrays_and_outs_within_a_budget(backend):
+    x = np.linspace(-1, 1, 5)
+    whole, part = (adc.compile(SMOOTH, backend=backend, memory=m) for m in (None, 100))
+    for got, expected in zip(adc.grad(part)(x, 11, 0.1), adc.grad(whole)(x, 11, 0.1), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
+    adc.check_grad(part, x, 11, 0.1, order=2)
+
+
+def test_second_order_within_a_budget():
+    adc.check_grad(adc.compile(STEPS, memory=100), np.sin(np.arange(20)), 0.3, 0.2, order=2)
+
+
+def test_a_million_turns_stay_within_the_budget():
+    gradient = adc.grad(adc.compile(SMOOTH, memory="1MB"), wrt="x")
+    x = np.linspace(-1, 1, 100)
+    gradient(x, 10, 0.1)
+    tracemalloc.start()
+    try:
+        gradient(x, 20_000, 1e-4)  # the stacks of all turns would take 16 MB
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e6
+
+
+@pytest.mark.parametrize("memory", ["much", "-1", "64 XB", True, 1.5])
+def test_what_is_no_amount_of_memory_is_refused(memory):
+    with pytest.raises(adc.Error, match="amount of memory"):
+        adc.compile("x", memory=memory)
