@@ -17,7 +17,7 @@ from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import length, require
 from adcompiler.codegen.schedule import Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Read, Size
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Read, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import elements_of
 
@@ -168,7 +168,21 @@ def lengths(shape: Sequence[Element]) -> Lengths:
     if all(isinstance(n, Const) for n in shape):
         fixed = tuple(int(n.value) for n in shape if isinstance(n, Const))
         return lambda sizes: fixed
-    return lambda sizes: tuple(length(n, sizes) for n in shape)
+    each = [_length(n) for n in shape]
+    return lambda sizes: tuple(of(sizes) for of in each)
+
+
+def _length(size: Element) -> Callable[[Sequence[int]], int]:
+    """A function from the values of the size symbols to one length; that of plain sums is a quick one."""
+    match size:
+        case Size(number=number):
+            return lambda sizes: sizes[number]
+        case Const(value=value):
+            return lambda sizes: int(value)
+        case Apply(op="add" | "subtract" as op, args=(x, y)):
+            left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
+            return lambda sizes: left(sizes) + sign * right(sizes)
+    return lambda sizes: length(size, sizes)
 
 
 def is_computed(size: Element) -> bool:

@@ -13,6 +13,7 @@ from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.passes.gemm import found
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -65,8 +66,10 @@ class _Interpreted:
 
 def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.cpu import Compiled
+    from adcompiler.codegen.variants import Variants
 
-    return Compiled(run(KERNEL, func), precise)
+    products = found(func)
+    return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
 
 
 BACKENDS: dict[str, Callable[[Func], Executable]] = {
