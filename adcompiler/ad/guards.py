@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from adcompiler.ir.nodes import Apply, Element, Select, const, is_const, select
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
+
+
+class Guarded(NamedTuple):
+    """A cotangent for each point of an array, meaningful where `guard` holds."""
+
+    guard: Element
+    value: Element
 
 
 def negation(condition: Element) -> Element:

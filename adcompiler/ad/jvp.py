@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
+from adcompiler.ad.library import push
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.ruled import forward as forward_ruled
 from adcompiler.ad.vjp import vjp
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
@@ -109,6 +111,9 @@ def masked(tangent: Tangent, array: Array) -> Array:
 
 def _array(array: Array, tangents: Tangents) -> Tangent | None:
     """The tangent of one array."""
+    if isinstance(array, Call):
+        pushed = push(array, [masked(tangents[a], a) if a in tangents else None for a in array.operands])
+        return None if pushed is None else Tangent(TRUE, pushed)
     body = array.elements[-1]
     found = _body(body, array, tangents)
     if found is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
 from adcompiler.ir.bodies import Replace
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
@@ -60,9 +61,10 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
             continue
         needed = _needed(array, active) if array in active else set()
         kept: Sequence[Array]
-        if isinstance(array, Item):
+        if isinstance(array, Item | Call):
             moved[array] = Replace(moved).run((array,))[0]
-            kept = array.loop.operands if array in active else ()
+            whole = array.loop.operands if isinstance(array, Item) else (*array.operands, array)
+            kept = whole if array in active else ()
         else:
             moved[array] = _outlined(array, needed, moved, saved, names)
             kept = _needed_arrays(array, needed)

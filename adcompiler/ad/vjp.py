@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
-from adcompiler.ad.guards import TRUE, both, either, mask, negation, support, within
+from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, support, within
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
+from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.ruled import reverse as reverse_ruled
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -47,13 +49,6 @@ from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = frozenset[int]
-
-
-class Guarded(NamedTuple):
-    """A cotangent for each point of an array, meaningful where `guard` holds."""
-
-    guard: Element
-    value: Element
 
 
 class Contribution(NamedTuple):
@@ -120,6 +115,9 @@ def _totals(
             cotangent = closed(array.shape, mask(total.value, total.guard))
             for target, found in reverse_ruled(array, cotangent, active):
                 pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
+        elif pending[array] and isinstance(array, Call):
+            for target, part in pull(array, total, active):
+                pending[target].append(part)
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
             for target, value in _Body(array, shared, active).pull():

@@ -63,9 +63,10 @@ def _path(source: str) -> Path:
 @cache
 def _library() -> str:
     """The digest of our own modules that are compiled into kernels: numba does not look at those."""
-    from adcompiler.codegen import intrinsics, special
+    from adcompiler.codegen import intrinsics, library, special
 
-    files = (intrinsics.__file__, special.__file__, special.series.__file__, special.bessel.__file__)
+    modules = (intrinsics, library, special, special.series, special.bessel)
+    files = (module.__file__ for module in modules)
     return hashlib.sha256(b"".join(Path(str(f)).read_bytes() for f in files)).hexdigest()
 
 

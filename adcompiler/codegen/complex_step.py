@@ -15,6 +15,7 @@ import numpy as np
 from adcompiler.codegen.reference import Numbers, Reference, reduce_real
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
 H = 1e-20
@@ -93,4 +94,11 @@ def _reduce(op: str, body: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -
     return np.log(np.sum(np.exp(body - largest), axis=axes)) + largest.reshape(body.shape[: axes[0]])
 
 
-NUMBERS = Numbers(_dtypes(), _apply, _reduce)
+def _call(op: str, args: Sequence[Any]) -> Any:
+    """A routine of the library; NumPy's factor of Cholesky is that of Hermitian matrices."""
+    if op == "cholesky" and any(np.any(np.imag(a)) for a in args):
+        raise NotAnalytic(op)
+    return LIBRARY[op].numpy(*args)
+
+
+NUMBERS = Numbers(_dtypes(), _apply, _reduce, _call)

@@ -17,7 +17,7 @@ from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import length, require
 from adcompiler.codegen.schedule import Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Read, Size
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Read, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import elements_of
 
@@ -34,8 +34,8 @@ _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twic
 class Compiled:
     """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self, func: Func, precise: bool = False) -> None:
+        self.func, self.precise = func, precise
         self.kernel: Kernel = emit(func)
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
@@ -57,7 +57,7 @@ class Compiled:
         params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
-        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared)
+        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared, self.precise)
 
     @cached_property
     def native(self) -> Callable[..., Sequence[Any]] | None:
@@ -168,7 +168,21 @@ def lengths(shape: Sequence[Element]) -> Lengths:
     if all(isinstance(n, Const) for n in shape):
         fixed = tuple(int(n.value) for n in shape if isinstance(n, Const))
         return lambda sizes: fixed
-    return lambda sizes: tuple(length(n, sizes) for n in shape)
+    each = [_length(n) for n in shape]
+    return lambda sizes: tuple(of(sizes) for of in each)
+
+
+def _length(size: Element) -> Callable[[Sequence[int]], int]:
+    """A function from the values of the size symbols to one length; that of plain sums is a quick one."""
+    match size:
+        case Size(number=number):
+            return lambda sizes: sizes[number]
+        case Const(value=value):
+            return lambda sizes: int(value)
+        case Apply(op="add" | "subtract" as op, args=(x, y)):
+            left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
+            return lambda sizes: left(sizes) + sign * right(sizes)
+    return lambda sizes: length(size, sizes)
 
 
 def is_computed(size: Element) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from adcompiler.codegen.calls import call
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import NOT, OR, PRODUCT, SIGN, TERNARY
@@ -335,6 +336,8 @@ class _Emitter:
                 writer.line(f"{spot} = {update(task.array, spot, value)}")
             case Accumulate():
                 self.scatter(writer, task)
+            case _:
+                call(writer, task.array)
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
         """The variable or the array element that a reduction adds to."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 
-_OWN = re.compile(r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|_.*")
+_OWN = re.compile(
+    r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
+)
 _GLOBALS = frozenset(
     ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit",
      "parallel", "reduce_add", "reduce_max", "reduce_min", "select", "fma", "bessel", "series",

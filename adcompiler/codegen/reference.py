@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -32,6 +33,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
 from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
 LARGEST = 2**62  # points that no memory holds; NumPy itself answers with a ValueError
@@ -39,11 +41,13 @@ Values = dict[Array, np.ndarray]
 
 
 class Numbers(NamedTuple):
-    """What a program is computed in: NumPy's dtypes for those of the IR, primitives, and reductions."""
+    """What a program is computed in: NumPy's dtypes for those of the IR, primitives, reductions, and
+    routines of the library."""
 
     dtypes: Mapping[Dtype, np.dtype]
     apply: Callable[[str, Sequence[Any]], Any]
     reduce: Callable[[str, np.ndarray, tuple[int, ...], np.dtype], Any]
+    call: Callable[[str, Sequence[Any]], Any]
 
 
 class Reference:
@@ -124,6 +128,8 @@ def _shape(shape: Sequence[Element], sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
+    if isinstance(array, Call):
+        return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
     domain = tuple(length(n, sizes, values) for n in array.domain)
     if prod(domain) >= LARGEST:
         raise MemoryError
@@ -168,7 +174,12 @@ def _worst(op: str, dtype: np.dtype) -> Any:
     return info.min if op == "max" else info.max
 
 
-REAL = Numbers(NUMPY, lambda op, args: TABLE[op].numpy(*args), reduce_real)
+REAL = Numbers(
+    NUMPY,
+    lambda op, args: TABLE[op].numpy(*args),
+    reduce_real,
+    lambda op, args: LIBRARY[op].numpy(*args),
+)
 
 
 def _elements(

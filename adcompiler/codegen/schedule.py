@@ -16,6 +16,7 @@ from adcompiler.codegen.bounds import Bound, bound, common, switch, without
 from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, fresh, like
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -183,7 +184,7 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
         if isinstance(array, Input) or array in given:
             continue
         if not isinstance(array, Item):
-            tasks.append(Task(array, loop_order(array)))
+            tasks.append(Task(array, () if isinstance(array, Call) else loop_order(array)))
         elif array.loop not in loops:
             loops[array.loop] = _recurrence(array.loop, numbers)
             tasks.append(loops[array.loop])
@@ -232,6 +233,11 @@ class _Open(Replace):
     def whole(self, array: Array) -> Array:
         """An array that is read whole; what stands for a part of another is copied."""
         return Map(array.shape, Read(array, identity(array.shape))) if array in self.parts else array
+
+    def operands(self, call: Call) -> tuple[Array, ...]:
+        whole = tuple(map(self.whole, call.operands))
+        self.run(whole)
+        return tuple(self.arrays[a] for a in whole)
 
     def _loop(self, loop: loop_node.Loop) -> loop_node.Loop:
         inits, scanned, consts = (
@@ -336,7 +342,7 @@ class _Placer:
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
-        if isinstance(task.array, Accumulate | Item) or (
+        if isinstance(task.array, Accumulate | Item | Call) or (
             isinstance(task.array, Reduce) and not task.in_register
         ):
             return True
@@ -352,10 +358,12 @@ class _Placer:
 
 
 def reads_of(task: Task) -> list[Read]:
-    """What a task reads; a loop reads all of its operands."""
+    """What a task reads; a loop, or a call, reads all of its operands."""
     if isinstance(task, Recurrence):
         length = () if task.loop.length is None else (task.loop.length,)
         whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
         return whole + [e for e in elements_of(length) if isinstance(e, Read)]
     array = task.array
+    if isinstance(array, Call):
+        return [Read(a, identity(a.shape)) for a in array.operands]
     return [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]

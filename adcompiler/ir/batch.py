@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.call import Call
 from adcompiler.ir.hull import longest
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
@@ -67,7 +69,32 @@ def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
                 body = select(condition, body, const(0, body.dtype))
             shape = axes + tuple(_longest(n, found, axes) for n in array.shape)
             return Accumulate(shape, axes + domain, (*identity(axes), *indices), body)
+        case Call():
+            if inside:
+                raise ShapeError(
+                    f"{array.op} of matrices whose lengths differ from case to case",
+                    remedy="give all cases matrices of one shape",
+                )
+            return _call(array, found, axes)
     raise AssertionError(f"cannot batch {type(array).__name__}")
+
+
+def _call(call: Call, found: Mapping[Array, Array], axes: Shape) -> Call:
+    """A call for all cases; an operand that is the same for all of them is shared."""
+    operands = []
+    for operand in call.operands:
+        if operand in found:
+            own = call.cases[: len(call.cases) + 2 - operand.rank]
+            operand = found[operand] if not own else _between(found[operand], len(axes), own)
+        operands.append(operand)
+    return Call(call.op, tuple(operands), call.dtype, axes + call.shape)
+
+
+def _between(array: Array, lead: int, axes: Shape) -> Array:
+    """An array repeated along axes behind its `lead` first ones."""
+    whole = array.shape[:lead] + axes + array.shape[lead:]
+    at = identity(whole)
+    return Map(whole, Read(array, at[:lead] + at[lead + len(axes) :]))
 
 
 def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[Shape, list[Element]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -231,7 +232,8 @@ class _Reader(ElementReader):
         return Check(self.array(self.take("array")), self.take("quoted").name, self.take("quoted").name)
 
     def statement(self) -> Array:
-        """`array (domain) body`, `reduce op (domain) body`, `accumulate [shape] (domain) body` or a rule"""
+        """`array (domain) body`, `reduce op (domain) body`, `accumulate [shape] (domain) body`,
+        `call op(arrays): type` or a rule"""
         self.scope = dict(self.sizes)
         token = self.take("name")
         if token.text == "array":
@@ -246,7 +248,13 @@ class _Reader(ElementReader):
             domain, _ = self.domain()
             *indices, body = self.body()
             return Accumulate(shape, domain, tuple(indices), body)
-        self.fail(f"expected array, reduce or accumulate, not {token.text!r}", token)
+        if token.text == "call":
+            op = self.take("name").text
+            self.expect("(")
+            operands = self.items(lambda: self.array(self.take("array")), ")")
+            self.expect(":")
+            return Call(op, operands, *self.array_type())
+        self.fail(f"expected array, reduce, accumulate or call, not {token.text!r}", token)
 
     def domain(self) -> tuple[Shape, Shape]:
         """`(i < n | j < m)`: the lengths before and behind the bar; the axes come into scope."""

@@ -19,6 +19,7 @@
 - A loop gives what it carries in the end, then what it collects (and the number of turns): in
   `%p, %ys = loop (%t < n) (%c = %p0, %x = row %xs, %w = all %ws) { ... next %1 out %2 }` the body is a
   program of its own, where %c is carried from turn to turn and %x is the row of the turn's number.
+- `%x = call solve(%a, %f, %b): f64[n, 1]` is a routine of the library on whole arrays.
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
   `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
@@ -36,6 +37,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -99,7 +101,7 @@ def arrays_in(array: Array) -> list[Array]:
     length = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
     found = dict.fromkeys(e.array for e in elements_of((*elements_in(array), *length)) if isinstance(e, Read))
     parts = array.loop if isinstance(array, Item) else array
-    return list(found | dict.fromkeys(parts.operands if isinstance(parts, Loop | Ruled) else ()))
+    return list(found | dict.fromkeys(parts.operands if isinstance(parts, Loop | Ruled | Call) else ()))
 
 
 def _unique(name: str, taken: set[str], pattern: str = IDENTIFIER) -> str:
@@ -312,6 +314,9 @@ class _Printer:
                 head = f"accumulate [{self._lengths(array.shape)}] ({self._domain(array.domain)})"
             case Ruled():
                 return self._ruled(array)
+            case Call():
+                operands = ", ".join(self.arrays[a] for a in array.operands)
+                return f"{name} = call {array.op}({operands}): {self._type(array)}"
             case Input():
                 return f"{name} = input {array.position}: {self._type(array)}"
             case _:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     REDUCERS,
@@ -133,6 +134,17 @@ def _are_indices(indices: Iterable[Element], array: Array) -> bool:
     return [i.dtype for i in indices] == ["i64"] * array.rank
 
 
+def _matrices(call: Call) -> bool:
+    ranked = all(a.rank > 1 and a.dtype == call.dtype for a in call.operands)
+    return bool(call.operands) and ranked and is_float(call.dtype)
+
+
+def _shares_cases(call: Call) -> bool:
+    cases = call.cases
+    own = [a.shape[:-2] for a in call.operands]
+    return call.shape[: len(cases)] == cases and all(s == cases[len(cases) - len(s) :] for s in own)
+
+
 ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
     (
         "lengths are int64, without axes, and read only arrays of rank 0",
@@ -143,6 +155,14 @@ ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
         lambda a: all(_not_negative(size) for size in (*a.shape, *a.domain)),
     ),
     ("the axes of its elements lie inside the domain", _axes_inside),
+    (
+        "a call takes matrices of its own float type",
+        lambda a: not isinstance(a, Call) or _matrices(a),
+    ),
+    (
+        "the leading axes of a call are those of its operands",
+        lambda a: not isinstance(a, Call) or _shares_cases(a),
+    ),
     (
         "a reduce has a known operation",
         lambda a: not isinstance(a, Reduce) or a.op in REDUCERS,

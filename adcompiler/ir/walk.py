@@ -8,6 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -64,7 +65,7 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
             length = () if array.loop.length is None else (array.loop.length,)
             found |= dict.fromkeys(e.array for e in elements_of(length) if isinstance(e, Read))
             found |= dict.fromkeys(array.loop.operands)
-        elif isinstance(array, Ruled):
+        elif isinstance(array, Ruled | Call):
             found |= dict.fromkeys(array.operands)
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
@@ -132,6 +133,8 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
             return type(array)(array.position, array.dtype, shape)
         case Item() | Ruled():
             return array
+        case Call():
+            return Call(array.op, array.operands, array.dtype, shape)
         case Map():
             return Map(shape, *change((array.body,)))
         case Reduce():
@@ -183,9 +186,19 @@ class Rewriter:
         return tuple(self.arrays[r] for r in results)
 
     def _rebuilt(self, array: Array) -> Array:
-        if isinstance(array, Item):
-            return self._item(array)
-        return self._ruled(array) if isinstance(array, Ruled) else with_elements(array, self._change)
+        """An array of what became of its parts."""
+        match array:
+            case Item():
+                return self._item(array)
+            case Ruled():
+                return self._ruled(array)
+            case Call():
+                array = Call(array.op, self.operands(array), array.dtype, array.shape)
+        return with_elements(array, self._change)
+
+    def operands(self, call: Call) -> tuple[Array, ...]:
+        """What became of the operands of a call."""
+        return tuple(self.arrays[a] for a in call.operands)
 
     def _ruled(self, array: Ruled) -> Ruled:
         """An array with its parts rewritten, and its rule by a rewriter of its own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from adcompiler.ad.guards import support
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -63,7 +64,7 @@ class _Fold(Rewriter):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
         one_place = isinstance(array, Accumulate) and not array.rank
-        if isinstance(array, Input | Item | Ruled) or not (ones or one_place):
+        if isinstance(array, Input | Item | Ruled | Call) or not (ones or one_place):
             return array
         own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
 from adcompiler.ir.ruled import Ruled
@@ -30,6 +31,8 @@ class _Merge(Rewriter):
         for array in arrays_of(roots):
             if isinstance(array, Item):
                 self.uses.update(array.loop.operands)
+            if isinstance(array, Call):
+                self.uses.update(array.operands)
             elements = elements_of(array.elements)
             arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
             for element in elements:

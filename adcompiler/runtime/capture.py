@@ -32,6 +32,7 @@ def compile(
     broadcasting: str = "numpy",
     backend: str = "cpu",
     memory: int | str | None = None,
+    precise: bool = False,
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -42,14 +43,17 @@ def compile(
                   its variables in order of first appearance
     static        parameters known while compiling: each value has a program of its own
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
-    backend       "cpu" (compiled kernels) or "numpy" (an interpreter, which compiles nothing)
+    backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
                   such as "64MB". A loop that needs more runs in segments, each run again backwards; the
                   gradient's bits are the same. Without it all turns are kept
+    precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
+                  smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
+                  backend="cpu-precise"
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
-    chosen = options(broadcasting, backend, memory)
+    chosen = options(broadcasting, backend, memory, precise)
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
@@ -61,14 +65,18 @@ def compile(
 
 
 def load(
-    path: str | Path, broadcasting: str = "numpy", backend: str = "cpu", memory: int | str | None = None
+    path: str | Path,
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
+    precise: bool = False,
 ) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
     Raises OSError if the file cannot be read, and the errors of `compile`.
     """
     path = Path(path)
-    chosen = options(broadcasting, backend, memory)
+    chosen = options(broadcasting, backend, memory, precise)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
@@ -93,6 +101,7 @@ def function(
     broadcasting: str = "numpy",
     backend: str = "cpu",
     memory: int | str | None = None,
+    precise: bool = False,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -102,12 +111,14 @@ def function(
     broadcasting: str = "numpy",
     backend: str = "cpu",
     memory: int | str | None = None,
+    precise: bool = False,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
-    Numbers and compiled functions that it names (closures, module constants) are captured now.
+    Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
+    for `compile`.
     """
-    chosen = options(broadcasting, backend, memory)
+    chosen = options(broadcasting, backend, memory, precise)
     if f is None:
         return lambda g: _from_python(g, _names(static), chosen)
     return _from_python(f, _names(static), chosen)

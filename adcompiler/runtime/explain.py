@@ -97,7 +97,8 @@ def _saved(forward: Func, names: Sequence[str]) -> Iterator[str]:
         lengths = text.lengths(forward, array.shape)
         shape = f"[{', '.join(lengths)}]" if lengths else ""
         kind = "input" if array in forward.inputs else "temporary"
-        size = " * ".join([str(NUMPY[array.dtype].itemsize), *lengths])
+        factors = (f"({n})" if " " in n else n for n in lengths)
+        size = " * ".join([str(NUMPY[array.dtype].itemsize), *factors])
         yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes"
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from adcompiler.errors import Error
+from adcompiler.runtime.specialise import backend_of
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -19,11 +20,14 @@ class Options:
     memory: int | None = None
 
 
-def options(broadcasting: str, backend: str, memory: int | str | None) -> Options:
+def options(
+    broadcasting: str, backend: str, memory: int | str | None = None, precise: bool = False
+) -> Options:
     """The options that these arguments mean; Error for what is none."""
     if broadcasting not in ("numpy", "strict"):
         raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
-    return Options(broadcasting == "strict", backend, None if memory is None else in_bytes(memory))
+    amount = None if memory is None else in_bytes(memory)
+    return Options(broadcasting == "strict", backend_of(backend, precise), amount)
 
 
 def in_bytes(amount: int | str) -> int:

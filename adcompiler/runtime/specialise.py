@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.passes.gemm import found
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -62,13 +64,23 @@ class _Interpreted:
         return results
 
 
-def _cpu(func: Func) -> Executable:
+def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.cpu import Compiled
+    from adcompiler.codegen.variants import Variants
 
-    return Compiled(run(KERNEL, func))
+    products = found(func)
+    return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
 
 
-BACKENDS: dict[str, Callable[[Func], Executable]] = {"cpu": _cpu, "numpy": _Interpreted}
+BACKENDS: dict[str, Callable[[Func], Executable]] = {
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numpy": _Interpreted
+}  # fmt: skip
+
+
+def backend_of(name: str, precise: bool) -> str:
+    """The backend that does the same without vectorised mathematics, if `precise`."""
+    exact = f"{name}-precise"
+    return exact if precise and exact in BACKENDS else name
 
 
 class Specialisation:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Container as Names
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import functionals, reductions, shapes, tree
+from adcompiler.syntax.arguments import Builtin, bind_arguments
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
+from adcompiler.syntax.linalg import LINALG
+from adcompiler.syntax.matrices import MATRICES
+from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
-
-Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
+    | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
@@ -42,29 +47,6 @@ def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
     text = dotted(node)
     known = text is not None and text in PREFIXES and text.partition(".")[0] not in scope
     return text if known else None
-
-
-def bind_arguments(
-    context: Context,
-    name: str,
-    params: tuple[str, ...],
-    args: list[Any],
-    keywords: dict[str, Any],
-    span: Span,
-    optional: int = 0,
-) -> list[Any]:
-    """Arguments of a builtin in the order of its parameters; optional ones left out are None."""
-    bound = dict(zip(params, args, strict=False))
-    required = params[: len(params) - optional]
-    bad = [k for k in keywords if k not in params or k in bound]
-    missing = [p for p in required if p not in bound and p not in keywords]
-    if len(args) > len(params) or bad or missing:
-        shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
-        why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
-        remedy = why if bad or missing else f"it is given {len(args)}"
-        context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
-    bound |= keywords
-    return [bound.get(p) for p in params]
 
 
 def _elementwise(op: str, name: str) -> Builtin:
@@ -242,6 +224,7 @@ _builtins: dict[str, Builtin] = (
         "matmul": _matmul,
     }
     | dict(FUNCTIONALS)
+    | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING))))
 )
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
 

@@ -88,6 +88,8 @@ def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
 
 
 def tidy(text: str) -> list[str]:
+    """Lines to compare: the last digits of a float are those of a processor and its C library."""
+    text = re.sub(r"\d+\.\d{9,}(e[+-]?\d+)?", lambda m: f"{float(m[0]):.10g}", text)
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 

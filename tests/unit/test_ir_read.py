@@ -47,7 +47,7 @@ ERRORS = {
     "func @f() -> () {\n  %r = array () { 1 + not true }\n}": (2, 23, "'not' needs parentheses"),
     "func @f() -> () {\n  %r = array () { select(true, 1) }\n}": (2, 19, "a guard and two branches"),
     "func @f() -> () {\n  %r = array () { exp() }\n}": (2, 19, "does not say its type"),
-    "func @f() -> () {\n  %r = scan () { 1 }\n}": (2, 8, "expected array, reduce or accumulate"),
+    "func @f() -> () {\n  %r = scan () { 1 }\n}": (2, 8, "expected array, reduce, accumulate or call"),
     "func @f() -> () {\n  %r = array () { 1 $ }\n}": (2, 21, "expected '}'"),
     "func @f() -> () {\n  %r = array () { 1": (2, 20, "expected '}'"),
     "func @f() ->": (1, 13, "expected '{'"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from adcompiler.ir import verify as module
+from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -24,6 +25,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.verify import VerifyError, verify
 from adcompiler.ops.table import TABLE
 
+M = const(3, "i64")
 N, i, j = Size(0), Index(0), Index(1)
 X, Y = Input(0, "f64", (N,)), Input(1, "i64", (N,))
 XI, YI = Read(X, (i,)), Read(Y, (i,))
@@ -75,6 +77,15 @@ BROKEN = {
     "the axes of its elements lie inside the domain": [
         over_n(Read(X, (j,))),
         program(Accumulate((N,), (N,), (j,), ONE)),
+    ],
+    "a call takes matrices of its own float type": [
+        program(Call("lu", (), "f64", (N, N))),
+        program(Call("lu", (X,), "f64", (N, N))),
+        program(Call("lu", (Map((N, N), XI),), "f32", (N, N))),
+    ],
+    "the leading axes of a call are those of its operands": [
+        program(Call("lu", (Map((M, N, N), XI),), "f64", (N, N))),
+        program(Call("f", (Map((N, N, N), XI), Map((M, N, N), XI)), "f64", (N, N, N))),
     ],
     "a reduce has a known operation": [program(Reduce("median", (), (N,), XI))],
     "a reduce has a reduced axis": [program(Reduce("sum", (N,), (), XI))],

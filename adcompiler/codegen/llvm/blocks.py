@@ -19,7 +19,9 @@ class Blocks(Expressions):
 
     def definition(self, head: str, end: str) -> str:
         """The function's text."""
-        return "\n".join([f"define {head} {{", "start:", *self.stack, *self.lines, end, "}"])
+        return "\n".join(
+            [f"define {head}{self.needs.attributes} {{", "start:", *self.stack, *self.lines, end, "}"]
+        )
 
     def label(self) -> str:
         """A new name for a block."""
@@ -41,8 +43,8 @@ class Blocks(Expressions):
         self.begin(after)
 
     @contextmanager
-    def turns(self, first: Value, stop: Value) -> Iterator[Value]:
-        """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are."""
+    def turns(self, first: Value, stop: Value, hint: str = "") -> Iterator[Value]:
+        """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are. LLVM has `hint`."""
         less, turn = "ult" if first.unsigned else "slt", f"%turn{len(self.lines)}"
         with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
             before, inside = self.block, self.label()
@@ -55,7 +57,7 @@ class Blocks(Expressions):
             more = self.emit(f"icmp {less} i64 {following}, {stop.text}", "i1")
             after = self.label()
             self.lines[at] = f"{turn} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"
-            self.lines.append(f"br {more}, label %{inside}, label %{after}")
+            self.lines.append(f"br {more}, label %{inside}, label %{after}{hint}")
             self.begin(after)
 
     # -- threads -------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from adcompiler.codegen.llvm.functions import Function, Module
 from adcompiler.codegen.llvm.tables import TYPES
-from adcompiler.codegen.llvm.values import ArrayValue, Value, literal
+from adcompiler.codegen.llvm.values import ArrayValue, Needs, Value, literal
+from adcompiler.codegen.vectormath import vectors
 from adcompiler.ir.types import NUMPY, Dtype
 
 # Objects are i64 here: they are only passed on.
@@ -41,12 +42,14 @@ class Code(NamedTuple):
 class Source(NamedTuple):
     """A kernel's text, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
-    numba's `parallel_for` and how many threads it shall use; or 0 and 1."""
+    numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
+    the mathematics of the scalar C library everywhere; so has one without arrays."""
 
     text: str
     params: Sequence[Param]
     results: Sequence[Dtype]
     shared: Sequence[str] = ()
+    precise: bool = False
 
 
 def translated(source: Source, contiguous: bool) -> Code:
@@ -54,7 +57,7 @@ def translated(source: Source, contiguous: bool) -> Code:
 
     It returns False for arrays that are not contiguous where they should be.
     """
-    module = Module(source.text, source.shared)
+    module = Module(source.text, source.shared, _needs(source))
     code = Function(module)
     for k, param in enumerate(source.params):
         given = _argument(code, k)
@@ -76,6 +79,12 @@ def translated(source: Source, contiguous: bool) -> Code:
         code.call("PyList_SetItem", "i32", [made, literal(k), boxed])
     entry = code.definition("i64 @entry(i64 %self, i64 %args)", f"ret {made}")
     return Code(module.text(entry), frozenset(module.needs.externals))
+
+
+def _needs(source: Source) -> Needs:
+    """The mathematics of a kernel: that of vectors if it has arrays."""
+    kinds = {p.dtype for p in source.params if p.rank}
+    return Needs(vectors() if kinds and not source.precise else None, len(kinds - {"bool"}) > 1)
 
 
 def _argument(code: Function, k: int) -> Value:

@@ -8,6 +8,7 @@ the tables, powers of integers) is an `UnsupportedError`, and numba compiles the
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.tables import (
@@ -16,6 +17,7 @@ from adcompiler.codegen.llvm.tables import (
     COMPARISONS,
     CONSTANTS,
     FLOATS,
+    HALVES,
     INFINITIES,
     INTEGERS,
     INTRINSICS,
@@ -24,6 +26,8 @@ from adcompiler.codegen.llvm.tables import (
     RANKS,
 )
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal
+from adcompiler.codegen.llvm.vectors import vector_call
+from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, Set
 
 
 class Expressions:
@@ -55,7 +59,7 @@ class Expressions:
 
     def cast(self, value: Value, kind: str) -> Value:
         """The value converted as numba converts it."""
-        if value.type == kind:
+        if value.type == kind or (value.text in HALVES and kind == "float"):  # which float32 has
             return Value(value.text, kind)
         if kind == "i1":
             zero = "0.0" if value.is_float else "0"
@@ -132,13 +136,29 @@ class Expressions:
             return self.indices(op, x, y)
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
-            return self.intrinsic("pow", [x, y])
+            halves = HALVES.get(y.text) if self.needs.vectors is not None else None
+            return self.half_power(x, halves) if halves is not None else self.intrinsic("pow", [x, y])
         if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
             return self.divided(op, x, y)
         known = FLOATS if x.is_float else INTEGERS if x.type == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
         return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+
+    def half_power(self, x: Value, halves: int) -> Value:
+        """`x ** (halves / 2)`, to 2 ulp: a square root is several times faster than a power.
+
+        A power takes the roots of -0 and -inf as those of 0 and inf.
+        """
+        infinite = self.emit(f"fcmp oeq {x}, {literal(-math.inf, x.type).text}", "i1")
+        x = self.select(infinite, literal(math.inf, x.type), x)
+        x = self.emit(f"fadd {x}, {literal(0.0, x.type).text}", x.type)
+        root = self.intrinsic("sqrt", [x], library=False)
+        if halves < 0:
+            root = self.emit(f"fdiv {x.type} {literal(1.0, x.type).text}, {root.text}", x.type)
+        for _ in range(abs(halves) // 2):
+            root = self.emit(f"{'fmul' if halves > 0 else 'fdiv'} {root}, {x.text}", x.type)
+        return root
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
@@ -210,6 +230,8 @@ class Expressions:
                 below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
                 one, less = literal(1.0, x.type), literal(-1.0, x.type)
                 return self.select(above, one, self.select(below, less, x))
+            case "np.cbrt", [x] if x.is_float and self.needs.vectors is not None:
+                return self.library("cbrt", [x])
             case "np.cbrt", [x] if x.is_float:
                 below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
                 root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
@@ -236,11 +258,28 @@ class Expressions:
     def library(self, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library, which leaves `errno` to itself."""
         kind = args[0].type
+        if self.needs.vectors is not None:
+            return self.vectorised(self.needs.vectors, name, args)
         return self.call(self.external(name, kind), kind, args, "nounwind readonly")
+
+    def vectorised(self, found: Set, name: str, args: Sequence[Value]) -> Value:
+        """A call of the C library that LLVM may vectorise, clear of arguments that make it slow."""
+        kind = args[0].type
+        if name not in OUTSIDE:
+            return self.emit(vector_call(self.needs, found, name, args), kind)
+        x, limits = args[0], OUTSIDE[name][-1 if kind == "float" else 0]
+        low, below, high, above, middle = (literal(v, kind) for v in limits)
+        under = self.emit(f"fcmp olt {x}, {low.text}", "i1")
+        over = self.emit(f"fcmp ogt {x}, {high.text}", "i1")
+        inside = self.select(self.both("or", [under, over]), middle, x)
+        within = self.emit(vector_call(self.needs, found, name, [inside]), kind)
+        return self.select(under, below, self.select(over, above, within))
 
     def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
         """An operation that LLVM knows, and makes a call of the C library of if need be."""
         kind = args[0].type
+        if self.needs.vectors is not None and name in FUNCTIONS:
+            return self.library(name, args)
         if library:
             self.external(name, kind)
         return self.call(f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}", kind, args)

@@ -12,19 +12,21 @@ from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+from adcompiler.codegen.llvm.vectors import vectorises
 
 
 class Module:
     """The functions of a text, compiled for the types of a call when one is compiled.
 
-    The loops over the blocks of the nests `shared` may be divided among threads.
+    The loops over the blocks of the nests `shared` may be divided among threads. What they need is
+    added to `needs`.
     """
 
-    def __init__(self, text: str, shared: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, shared: Sequence[str] = (), needs: Needs | None = None) -> None:
         self.shared = shared
         found = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
-        self.needs = Needs()
+        self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
 
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
@@ -39,7 +41,9 @@ class Module:
             for param, arg in zip(self.definitions[name].args.args, args, strict=True):
                 inside.bind(param.arg, arg.named(names))
             inside.run(name)
-            params = ", ".join(f"{p.type} %p{k}" for k, p in enumerate(parts))
+            # An array that is written has one name only, whatever a program does: see `cpu.py`.
+            types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+            params = ", ".join(f"{t} %p{k}" for k, t in enumerate(types))
             self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
         caller.lines.append(f"call void @{name}({', '.join(map(str, parts))})")
 
@@ -72,7 +76,7 @@ class Module:
 
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""
-        return "\n".join([*self.needs.declared.values(), *self.compiled.values(), entry, ""])
+        return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
 
 
 class Function(Blocks):
@@ -169,10 +173,33 @@ class Function(Blocks):
         """`for name in range(first, stop)`."""
         if any(isinstance(n, ast.Break) for s in body for n in ast.walk(s)):
             raise UnsupportedError
-        with self.turns(first, stop) as turn:
-            self.values[name] = turn
-            self.body(body)
-            del self.values[name]
+        for start, end, hint in self.parts(first, stop, body):
+            with self.turns(start, end, hint) as turn:
+                self.values[name] = turn
+                self.body(body)
+                del self.values[name]
+
+    def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
+        """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
+
+        Masks cost a little everywhere, and much where the processor stores slowly with them.
+        """
+        vectors = self.needs.vectors
+        if vectors is None or not vectorises(body, self.changing):
+            return [(first, stop, "")]
+        # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
+        # it would compile these loops three times.
+        hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
+        stop = hidden._replace(unsigned=first.unsigned)
+        turns = self.emit(f"sub {stop}, {first.text}", "i64").text
+        whole = self.emit(f"and i64 {turns}, {-vectors.lanes('float')}", "i64").text
+        middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
+        alone = 'interleave.count", i32 1'
+        masked = 'vectorize.predicate.enable", i1 true'
+        return [
+            (first, middle, self.needs.hint(alone)),
+            (middle, stop, self.needs.hint(alone, masked)),
+        ]
 
     def forever(self, body: Sequence[ast.stmt]) -> None:
         """`while True`, which something inside leaves."""

@@ -87,17 +87,23 @@ def _loaded(code: Code) -> Callable[..., list[Any]]:
 
 def _compiled(text: str) -> bytes:
     """The machine code of a module in LLVM's language."""
+    machine = _host()[0]()
+    compiled: bytes = machine.emit_object(optimised(text, machine))
+    return compiled
+
+
+def optimised(text: str, machine: Any = None) -> Any:
+    """A module in LLVM's language after LLVM's passes for a machine, or for this one."""
     from llvmlite import binding as llvm
 
-    machine = _host()[0]()
+    machine = machine or _host()[0]()
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    compiled: bytes = machine.emit_object(module)
-    return compiled
+    return module
 
 
 @cache

@@ -6,6 +6,8 @@ import ast
 import math
 from collections.abc import Mapping
 
+from adcompiler.codegen.llvm.values import literal
+from adcompiler.codegen.vectormath import FUNCTIONS
 from adcompiler.ir.types import Dtype
 
 TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
@@ -15,12 +17,15 @@ RANKS = ("i1", "i64", "float", "double")
 INTRINSICS: Mapping[str, str] = {
     **{f"math.{f}": f for f in ("exp", "exp2", "log", "log10", "sin", "cos", "copysign")},
     **{f"np.{f}": f for f in ("floor", "ceil", "trunc", "rint")},
+    "math.sqrt": "sqrt",
 }
 LIBRARY: Mapping[str, str] = {
     f"math.{f}": f
-    for f in ("log1p", "expm1", "log2", "sqrt", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+    for f in ("log1p", "expm1", "log2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
               "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
 }  # fmt: skip
+# What may become a call of the C library.
+CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt"}
 CASTS: Mapping[str, str] = {
     "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
@@ -39,4 +44,6 @@ COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
 }  # fmt: skip
 CONSTANTS: Mapping[str, float] = {"math.inf": math.inf, "math.nan": math.nan}
 LIMITS: Mapping[str, int] = {"-2 ** 63": -(2**63), "2 ** 63 - 1": 2**63 - 1}
+# Exponents of powers that a square root is faster for, by the text of their constants: twice as much.
+HALVES: Mapping[str, int] = {literal(k / 2).text: k for k in (-3, -1, 1, 3, 5)}
 INFINITIES = (math.inf, -math.inf)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from adcompiler.codegen.vectormath import Set
+
 
 class UnsupportedError(Exception):
     """The text has something that only numba compiles."""
@@ -38,10 +40,41 @@ class Value(NamedTuple):
 
 @dataclass
 class Needs:
-    """What the functions of a module call: declarations, and names that the C library must have."""
+    """What the functions of a module need beside them: declarations, names that the C library must have,
+    functions that nothing calls yet, and what LLVM is told about loops.
 
+    `vectors` are those for which mathematics is vectorised; None if it is not. `mixed` are kernels in which
+    numbers of different sizes stand in one loop.
+    """
+
+    vectors: Set | None = None
+    mixed: bool = False
     declared: dict[str, str] = field(default_factory=dict)
     externals: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def head(self) -> list[str]:
+        """What stands before the functions."""
+        kept = ", ".join(f"ptr @{name}" for name in sorted(self.kept))
+        used = f"appending global [{len(self.kept)} x ptr] [{kept}]"
+        return [f'@llvm.compiler.used = {used}, section "llvm.metadata"'] * bool(kept) + [
+            *self.declared.values()
+        ]
+
+    @property
+    def attributes(self) -> str:
+        """What is appended to the head of a function: LLVM prefers shorter vectors for some processors."""
+        return f' "prefer-vector-width"="{self.vectors.bits}"' if self.vectors is not None else ""
+
+    def hint(self, *what: str) -> str:
+        """What is appended to the last branch of a loop to tell LLVM something about it."""
+        first = len(self.hints)
+        parts = [first + 1 + k for k in range(len(what))]
+        self.hints.append(f"!{first} = distinct !{{{', '.join(f'!{k}' for k in (first, *parts))}}}")
+        self.hints += [f'!{k} = !{{!"llvm.loop.{w}}}' for k, w in zip(parts, what, strict=True)]
+        return f", !llvm.loop !{first}"
 
 
 @dataclass(frozen=True)

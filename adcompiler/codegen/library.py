@@ -1,0 +1,269 @@
+"""The library's routines for kernels: one matrix each, on buffers that the kernel brings.
+
+Matrices are row-major. The right side may stand where the result does not: results are written whole.
+Only generated modules import this file; numba compiles the routines into them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from adcompiler.codegen.intrinsics import reduce_add
+
+jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True)
+BLOCK = 48  # columns that are eliminated before the rest of the matrix is
+
+
+@jit
+def _exchange(f: Any, i: int, k: int, n: int) -> None:
+    for j in range(n):
+        f[i, j], f[k, j] = f[k, j], f[i, j]
+
+
+@jit
+def _panel(f: Any, first: int, last: int, n: int) -> None:
+    """Eliminate the columns from `first` to `last` below the diagonal, with partial pivoting."""
+    for k in range(first, last):
+        pivot, most = k, abs(f[k, k])
+        for i in range(k + 1, n):
+            here = abs(f[i, k])
+            if here > most or (here != here and most == most):
+                pivot, most = i, here
+        f[k, n] = pivot
+        if pivot != k:
+            _exchange(f, k, pivot, n)
+        if f[k, k] != 0:
+            for i in range(k + 1, n):
+                factor = f[i, k] / f[k, k]
+                f[i, k] = factor
+                for j in range(k + 1, last):
+                    f[i, j] -= factor * f[k, j]
+
+
+@jit
+def _minus(f: Any, rows: int, top: int, first: int, last: int, end: int) -> None:
+    """f[i, j] -= Σ f[i, k] f[k, j] for the rows from `rows` to `end`, k from `first` to `last`, j from `last`
+    on; four k at a time, so that a row is read less often."""
+    for i in range(rows, end):
+        k = first
+        while k + 4 <= last:
+            a, b, c, d = f[i, k], f[i, k + 1], f[i, k + 2], f[i, k + 3]
+            for j in range(last, top):
+                f[i, j] -= a * f[k, j] + b * f[k + 1, j] + c * f[k + 2, j] + d * f[k + 3, j]
+            k += 4
+        while k < last:
+            a = f[i, k]
+            for j in range(last, top):
+                f[i, j] -= a * f[k, j]
+            k += 1
+
+
+@jit
+def library_lu(a: Any, f: Any) -> None:
+    """P A = L U with partial pivoting, packed into n columns and one of the rows exchanged."""
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            f[i, j] = a[i, j]
+    for first in range(0, n, BLOCK):
+        last = min(first + BLOCK, n)
+        _panel(f, first, last, n)
+        for k in range(first, last):
+            for i in range(k + 1, last):
+                factor = f[i, k]
+                for j in range(last, n):
+                    f[i, j] -= factor * f[k, j]
+        _minus(f, last, n, first, last, n)
+
+
+@jit
+def _is_singular(f: Any, n: int) -> bool:
+    found = False
+    for k in range(n):
+        found = found or f[k, k] == 0
+    return found
+
+
+@jit
+def _copy(b: Any, x: Any) -> None:
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            x[i, j] = b[i, j]
+
+
+@jit
+def _fill(x: Any, value: float) -> None:
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = value
+
+
+@jit
+def _take_rows(f: Any, x: Any, i: int, first: int, last: int) -> None:
+    """x[i] -= Σ f[i, k] x[k] for k from `first` to `last`."""
+    if x.shape[1] == 1:
+        total = x[i, 0]
+        for k in range(first, last):
+            total = reduce_add(total, -f[i, k] * x[k, 0])
+        x[i, 0] = total
+    else:
+        for k in range(first, last):
+            factor = f[i, k]
+            for j in range(x.shape[1]):
+                x[i, j] -= factor * x[k, j]
+
+
+@jit
+def _take_row(f: Any, x: Any, k: int, first: int, last: int) -> None:
+    """x[i] -= f[k, i] x[k] for i from `first` to `last`."""
+    if x.shape[1] == 1:
+        one = x[k, 0]
+        for i in range(first, last):
+            x[i, 0] -= f[k, i] * one
+    else:
+        for i in range(first, last):
+            factor = f[k, i]
+            for j in range(x.shape[1]):
+                x[i, j] -= factor * x[k, j]
+
+
+@jit
+def _divide(x: Any, i: int, by: Any) -> None:
+    for j in range(x.shape[1]):
+        x[i, j] /= by
+
+
+@jit
+def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
+    """A X = B by the factor of A; NaN if it is singular."""
+    n = f.shape[0]
+    if _is_singular(f, n):
+        _fill(x, math.nan)
+        return
+    _copy(b, x)
+    for k in range(n):
+        pivot = int(f[k, n])
+        if pivot != k:
+            _exchange(x, k, pivot, x.shape[1])
+    for i in range(n):
+        _take_rows(f, x, i, 0, i)
+    for i in range(n - 1, -1, -1):
+        _take_rows(f, x, i, i + 1, n)
+        _divide(x, i, f[i, i])
+
+
+@jit
+def library_solve_transposed(a: Any, f: Any, b: Any, x: Any) -> None:
+    """Aᵀ X = B by the factor of A; NaN if it is singular."""
+    n = f.shape[0]
+    if _is_singular(f, n):
+        _fill(x, math.nan)
+        return
+    _copy(b, x)
+    for k in range(n):
+        _divide(x, k, f[k, k])
+        _take_row(f, x, k, k + 1, n)
+    for k in range(n - 1, -1, -1):
+        _take_row(f, x, k, 0, k)
+    for k in range(n - 1, -1, -1):
+        pivot = int(f[k, n])
+        if pivot != k:
+            _exchange(x, k, pivot, x.shape[1])
+
+
+@jit
+def library_triangular(l: Any, b: Any, x: Any) -> None:  # noqa: E741 (its name in the literature)
+    """L X = B for a lower triangle L; NaN if it is singular."""
+    n = l.shape[0]
+    if _is_singular(l, n):
+        _fill(x, math.nan)
+        return
+    _copy(b, x)
+    for i in range(n):
+        _take_rows(l, x, i, 0, i)
+        _divide(x, i, l[i, i])
+
+
+@jit
+def library_triangular_transposed(l: Any, b: Any, x: Any) -> None:  # noqa: E741
+    """Lᵀ X = B for a lower triangle L; NaN if it is singular."""
+    n = l.shape[0]
+    if _is_singular(l, n):
+        _fill(x, math.nan)
+        return
+    _copy(b, x)
+    for k in range(n - 1, -1, -1):
+        _divide(x, k, l[k, k])
+        _take_row(l, x, k, 0, k)
+
+
+@jit
+def _parity(f: Any, n: int) -> int:
+    """The sign of the exchanges."""
+    sign = 1
+    for k in range(n):
+        if f[k, n] != k:
+            sign = -sign
+    return sign
+
+
+@jit
+def library_det(a: Any, f: Any, d: Any) -> None:
+    """The determinant by the factor."""
+    n = f.shape[0]
+    d[0] = _parity(f, n)
+    for k in range(n):
+        d[0] *= f[k, k]
+
+
+@jit
+def library_slogdet(a: Any, f: Any, d: Any) -> None:
+    """The sign of the determinant, and the logarithm of its magnitude, by the factor."""
+    n = f.shape[0]
+    d[0] = _parity(f, n)
+    d[1] = 0
+    for k in range(n):
+        d[0] *= np.sign(f[k, k])
+        d[1] += math.log(abs(f[k, k]))
+
+
+@jit
+def library_matmul(a: Any, b: Any, c: Any) -> None:
+    """C = A B, by BLAS."""
+    np.dot(a, b, c)
+
+
+@jit
+def library_matmul_nt(a: Any, b: Any, c: Any) -> None:
+    """C = A Bᵀ, by BLAS."""
+    np.dot(a, b.T, c)
+
+
+@jit
+def library_matmul_tn(a: Any, b: Any, c: Any) -> None:
+    """C = Aᵀ B, by BLAS."""
+    np.dot(a.T, b, c)
+
+
+@jit
+def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
+    """L Lᵀ = A; NaN if A is not positive definite."""
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(i + 1):
+            total = a[i, j]
+            for k in range(j):
+                total = reduce_add(total, -l[i, k] * l[j, k])
+            if i > j:
+                l[i, j] = total / l[j, j]
+            elif total > 0:
+                l[i, i] = math.sqrt(total)
+            else:
+                _fill(l, math.nan)
+                return
+        for j in range(i + 1, n):
+            l[i, j] = 0

@@ -1,0 +1,163 @@
+"""Calls of mathematical functions that LLVM's loop vectoriser replaces by one call for a whole vector.
+
+A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
+that libmvec has takes its own vector form too, with the same number in all lanes, and a kernel with arrays
+has no other: so a value depends on its argument only, not on where in an array it stands, on the array's
+layout, or on what LLVM vectorises. What is computed twice is equal, as the adjoints of extrema need. A
+function that libmvec has not is called lane by lane, and all else in the loop is vectorised nevertheless.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from adcompiler.codegen.llvm.tables import CALLS
+from adcompiler.codegen.llvm.values import Needs, Value
+from adcompiler.codegen.vectormath import Set, known
+
+PURE = "nounwind willreturn memory(none)"
+
+
+def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
+    """Whether a loop has mathematics that LLVM may vectorise: no loop inside, and no turn needs another one.
+
+    `changing` are the variables that are assigned more than once.
+    """
+    nodes = [n for s in body for n in ast.walk(s)]
+    if any(isinstance(n, ast.For | ast.While) for n in nodes) or not any(map(_is_mathematics, nodes)):
+        return False
+    names = [n for n in nodes if isinstance(n, ast.Name) and n.id in changing]
+    read = Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
+    own = Counter(_total(n) for n in nodes)
+    return all(read[n.id] == own[n.id] for n in names if isinstance(n.ctx, ast.Store))
+
+
+def _total(node: ast.AST) -> str:
+    """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) | ast.Call(args=[ast.Name(id=same), _]),
+        ) if name == same:
+            return name
+    return ""
+
+
+def _is_mathematics(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Pow()):
+            return True
+        case ast.Call(func=function):
+            return ast.unparse(function) in CALLS
+    return False
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
+    """The text of a call of the C library's `name` that may become one for a vector."""
+    kind, count = args[0].type, len(args)
+    plain = name if kind == "double" else f"{name}f"
+    whole = found.symbol(name, kind) if known(found, name, kind) else ""
+    scalar = f"adc_{plain}" if whole else plain
+    lanes = found.lanes(kind)
+    # Besides the natural length: half of it for float32 among float64, the double for the contrary.
+    lengths = (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in lengths}
+    if scalar not in needs.declared:
+        needs.externals.add(whole or scalar)
+        # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
+        needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
+        needs.declared |= _declared(kind, lanes, count, scalar, whole)
+        needs.declared |= {
+            f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
+        }
+    variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * count}_{scalar}({form})" for n, form in forms.items())
+    attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
+    return f"call contract {kind} @{scalar}({', '.join(map(str, args))}) {attributes}"
+
+
+def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
+    """The function of one number, and that of libmvec if there is one."""
+    head = _head(kind, 1, scalar, count)
+    if not whole:
+        return {scalar: f"declare {head} {PURE}"}
+    alone = _definition(head, _alone(kind, lanes, whole, count))
+    return {scalar: alone, whole: f"declare {_head(kind, lanes, whole, count)} {PURE}"}
+
+
+def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str, natural: int) -> str:
+    """A function of vectors that libmvec has not, or not of this length."""
+    lines = _by_lane if not whole else _padded if lanes < natural else _halves
+    return _definition(_head(kind, lanes, name, count), lines(kind, lanes, whole or scalar, count))
+
+
+def _type(kind: str, lanes: int) -> str:
+    return kind if lanes == 1 else f"<{lanes} x {kind}>"
+
+
+def _head(kind: str, lanes: int, name: str, count: int) -> str:
+    given = _type(kind, lanes)
+    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xy'[:count])})"
+
+
+def _definition(head: str, lines: Iterator[str]) -> str:
+    """A function that stays one until loops are vectorised."""
+    return "\n".join([f"define internal {head} noinline {PURE} {{", *lines, "}"])
+
+
+def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
+    """A call of a function with the registers %x and %y of a suffix."""
+    given = _type(kind, lanes)
+    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xy'[:count])})"
+
+
+def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """One number, in all lanes: so no other lane takes a slow way."""
+    vector = _type(kind, lanes)
+    for p in "xy"[:count]:
+        yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
+        yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
+    yield f"%r = {_call(kind, lanes, whole, 's', count)}"
+    yield f"%r0 = extractelement {vector} %r, i64 0"
+    yield f"ret {kind} %r0"
+
+
+def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Half a vector: each number twice."""
+    half, full = _type(kind, lanes), _type(kind, 2 * lanes)
+    for p in "xy"[:count]:
+        yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
+    yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
+    yield f"%r0 = shufflevector {full} %r, {full} poison, {_mask(range(lanes))}"
+    yield f"ret {half} %r0"
+
+
+def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Two vectors, one after the other."""
+    half, full, middle = _type(kind, lanes // 2), _type(kind, lanes), lanes // 2
+    for k, part in enumerate((range(middle), range(middle, lanes))):
+        for p in "xy"[:count]:
+            yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
+        yield f"%r{k} = {_call(kind, middle, whole, k, count)}"
+    yield f"%r = shufflevector {half} %r0, {half} %r1, {_mask(range(lanes))}"
+    yield f"ret {full} %r"
+
+
+def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
+    """The scalar function of each lane."""
+    vector, result = _type(kind, lanes), "poison"
+    for k in range(lanes):
+        for p in "xy"[:count]:
+            yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"
+        yield f"%f{k} = {_call(kind, 1, scalar, k, count)}"
+        yield f"%r{k} = insertelement {vector} {result}, {kind} %f{k}, i64 {k}"
+        result = f"%r{k}"
+    yield f"ret {vector} {result}"
+
+
+def _mask(lanes: Sequence[int]) -> str:
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {k}' for k in lanes)}>"

@@ -1,0 +1,46 @@
+"""One program in several kernels: fused loops alone, or BLAS for the products that lengths choose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.codegen.cpu import Compiled, lengths
+from adcompiler.ir.nodes import Array, Func
+from adcompiler.passes.gemm import Product, chosen, with_calls
+from adcompiler.passes.pipeline import KERNEL, run
+
+
+class Variants:
+    """A program with matrix products; each kernel is compiled when a call first has lengths for it."""
+
+    def __init__(self, func: Func, products: Sequence[Product], precise: bool = False) -> None:
+        self.func, self.products, self.precise = func, products, precise
+        self.lengths = [lengths(p.lengths) for p in products]
+        self.kernels: dict[tuple[int, ...], Compiled] = {}
+        self.lock = threading.Lock()
+
+    def __call__(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0."""
+        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes)))
+        if into is not None and not all(b.flags.c_contiguous for b in into.values()):
+            called = ()  # BLAS writes contiguous arrays
+        kernel = self.kernel(called)
+        if into is not None:
+            moved = dict(zip(self.func.results, kernel.func.results, strict=True))
+            into = {moved[a]: b for a, b in into.items() if a in moved}
+        return kernel(sizes, args, into)
+
+    def kernel(self, called: tuple[int, ...]) -> Compiled:
+        """The kernel that calls BLAS for the products of these numbers."""
+        if called not in self.kernels:
+            with self.lock:
+                if called not in self.kernels:
+                    func = with_calls(self.func, [self.products[k] for k in called])
+                    self.kernels[called] = Compiled(run(KERNEL, func), self.precise)
+        return self.kernels[called]

@@ -1,0 +1,124 @@
+"""Matrix products in kernels: what is one is seen however it is written, and BLAS gets the large ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.codegen.variants import Variants
+from adcompiler.ir.call import Call
+from adcompiler.ir.verify import verify
+from adcompiler.ir.walk import arrays_of
+from adcompiler.passes.gemm import chosen, found, with_calls
+from adcompiler.passes.pipeline import OPTIMISE, run
+from adcompiler.runtime.specialise import Specialisation
+from adcompiler.syntax.program import Lowered, lower
+from adcompiler.syntax.values import ArgType
+
+RANDOM = np.random.default_rng(2)
+X, Y, Z = RANDOM.normal(size=(120, 100)), RANDOM.normal(size=(100, 130)), RANDOM.normal(size=(130, 100))
+V, B = RANDOM.normal(size=100), RANDOM.normal(size=(3, 90, 100))
+ARGS = {"x": X, "y": Y, "z": Z, "v": V, "b": B}
+
+# what is a product, and the names of the routines that it becomes
+PRODUCTS = {
+    "x @ y": ["matmul"],
+    "x @ z.T": ["matmul_nt"],
+    "y.T @ x.T": ["matmul"],
+    "(x.T).T @ y": ["matmul"],
+    "y @ z": ["matmul"],
+    "z.T @ y.T": ["matmul"],
+    "x @ y @ z": ["matmul", "matmul"],
+    "x.T @ x": ["matmul_tn"],
+    "(x * v) @ tanh(y)": ["matmul"],
+    "(-x / v) @ y * 2": ["matmul"],
+    'einsum("ik,kj->ji", x, y)': ["matmul"],
+    'einsum("ki,kj->ij", y, z.T)': ["matmul"],
+    'einsum("bik,kj->bij", b, y)': ["matmul"],
+    'einsum("bik,bjk->bij", b, b)': ["matmul_nt"],
+    'einsum("bik,bjk->bij", b, b + 1)': ["matmul"],
+    "b @ y": ["matmul"],
+    'einsum("bki,bkj->ij", b, b)': ["matmul_tn"],
+}
+OTHERS = [
+    "x @ v",
+    "sum(x * v, axis=1)",
+    "sum((x[:, None, :] - z[None, :, :])**2, axis=2)",
+    "sum(x)",
+    'einsum("ij,ij->i", x, x)',
+]
+
+
+def program(source):
+    f = adc.compile(source)
+    types = [ArgType("f64", (False,) * ARGS[p.name].ndim) for p in f.parameters]
+    func = run(OPTIMISE, lower(f.closure, types).func)
+    return func, [ARGS[p.name] for p in f.parameters]
+
+
+@pytest.mark.parametrize("source", PRODUCTS)
+def test_a_product_becomes_a_call(source):
+    func, args = program(source)
+    made = with_calls(func, found(func))
+    verify(made)
+    assert [a.op for a in arrays_of(made.roots) if isinstance(a, Call)] == PRODUCTS[source]
+    expected = adc.compile(source, backend="numpy")(*args)
+    for backend in ("numpy", "cpu"):
+        np.testing.assert_allclose(_run(made, backend, args), expected, rtol=1e-11, atol=1e-11)
+
+
+def _run(func, backend, args):
+    return Specialisation(Lowered(func, (), None), backend)(args, True)[0]
+
+
+@pytest.mark.parametrize("source", OTHERS)
+def test_what_is_no_product_is_left_to_the_loops(source):
+    func, _ = program(source)
+    assert not found(func)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "called"),
+    [
+        ((1024, 1024, 1024), True),
+        ((4096, 256, 256), True),
+        ((64, 128, 128, 128), True),
+        ((16, 16, 16), False),  # the loops are as fast
+        ((1000, 8, 8, 8), False),
+        ((50_000, 50_000, 64), False),  # all pairs of points: they are not to be stored
+        ((4096, 4096, 3), False),
+    ],
+)
+def test_lengths_choose(lengths, called):
+    assert chosen(lengths) == called
+
+
+def test_a_layer_and_its_gradient():
+    f = adc.compile("sum(tanh(x @ w + b))")
+    x, w, b = X, Y / 10, RANDOM.normal(size=130)
+    value, (dx, dw, db) = adc.value_and_grad(f)(x, w, b)
+    t = np.tanh(x @ w + b)
+    d = 1 - t * t
+    np.testing.assert_allclose(value, t.sum())
+    for one, other in ((dx, d @ w.T), (dw, x.T @ d), (db, d.sum(axis=0))):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    small = adc.value_and_grad(f)(x[:5], w, b)[1][0]
+    np.testing.assert_allclose(small, dx[:5], rtol=1e-9)
+
+
+def test_results_go_into_buffers_of_any_layout():
+    f = adc.compile("x @ y")
+    for out in (np.empty((120, 130)), np.empty((130, 120)).T, np.empty((240, 130))[::2]):
+        f.into(out, X, Y)
+        np.testing.assert_allclose(out, X @ Y)
+
+
+def test_each_kernel_is_compiled_when_lengths_first_ask_for_it():
+    func, _ = program("x @ y")
+    variants = Variants(func, found(func))
+    variants((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))
+    assert list(variants.kernels) == [()]
+    variants((120, 100, 130), (X, Y))
+    assert list(variants.kernels) == [(), (0,)]
+    assert "library_matmul" in variants.kernels[(0,)].kernel.source
