@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from adcompiler.codegen.calls import call
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.precedence import NOT, OR, PRODUCT, SIGN, TERNARY
+from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.schedule import Loop, Recurrence, Task, schedule
-from adcompiler.codegen.writer import Writer, shifted, zero
+from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of
@@ -263,31 +263,12 @@ class _Emitter:
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
-            writer.open(item, f"for i{item.number} in range({', '.join(self.bounds(writer, item))}):")
+            writer.open(item, f"for i{item.number} in range({', '.join(writer.limits(item))}):")
             self.body(writer, item.body, partial)
             writer.close()
             for task in starting:
                 if task.in_register:
                     self.finish(writer, task)
-
-    def bounds(self, writer: Writer, loop: Loop) -> tuple[str, str]:
-        """Where a loop starts and stops, unsigned."""
-        switches = [writer.text(value, NOT) for side, value in loop.bounds if side == "if"]
-        start, stop = "0", writer.text(loop.size, OR if switches else TERNARY)
-        for side, value in loop.bounds:
-            if side == "if":
-                continue
-            base, more = shifted(value)
-            name = writer.text(value)
-            if not (isinstance(base, Index) and more >= 0):
-                name = f"max({name}, 0)"
-            if side == "start":
-                start = name if start == "0" else f"max({name}, {start})"
-            else:
-                stop = f"min({name}, {stop})"
-        if switches:
-            stop = f"{stop} if {' and '.join(switches)} else 0"
-        return f"uint64({start})", f"uint64({stop})"
 
     def begin(self, writer: Writer, task: Task) -> None:
         """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from adcompiler.codegen.precedence import ATOM, COMPARE, SIGN, TERNARY, Text, form
+from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.codegen.schedule import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype
@@ -62,6 +62,25 @@ class Writer:
         self.loops.append(loop)
         self.scopes.append([header])
         self.values.append({})
+
+    def limits(self, loop: Loop) -> tuple[str, str]:
+        """Where a loop starts and stops, unsigned; what these need is written above it."""
+        switches = [self.text(value, NOT) for side, value in loop.bounds if side == "if"]
+        start, stop = "0", self.text(loop.size, OR if switches else TERNARY)
+        for side, value in loop.bounds:
+            if side == "if":
+                continue
+            base, more = shifted(value)
+            name = self.text(value)
+            if not (isinstance(base, Index) and more >= 0):
+                name = f"max({name}, 0)"
+            if side == "start":
+                start = name if start == "0" else f"max({name}, {start})"
+            else:
+                stop = f"min({name}, {stop})"
+        if switches:
+            stop = f"{stop} if {' and '.join(switches)} else 0"
+        return f"uint64({start})", f"uint64({stop})"
 
     def close(self) -> None:
         """Leave the innermost loop: its text is added to the scope around it."""

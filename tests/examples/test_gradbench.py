@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -94,22 +93,9 @@ CASES = [
         ("objective", "jacobian"),
         [reference.ht_input(RNG, 20, 7, us, mirror) for us, mirror in ((True, False), (False, True))],
     ),
+    ("particle", MODES, [{"w": 0.0}, {"w": 0.3}]),
+    ("saddle", MODES, [{"start": [1.0, 1.0]}, {"start": [0.4, -0.3]}]),
 ]
-
-
-NESTED = [
-    pytest.param("particle", MODES, [{"w": 0.0}, {"w": 0.3}], id="particle"),
-    pytest.param("saddle", MODES, [{"start": [1.0, 1.0]}, {"start": [0.4, -0.3]}], id="saddle"),
-]
-needs_grad = pytest.mark.skipif(
-    find_spec("adcompiler.syntax.functionals") is None, reason="no derivatives inside the language"
-)
-
-
-@needs_grad
-@pytest.mark.parametrize(("module", "functions", "inputs"), NESTED)
-def test_an_eval_with_nested_derivatives_gives_what_numpy_gives(tool, module, functions, inputs):
-    test_an_eval_gives_what_numpy_gives(tool, module, functions, inputs)
 
 
 @pytest.mark.parametrize(("module", "functions", "inputs"), CASES, ids=[case[0] for case in CASES])
