@@ -1,8 +1,9 @@
 """From the text of a kernel to LLVM: a second compiler of generated source; here, its expressions.
 
 numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
-instruction by instruction, and so are the bits. What a text has beyond this (a function that is not in
-the tables, powers of integers) is an `UnsupportedError`, and numba compiles the text.
+instruction by instruction, and so are the bits, save for those of mathematics on vectors (`vectors.py`).
+What a text has beyond this (a function that is not in the tables, powers of integers) is an
+`UnsupportedError`, and numba compiles the text.
 """
 
 from __future__ import annotations
