@@ -26,6 +26,7 @@ from adcompiler.ir.nodes import (
     Array,
     Element,
     Input,
+    Map,
     Read,
     Select,
     identity,
@@ -120,14 +121,15 @@ class _Scope:
         for a in arrays_of((array,)):
             if a not in self._known:
                 below = arrays_read(a)
-                free = isinstance(a, Input) or not all(self._known[b] for b in below)
+                free = isinstance(a, Input) or not _exact(a) or not all(self._known[b] for b in below)
                 self._known[a] = a in self.values or not free
         return self._known[array]
 
     def value(self, element: Element, domain: tuple[int, ...]) -> np.ndarray | None:
         """The value of an element over a domain, with length 1 along what it does not depend on, or None."""
-        reads = [e.array for e in elements_of((element,)) if isinstance(e, Read)]
-        if not all(self.known(a) for a in reads):
+        inside = elements_of((element,))
+        reads = [e.array for e in inside if isinstance(e, Read)]
+        if _rounds(inside) or not all(self.known(a) for a in reads):
             return None
         with np.errstate(all="ignore"):
             compute(arrays_of(reads), self.values, self.sizes, REAL)
@@ -161,9 +163,8 @@ class _Scope:
             mask = masks.get(element)
             if mask is None or not is_float(element.dtype):
                 continue
-            if isinstance(element, Read):
-                if element.array in self.found:
-                    yield element, mask
+            if isinstance(element, Read) and element.array in self.found:
+                yield element, mask
             for part, where in self._passed(element, mask, domain):
                 masks[part] = masks[part] | where if part in masks else where
 
@@ -224,6 +225,20 @@ class _Scope:
         return where, count, _selection(np.arange(every.size), every.ravel(), (every.size, count))
 
 
+def _rounds(elements: Sequence[Element]) -> bool:
+    """Whether floats are computed: then a kernel may round differently than the interpreter, and decide
+    otherwise."""
+    return any(isinstance(e, Apply) and is_float(e.dtype) and e.op not in DTYPES for e in elements)
+
+
+def _exact(array: Array) -> bool:
+    """Whether every backend computes the same array from the same arrays."""
+    if isinstance(array, Item):
+        return all(_exact(a) for a in arrays_of(array.loop.roots))
+    summed = is_float(array.dtype) and not isinstance(array, Input | Map)
+    return not summed and not _rounds(elements_of(array.elements))
+
+
 class _Turns:
     """The patterns of what a loop gives: turn by turn, or of everything on everything if that is too long
     or unknown."""
@@ -254,7 +269,7 @@ class _Turns:
         read = [outer.found[a] for a in self.loop.operands if a in outer.found]
         columns = np.unique(np.concatenate([p.indices for p in read]))
         every = _selection(np.zeros(len(columns), int), columns, (1, outer.width))
-        found = {}
+        found: Patterns = {}
         for item in items:
             count = prod(outer._lengths(item.shape))
             one = _selection(np.arange(count), np.zeros(count, int), (count, 1))
@@ -283,7 +298,7 @@ class _Turns:
         else:
             if loop.test is not None:
                 return None
-        found = {i: p for i, (_, p) in zip(loop.items, now, strict=False) if p is not None}
+        found: Patterns = {i: p for i, (_, p) in zip(loop.items, now, strict=False) if p is not None}
         for item, kept in zip(loop.items[len(now) :], outs, strict=False):
             if kept and is_float(item.dtype):
                 found[item] = vstack([kept[k] for k in sorted(kept)], format="csr", dtype=bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -18,7 +18,7 @@ from adcompiler.codegen.reference import length
 from adcompiler.codegen.sparsity import pattern
 from adcompiler.errors import Error
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
+from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.function import Function
@@ -30,7 +30,6 @@ from adcompiler.syntax.structures import grafted, unflatten
 
 ENTRIES = 2**22  # of the seeds of one run: more directions are done in several runs
 REMEMBERED = 8  # colorings of one program
-Pushed = Callable[[Func, Any, Sequence[Input], Shape], list[Array]]
 
 
 class SparseDerivative(Derived):
@@ -58,6 +57,9 @@ class SparseDerivative(Derived):
         """How many directions a call with these arguments needs: colors, and rows asked for one by one."""
         program, values = self._program(args, keywords)
         return program.coloring(values, program.base.sizes(values)).directions
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_programs": {}}
 
     def _program(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
         names = (p.name for p in self.parameters)
@@ -146,7 +148,7 @@ class _Program:
         """The tangents of all results, for seeds of the inputs."""
         axes = (Size(len(self.func.size_names)),)
         seeds = self._seeds(self.inputs, axes)
-        found = pushed(self.func, dict(zip(self.inputs, seeds, strict=True)), axes)
+        found = pushed(self.func, dict(zip(self.inputs, seeds, strict=True)), axes, guarded=True)
         return _Mode(list(range(len(seeds))), self._compiled(seeds, found))
 
     @cached_property
@@ -155,7 +157,7 @@ class _Program:
         axes = (Size(len(self.func.size_names)),)
         floats = [k for k, r in enumerate(self.func.results) if is_float(r.dtype)]
         seeds = self._seeds([self.func.results[k] for k in floats], axes)
-        found = pulled(self.func, dict(zip(floats, seeds, strict=True)), self.inputs, axes)
+        found = pulled(self.func, dict(zip(floats, seeds, strict=True)), self.inputs, axes, guarded=True)
         return _Mode(floats, self._compiled(seeds, found))
 
     def _seeds(self, arrays: Sequence[Array], axes: Shape) -> list[Input]:
