@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 NONE = -1
+MOST_TRIED = 32  # numbers of lone rows
 
 
 @dataclass(frozen=True)
@@ -41,28 +42,30 @@ class Coloring:
 
 def coloring(pattern: Any, symmetric: bool) -> Coloring:
     """The coloring of a pattern by columns, or of its transpose if that needs fewer directions."""
-    if symmetric:
-        return _colored(pattern, _lone(pattern), symmetric, False)
-    transpose = pattern.T.tocsr()
-    sides = [(p, _lone(p)) for p in (pattern, transpose)]
-    costs = [_cost(p, lone) for p, lone in sides]
-    transposed = costs[1] < costs[0]
-    return _colored(*sides[transposed], symmetric, transposed)
+    sides = [pattern] if symmetric else [pattern, pattern.T.tocsr()]
+    found = [_lone(p, symmetric) for p in sides]
+    best = min(range(len(sides)), key=lambda k: found[k][0])
+    return _colored(sides[best], found[best][1], symmetric, best == 1)
 
 
-def _lone(pattern: Any) -> np.ndarray:
-    """The rows to be asked for one by one: the fullest, if that saves half the directions at least."""
+def _lone(pattern: Any, symmetric: bool) -> tuple[int, np.ndarray]:
+    """The rows to be asked for one by one, the fullest, and the least number of directions with them.
+
+    Those of a matrix that is not symmetric need a program more: they have to save half the directions.
+    """
     counts = np.diff(pattern.indptr)
     order = np.argsort(-counts, kind="stable")
-    costs = np.arange(len(counts)) + counts[order]
-    best = int(np.argmin(costs)) if len(costs) else 0
-    return np.sort(order[:best]) if best and 2 * costs[best] <= costs[0] else order[:0]
-
-
-def _cost(pattern: Any, lone: np.ndarray) -> int:
-    """No coloring needs fewer directions."""
-    counts = np.delete(np.diff(pattern.indptr), lone)
-    return len(lone) + int(counts.max(initial=0))
+    drops = np.flatnonzero(np.diff(counts[order])) + 1
+    tried = [0, *drops[:: len(drops) // MOST_TRIED + 1].tolist()]
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    rows = np.repeat(place, counts)
+    first = np.minimum(rows, place[pattern.indices]) if symmetric else rows
+    costs = [n + int(np.bincount(rows[first >= n]).max(initial=0)) for n in tried]
+    best = int(np.argmin(costs))
+    if costs[best] * (1 if symmetric else 2) > costs[0]:
+        best = 0
+    return costs[best], np.sort(order[: tried[best]])
 
 
 def _colored(pattern: Any, lone: np.ndarray, symmetric: bool, transposed: bool) -> Coloring:
