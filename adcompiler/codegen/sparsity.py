@@ -36,7 +36,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.table import TABLE
 
 MOST = 2**28  # points of a domain, or pairs of an entry and what it depends on
-MOST_TURNS = 4096  # of a loop that is followed turn by turn
+MOST_TURNS = 1024  # of a loop that is followed turn by turn
 Pattern = Any  # scipy.sparse.csr_array of truth values
 Patterns = dict[Array, Pattern]
 
@@ -148,13 +148,14 @@ class _Scope:
         """The union of what the array's reads select."""
         shape, domain = self._lengths(array.shape), self._lengths(array.domain)
         rows = prod(shape)
-        total = self._nothing(rows)
+        total = None
         if not prod(domain) or not rows:
-            return total
+            return self._nothing(rows)
         places = array.indices if isinstance(array, Accumulate) else identity(array.shape)
         for read, mask in self._reads(array.elements[-1], domain):
-            total = total + self._selected(places, shape, read, mask, domain)
-        return total
+            found = self._selected(places, shape, read, mask, domain)
+            total = found if total is None else total + found
+        return self._nothing(rows) if total is None else total
 
     def _reads(self, body: Element, domain: tuple[int, ...]) -> Iterator[tuple[Read, np.ndarray]]:
         """The reads that a body's derivative passes through, and where."""
@@ -215,14 +216,18 @@ class _Scope:
                 flat = flat * n + index
                 inside &= (index >= 0) & (index < n)
         where = np.where(inside, flat, -1).ravel()
-        if all(index is not None for index in found):
-            return where, prod(shape), None
-        every = np.zeros(shape, np.int64)
-        for k, (n, index) in enumerate(zip(shape, found, strict=True)):
-            if index is not None:
-                every = every * n + np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
-        count = prod(n for n, index in zip(shape, found, strict=True) if index is not None)
-        return where, count, _selection(np.arange(every.size), every.ravel(), (every.size, count))
+        known = [index is not None for index in found]
+        return (where, prod(shape), None) if all(known) else (where, *_spread(shape, known))
+
+
+def _spread(shape: tuple[int, ...], known: Sequence[bool]) -> tuple[int, Pattern]:
+    """How many positions there are along the axes `known`, and those of all entries."""
+    every, count = np.zeros(shape, np.int64), 1
+    for k, n in enumerate(shape):
+        if known[k]:
+            every = every * n + np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+            count *= n
+    return count, _selection(np.arange(every.size), every.ravel(), (every.size, count))
 
 
 def _rounds(elements: Sequence[Element]) -> bool:
@@ -277,31 +282,38 @@ class _Turns:
         return found
 
     def _followed(self, turns: Sequence[int]) -> Patterns | None:
-        """The patterns after these turns; None if a test depends on what is not known."""
-        from scipy.sparse import vstack
-
-        loop, outer = self.loop, self.outer
-        now = [(self._given(a), outer.found.get(a)) for a in loop.inits]
-        outs: list[dict[int, Pattern]] = [{} for _ in loop.outs]
+        """The patterns after these turns; None if a test depends on what is not known, or holds on."""
+        now = [(self._given(a), self.outer.found.get(a)) for a in self.loop.inits]
+        outs: list[dict[int, Pattern]] = [{} for _ in self.loop.outs]
+        ended = self.loop.test is None
         for turn in turns:
             scope = self._scope(turn, now)
-            if loop.test is not None:
-                holds = scope.known(loop.test) and scope.value(Read(loop.test, ()), ())
-                if holds is False or holds is None:
-                    return None
-                if not holds:
-                    break
+            goes_on = self._goes_on(scope)
+            if not goes_on:
+                ended = goes_on is not None
+                break
             scope.follow(self.order)
-            now = [(_known_value(scope, r), scope.found.get(r)) for r in loop.results]
-            for kept, array in zip(outs, loop.outs, strict=True):
+            now = [(_known_value(scope, r), scope.found.get(r)) for r in self.loop.results]
+            for kept, array in zip(outs, self.loop.outs, strict=True):
                 kept[turn] = scope.of(array)
-        else:
-            if loop.test is not None:
-                return None
-        found: Patterns = {i: p for i, (_, p) in zip(loop.items, now, strict=False) if p is not None}
-        for item, kept in zip(loop.items[len(now) :], outs, strict=False):
-            if kept and is_float(item.dtype):
-                found[item] = vstack([kept[k] for k in sorted(kept)], format="csr", dtype=bool)
+        return self._items([p for _, p in now], outs) if ended else None
+
+    def _goes_on(self, scope: _Scope) -> bool | None:
+        """Whether there is this turn, if that is known."""
+        if self.loop.test is None:
+            return True
+        value = _known_value(scope, self.loop.test)
+        return None if value is None else bool(value)
+
+    def _items(self, carried: Sequence[Pattern | None], outs: Sequence[dict[int, Pattern]]) -> Patterns:
+        """What is carried in the end, and the outs with their rows in order."""
+        from scipy.sparse import vstack
+
+        items = self.loop.items
+        found: Patterns = {i: p for i, p in zip(items, carried, strict=False) if p is not None}
+        for item, rows in zip(items[len(carried) :], outs, strict=False):
+            if rows and is_float(item.dtype):
+                found[item] = vstack([rows[k] for k in sorted(rows)], format="csr", dtype=bool)
                 _limit(found[item].nnz)
         return found
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from math import prod
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +115,7 @@ class _Program:
         self.func = lowered.func
         self.inputs = [self.func.inputs[k] for k in wanted]
         self._colorings: OrderedDict[Any, Coloring] = OrderedDict()
+        self._lock = Lock()
 
     # -- patterns ------------------------------------------------------------------------------
 
@@ -127,11 +129,13 @@ class _Program:
         for value in integers.values():
             digest.update(value.tobytes())
         key = (tuple(sizes), digest.digest())
-        found = self._colorings.pop(key, None)
-        self._colorings[key] = self._colored(integers, sizes) if found is None else found
-        while len(self._colorings) > REMEMBERED:
-            self._colorings.popitem(last=False)
-        return self._colorings[key]
+        with self._lock:
+            if key not in self._colorings:
+                self._colorings[key] = self._colored(integers, sizes)
+            self._colorings.move_to_end(key)
+            while len(self._colorings) > REMEMBERED:
+                self._colorings.popitem(last=False)
+            return self._colorings[key]
 
     def _colored(self, integers: dict[Array, Any], sizes: Sequence[int]) -> Coloring:
         results = run(OPTIMISE, self.func).results
@@ -211,12 +215,13 @@ class _Program:
             _take(data, color, plan.rows, first, found)
         if not len(plan.lone):
             return data
-        across = plan.lone_of[plan.columns] if self.symmetric else np.full(len(data), -1)
-        across = np.where(lone < 0, across, -1)
-        mode = self.symmetric or plan.transposed
-        for first, found in self._runs(plan.lone_of, len(plan.lone), not mode, values, sizes):
+        # Lone rows are columns of a symmetric matrix, and asked for as columns.
+        mirrored = plan.lone_of[plan.columns] if self.symmetric else np.full_like(lone, -1)
+        mirrored = np.where(lone < 0, mirrored, -1)
+        reverse = not (self.symmetric or plan.transposed)
+        for first, found in self._runs(plan.lone_of, len(plan.lone), reverse, values, sizes):
             _take(data, lone, plan.columns, first, found)
-            _take(data, across, plan.rows, first, found)
+            _take(data, mirrored, plan.rows, first, found)
         return data
 
     def _runs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -217,6 +218,23 @@ def test_empty_arrays_and_results_without_floats_have_empty_blocks():
     f = adc.compile("def f(x, k):\n    return x * 2, k + 1", backend="numpy")
     first, second = adc.jacobian(f, "x", sparse=True)(np.zeros(0), 3)
     assert (first.shape, second.shape, second.nnz) == ((0, 0), (1, 0), 0)
+
+
+def test_structures_are_those_of_the_contract():
+    f = adc.compile("x * y", backend="numpy")
+    assert adc.jacobian(f, "x", sparse=True)(2.0, 3.0).toarray() == 3.0
+    assert adc.hessian(f, ("x",), sparse=True)(2.0, 3.0)[0][0].shape == (1, 1)
+    assert adc.jacobian(f, (), sparse=True)(2.0, 3.0) == ()
+    with pytest.raises(adc.Error, match="no parameter 'z'"):
+        adc.jacobian(f, "z", sparse=True)(2.0, 3.0)
+    with pytest.raises(adc.ShapeError, match="not a scalar"):
+        adc.hessian(f, sparse=True)(X, Y)
+
+
+def test_a_sparse_derivative_is_pickled_without_its_programs():
+    sparse = adc.jacobian(adc.compile("x * x", backend="numpy"), sparse=True)
+    want = sparse(X).toarray()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(sparse))(X).toarray(), want)
 
 
 def test_a_sparse_derivative_is_not_transformed_further():
