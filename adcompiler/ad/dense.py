@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.ad.guards import TRUE
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.batch import batch
@@ -55,21 +56,24 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
     if scalars:
         count = (const(len(scalars), "i64"),)
         seeds = {s: Map(count, _delta(Index(0), const(k, "i64"), s.dtype)) for k, s in enumerate(scalars)}
-        found = _pushed(func, seeds, count)
+        found = pushed(func, seeds, count)
         for k, s in enumerate(scalars):
             columns[s] = [Map(a.shape[1:], _row(a, const(k, "i64"))) for a in found]
     for i in inputs:
         if i.rank:
-            found = _pushed(func, {i: _one_hot(i.shape, i.dtype)}, i.shape)
+            found = pushed(func, {i: _one_hot(i.shape, i.dtype)}, i.shape)
             columns[i] = [_transposed(a, i.rank) for a in found]
     return [[columns[i][k] for i in inputs] for k in range(len(func.results))]
 
 
-def _pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape) -> list[Array]:
-    """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`."""
+def pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape, guarded: bool = False) -> list[Array]:
+    """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`.
+
+    If `guarded`, a zero among the seeds is not multiplied with anything, such as an infinite derivative.
+    """
     tangents: dict[Array, Array] = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
-    pushed = jvp(func.results, tangents)
-    live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
+    made = jvp(func.results, tangents, {i: _nonzero(t) for i, t in tangents.items()} if guarded else None)
+    live = [p if p is not None else zeros_like(r) for p, r in zip(made, func.results, strict=True)]
     found = batch(live, {tangents[i]: seed for i, seed in seeds.items()}, axes)
     return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
 
@@ -77,12 +81,24 @@ def _pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape) -> list[Array
 def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
     """The derivatives of one result, by reverse mode."""
     result = func.results[k]
-    cotangent = Input(-1, result.dtype, result.shape)
-    cotangents = [cotangent if j == k else None for j in range(len(func.results))]
-    pulled = vjp(func.results, cotangents, inputs)
-    live = [p if p is not None else zeros_like(i) for p, i in zip(pulled, inputs, strict=True)]
-    found = batch(live, {cotangent: _one_hot(result.shape, result.dtype)}, result.shape)
-    return [_spread(a, i, result.shape) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
+    return pulled(func, {k: _one_hot(result.shape, result.dtype)}, inputs, result.shape)
+
+
+def pulled(
+    func: Func, seeds: Mapping[int, Array], inputs: Sequence[Input], axes: Shape, guarded: bool = False
+) -> list[Array]:
+    """The cotangents of `inputs` for batched cotangents `seeds` of some results, as `pushed`."""
+    results = func.results
+    own = {k: Input(-1 - k, results[k].dtype, results[k].shape) for k in seeds}
+    guards = [_nonzero(own[k]) if guarded and k in own else TRUE for k in range(len(results))]
+    made = vjp(results, [own.get(k) for k in range(len(results))], inputs, guards)
+    live = [p if p is not None else zeros_like(i) for p, i in zip(made, inputs, strict=True)]
+    found = batch(live, {own[k]: seed for k, seed in seeds.items()}, axes)
+    return [_spread(a, i, axes) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
+
+
+def _nonzero(seed: Array) -> Element:
+    return apply("not_equal", Read(seed, identity(seed.shape)), const(0, seed.dtype))
 
 
 def _one_hot(shape: Shape, dtype: Dtype) -> Array:

@@ -52,12 +52,18 @@ class Tangent(NamedTuple):
 Tangents = dict[Array, Tangent]
 
 
-def jvp(results: Sequence[Array], tangents: Mapping[Array, Array]) -> list[Array | None]:
+def jvp(
+    results: Sequence[Array],
+    tangents: Mapping[Array, Array],
+    guards: Mapping[Array, Element] | None = None,
+) -> list[Array | None]:
     """The tangents of `results` for the tangents of some arrays; None where it is known to be zero.
 
-    A tangent has its array's shape and dtype.
+    A tangent has its array's shape and dtype. `guards` say where it is not zero (over its array's axes):
+    elsewhere it is not multiplied with anything.
     """
-    found: Tangents = {array: Tangent(TRUE, tangent) for array, tangent in tangents.items()}
+    guards = guards or {}
+    found: Tangents = {a: Tangent(guards.get(a, TRUE), tangent) for a, tangent in tangents.items()}
     for array in arrays_of(results):
         if isinstance(array, Item) and array not in found:
             _loop(array.loop, found)

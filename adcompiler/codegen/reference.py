@@ -64,7 +64,7 @@ class Reference:
             for i, a in zip(self.func.inputs, args, strict=True)
         }
         with np.errstate(all="ignore"):
-            _compute(self.order, values, sizes, self.numbers)
+            compute(self.order, values, sizes, self.numbers)
         require(self.func, [values[c.holds] for c in self.func.checks])
         return [values[r] for r in self.func.results]
 
@@ -78,10 +78,10 @@ def require(func: Func, found: Sequence[Any]) -> None:
 
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
     """The value of a size; `values` where it reads arrays of rank 0."""
-    return int(_elements((size,), (), values or {}, sizes, REAL)[0])
+    return int(evaluate((size,), (), values or {}, sizes, REAL)[0])
 
 
-def _compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
+def compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
     """Compute the arrays of `order` that have no value yet."""
     for array in order:
         if array not in values:
@@ -103,22 +103,22 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
     outs = [np.zeros((count, *_shape(o.shape, sizes)), numbers.dtypes[o.dtype]) for o in loop.outs]
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
-        rows = [_row(values[a], turn) for a in loop.scanned]
+        rows = [row_of(values[a], turn) for a in loop.scanned]
         here: Values = dict(zip(slots, (*carried, *rows, *fixed), strict=True))
         here[step] = np.asarray(turn, np.int64)
         if loop.test is not None:
-            _compute(arrays_of((loop.test,)), here, sizes, numbers)
+            compute(arrays_of((loop.test,)), here, sizes, numbers)
             if not here[loop.test]:
                 count = turn
                 break
-        _compute(order, here, sizes, numbers)
+        compute(order, here, sizes, numbers)
         carried = [here[r] for r in loop.results]
         for out, array in zip(outs, loop.outs, strict=True):
             out[turn] = here[array]
     return [*carried, *outs, *([np.asarray(count)] if loop.test is not None else [])]
 
 
-def _row(array: np.ndarray, turn: int) -> np.ndarray:
+def row_of(array: np.ndarray, turn: int) -> np.ndarray:
     """A row of a scanned array; zeros beyond its end."""
     return array[turn] if turn < len(array) else np.zeros(array.shape[1:], array.dtype)
 
@@ -133,7 +133,7 @@ def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers)
     domain = tuple(length(n, sizes, values) for n in array.domain)
     if prod(domain) >= LARGEST:
         raise MemoryError
-    found = _elements(array.elements, domain, values, sizes, numbers)
+    found = evaluate(array.elements, domain, values, sizes, numbers)
     dtype = numbers.dtypes[array.dtype]
     body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
     match array:
@@ -182,7 +182,7 @@ REAL = Numbers(
 )
 
 
-def _elements(
+def evaluate(
     roots: Sequence[Element],
     domain: tuple[int, ...],
     values: Values,

@@ -1,9 +1,9 @@
-"""More modes of differentiation: forward mode, Hessian-vector products, dense Jacobians and Hessians."""
+"""More modes of differentiation: forward mode, Hessian-vector products, Jacobians and Hessians."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from adcompiler.ad.dense import forward_is_cheaper, forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
@@ -15,6 +15,7 @@ from adcompiler.ir.text import lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError, Parameter
+from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient
@@ -163,19 +164,31 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     return product
 
 
-def jacobian(f: Function, wrt: Any = None) -> Jacobian:
-    """The dense Jacobian of `f`: a function of the same arguments.
+@overload
+def jacobian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Jacobian: ...
+@overload
+def jacobian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseDerivative: ...
+def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | SparseDerivative:
+    """The Jacobian of `f`: a function of the same arguments.
 
     One output: indexed by input as `wrt` says (bare for one); several: [output][input]. A block is
-    shaped output.shape + input.shape.
+    shaped output.shape + input.shape. If `sparse`, a block is a `scipy.sparse.csr_array` of shape
+    (output.size, input.size) that holds the entries which can be nonzero, whatever the floats are; nothing
+    dense is made, and such a function is not transformed further. Raises LimitError if there is
+    no sparse pattern to speak of.
     """
-    return Jacobian(f, wrt, "jacobian")
+    return SparseDerivative(f, wrt, "jacobian") if sparse else Jacobian(f, wrt, "jacobian")
 
 
-def hessian(f: Function, wrt: Any = None) -> Hessian:
-    """The dense Hessian of the scalar function `f`: a function of the same arguments.
+@overload
+def hessian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Hessian: ...
+@overload
+def hessian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseHessian: ...
+def hessian(f: Function, wrt: Any = None, sparse: bool = False) -> Hessian | SparseHessian:
+    """The Hessian of the scalar function `f`: a function of the same arguments.
 
-    Indexed [input][input], bare for a single bare `wrt`. A block is shaped input_i.shape + input_j.shape.
+    Indexed [input][input], bare for a single bare `wrt`. A block is shaped input_i.shape + input_j.shape;
+    if `sparse`, it is a `scipy.sparse.csr_array`, as that of a sparse Jacobian.
     Raises ShapeError if `f` does not return one scalar.
     """
-    return Hessian(f, wrt, "hessian")
+    return SparseHessian(f, wrt, "hessian") if sparse else Hessian(f, wrt, "hessian")

@@ -1,0 +1,102 @@
+"""Coloring: which columns of a sparse matrix one direction can serve, and how its entries are found again.
+
+Columns of one color share no row, so that the product with the sum of their unit vectors holds each entry
+alone (Curtis, Powell and Reid 1974). A few rows that are much fuller than the others would force as many
+colors as they have entries: these *lone* rows are asked for one by one, by the other mode of differentiation
+(or, of a symmetric matrix, as columns), and the others are colored without them. The greedy coloring
+is a dozen lines, so it is written here: SciPy's is private, and other libraries would be a dependency more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+NONE = -1
+MOST_TRIED = 32  # numbers of lone rows
+
+
+@dataclass(frozen=True)
+class Coloring:
+    """How to ask for the entries of a matrix with `rows` and `columns`, the places of its entries.
+
+    `colors` has the color of each column, -1 if none asks for it; `lone` the rows that are asked for one by
+    one, `lone_of` for each row its number among them, or -1. If `transposed`, all this is of the transpose.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    colors: np.ndarray
+    count: int
+    lone: np.ndarray
+    lone_of: np.ndarray
+    transposed: bool
+
+    @property
+    def directions(self) -> int:
+        """How many directions are needed."""
+        return self.count + len(self.lone)
+
+
+def coloring(pattern: Any, symmetric: bool) -> Coloring:
+    """The coloring of a pattern by columns, or of its transpose if that needs fewer directions."""
+    sides = [pattern] if symmetric else [pattern, pattern.T.tocsr()]
+    found = [_lone(p, symmetric) for p in sides]
+    best = min(range(len(sides)), key=lambda k: found[k][0])
+    return _colored(sides[best], found[best][1], symmetric, best == 1)
+
+
+def _lone(pattern: Any, symmetric: bool) -> tuple[int, np.ndarray]:
+    """The rows to be asked for one by one, the fullest, and the least number of directions with them.
+
+    Those of a matrix that is not symmetric need a program more: they have to save half the directions.
+    """
+    counts = np.diff(pattern.indptr)
+    order = np.argsort(-counts, kind="stable")
+    drops = np.flatnonzero(np.diff(counts[order])) + 1
+    tried = [0, *drops[:: len(drops) // MOST_TRIED + 1].tolist()]
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    rows = np.repeat(place, counts)
+    first = np.minimum(rows, place[pattern.indices]) if symmetric else rows
+    costs = [n + int(np.bincount(rows[first >= n]).max(initial=0)) for n in tried]
+    best = int(np.argmin(costs))
+    if costs[best] * (1 if symmetric else 2) > costs[0]:
+        best = 0
+    return costs[best], np.sort(order[: tried[best]])
+
+
+def _colored(pattern: Any, lone: np.ndarray, symmetric: bool, transposed: bool) -> Coloring:
+    height, width = pattern.shape
+    lone_of = np.full(height, NONE)
+    lone_of[lone] = np.arange(len(lone))
+    skipped = lone_of >= 0 if symmetric else np.zeros(width, bool)
+    rows = np.repeat(np.arange(height), np.diff(pattern.indptr))
+    colors = _greedy(rows, pattern.indices, lone_of, skipped)
+    return Coloring(
+        rows, pattern.indices, colors, int(colors.max(initial=NONE)) + 1, lone, lone_of, transposed
+    )
+
+
+def _greedy(rows: np.ndarray, columns: np.ndarray, lone_of: np.ndarray, skipped: np.ndarray) -> np.ndarray:
+    """The first free color for each column in turn; the colors taken in a row are the bits of a number."""
+    kept = (lone_of[rows] < 0) & ~skipped[columns]
+    rows, columns = rows[kept], columns[kept]
+    order = np.argsort(columns, kind="stable")
+    below = rows[order].tolist()
+    bounds = np.searchsorted(columns[order], np.arange(len(skipped) + 1)).tolist()
+    taken = [0] * len(lone_of)
+    colors = np.full(len(skipped), NONE)
+    for column in range(len(skipped)):
+        own = below[bounds[column] : bounds[column + 1]]
+        if own:
+            used = 0
+            for row in own:
+                used |= taken[row]
+            free = ~used & (used + 1)
+            for row in own:
+                taken[row] |= free
+            colors[column] = free.bit_length() - 1
+    return colors
