@@ -49,32 +49,40 @@ def differentiated(
     """`diff(u, x, k, t)` of a definition, or of an expression if there is no `function`."""
     if node.keywords:
         context.fail(ParseError, "diff takes its arguments by position", node.span, FORMS)
-    known = parameters(function) if function is not None else tuple(scope)
-    variables: list[tuple[str, int]] = []
-    for argument in node.arguments[1:]:
-        name = argument.id if isinstance(argument, tree.Name) else None
-        if name in known and (function is not None or not _is_count(scope[name])):
-            variables.append((name, 1))
-            continue
-        if name is not None and not _is_count(scope.get(name)):
-            cause = f"diff by {name}, which is no parameter of {function.name if function else 'it'}"
-            context.fail(ParseError, cause, argument.span, _similar(function))
-        count = checked_order(context, (yield argument), argument.span)
-        if not variables or variables[-1][1] != 1:
-            context.fail(ParseError, "an order stands behind its variable", argument.span, FORMS)
-        variables[-1] = (variables[-1][0], count)
+    variables = yield from _variables(context, node, function, scope)
     if function is not None:
-        args = [_argument(context, function, p, scope, node.span) for p in parameters(function)]
-        call = _calling(context, function, node.span)
-        return partial(context, call, args, variables, parameters(function), node.span)
+        names = parameters(function)
+        args = [_argument(context, function, p, scope, node.span) for p in names]
+        return partial(context, _calling(context, function, node.span), args, variables, names, node.span)
     expression = node.arguments[0]
     _check_free(context, expression, variables, body, node.span)
-    names = [name for name, _ in variables]
+    names = tuple(dict.fromkeys(name for name, _ in variables))
 
     def value(*given: AnyValue) -> AnyValue:
         return context.expression(expression, {**scope, **dict(zip(names, given, strict=True))})
 
     return partial(context, value, [scope[n] for n in names], variables, names, node.span)
+
+
+def _variables(
+    context: Context, node: tree.Call, function: Function | None, scope: Mapping[str, AnyValue]
+) -> Generator[Any, AnyValue, Variables]:
+    """The names that `diff` is taken by, and how often by each."""
+    known = parameters(function) if function is not None else tuple(scope)
+    found: list[tuple[str, int]] = []
+    for argument in node.arguments[1:]:
+        name = argument.id if isinstance(argument, tree.Name) else None
+        if name in known and (function is not None or not _is_count(scope[name])):
+            found.append((name, 1))
+            continue
+        if name is not None and not _is_count(scope.get(name)):
+            cause = f"diff by {name}, which is no parameter of {function.name if function else 'it'}"
+            context.fail(ParseError, cause, argument.span, _similar(function))
+        count = checked_order(context, (yield argument), argument.span)
+        if not found or found[-1][1] != 1:
+            context.fail(ParseError, "an order stands behind its variable", argument.span, FORMS)
+        found[-1] = (found[-1][0], count)
+    return found
 
 
 def _is_count(value: AnyValue) -> bool:
@@ -272,7 +280,12 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
     """The arguments that `wrt` names, or all that are floats."""
     names = parameters(function)
     if wrt is None:
-        return [k for k, a in enumerate(map(as_array, args)) if _is_float(a)]
+        given = [as_array(a) for a in args]
+        if any(isinstance(a, tuple) for a in given):
+            context.fail(
+                DtypeError, f"{function.name} is given a tuple", span, "name floats: grad(f, wrt=...)"
+            )
+        return [k for k, a in enumerate(given) if _is_float(a)]
     found = []
     for one in wrt if isinstance(wrt, tuple) else (wrt,):
         k = names.index(one) if one in names else one
