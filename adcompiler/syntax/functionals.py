@@ -8,6 +8,7 @@ held. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, as `grad(u
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial as bound
 from typing import Any
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Span
@@ -197,20 +198,26 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
         else:
             context.fail(ParseError, "an order stands behind its variable", span, FORMS)
 
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        given = ordered(context, function, args, keywords, span)
-        return partial(context, _calling(context, function, span), given, variables, names, span)
-
+    call = bound(_partial_of, function, tuple(variables))
     return FunctionValue(f"diff({function.name})", names, call)
+
+
+def _partial_of(
+    function: Function, variables: Variables, context: Context, args: list[Any], keywords: dict[str, Any],
+    span: Span,
+) -> AnyValue:  # fmt: skip
+    """The partial derivative of a function at these arguments."""
+    given = ordered(context, function, args, keywords, span)
+    return partial(context, _calling(context, function, span), given, variables, parameters(function), span)
 
 
 def _of(name: str, with_value: bool) -> Callable[..., AnyValue]:
     def make(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = dict(zip(("f", "wrt"), args, strict=False)) | keywords
-        if len(args) > 2 or set(bound) - {"f", "wrt"} or not isinstance(bound.get("f"), Function):
+        named = dict(zip(("f", "wrt"), args, strict=False)) | keywords
+        if len(args) > 2 or set(named) - {"f", "wrt"} or not isinstance(named.get("f"), Function):
             remedy = f'write {name}(f)(x, y), or {name}(f, wrt="x")(x, y)'
             context.fail(ParseError, f"{name} takes a function and wrt=", span, remedy)
-        return gradient_of(bound["f"], bound.get("wrt"), with_value, name)
+        return gradient_of(named["f"], named.get("wrt"), with_value, name)
 
     return make
 
@@ -218,16 +225,22 @@ def _of(name: str, with_value: bool) -> Callable[..., AnyValue]:
 def gradient_of(function: Function, wrt: Any, with_value: bool, name: str) -> FunctionValue:
     """The gradient of a function as a function of the same parameters, structured by `wrt`."""
 
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        given = ordered(context, function, args, keywords, span)
-        wanted = positions(context, function, wrt, given, span)
-        names = parameters(function)
-        value, grads = gradient(context, _calling(context, function, span), given, wanted, names, span)
-        bare = len(grads) == 1 and not isinstance(wrt, tuple | list)
-        found = grads[0] if bare else tuple(grads)
-        return (value, found) if with_value else found
-
+    call = bound(_gradient_at, function, wrt, with_value)
     return FunctionValue(f"{name}({function.name})", parameters(function), call)
+
+
+def _gradient_at(
+    function: Function, wrt: Any, with_value: bool, context: Context, args: list[Any],
+    keywords: dict[str, Any], span: Span,
+) -> AnyValue:  # fmt: skip
+    """The gradient of a function at these arguments."""
+    given = ordered(context, function, args, keywords, span)
+    wanted = positions(context, function, wrt, given, span)
+    names = parameters(function)
+    value, grads = gradient(context, _calling(context, function, span), given, wanted, names, span)
+    bare = len(grads) == 1 and not isinstance(wrt, tuple | list)
+    found = grads[0] if bare else tuple(grads)
+    return (value, found) if with_value else found
 
 
 grad, value_and_grad = _of("grad", False), _of("value_and_grad", True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from compared import agrees, along, directions, has_oracles_value, leaves, totalled
@@ -247,6 +249,7 @@ def test_derivatives_and_functions_around_a_decorated_function_are_captured():
         return slope(x, t) + diff(u, x, 2) + u(x, t)  # noqa: F821
 
     assert f(3.0, 2.0) == 12.0 + 4.0 + 18.0
+    assert pickle.loads(pickle.dumps(f))(3.0, 2.0) == f(3.0, 2.0)
     assert adc.grad(f, "x")(3.0, 2.0) == 4.0 + 12.0
 
 
