@@ -5,7 +5,7 @@ u(x, t) is a network of one hidden layer. It is trained to satisfy u_t = a u_xx 
 stand in the program as they do in the equation; the gradient of the loss goes through them. The exact
 solution is exp(-a pi^2 t) sin(pi x).
 """
-# ruff: noqa: F821  the functions of the language need no import
+# ruff: noqa: B905, F821  the functions of the language need no import
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ held. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, as `grad(u
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial as bound
 from typing import Any
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Span
@@ -49,32 +50,40 @@ def differentiated(
     """`diff(u, x, k, t)` of a definition, or of an expression if there is no `function`."""
     if node.keywords:
         context.fail(ParseError, "diff takes its arguments by position", node.span, FORMS)
-    known = parameters(function) if function is not None else tuple(scope)
-    variables: list[tuple[str, int]] = []
-    for argument in node.arguments[1:]:
-        name = argument.id if isinstance(argument, tree.Name) else None
-        if name in known and (function is not None or not _is_count(scope[name])):
-            variables.append((name, 1))
-            continue
-        if name is not None and not _is_count(scope.get(name)):
-            cause = f"diff by {name}, which is no parameter of {function.name if function else 'it'}"
-            context.fail(ParseError, cause, argument.span, _similar(function))
-        count = checked_order(context, (yield argument), argument.span)
-        if not variables or variables[-1][1] != 1:
-            context.fail(ParseError, "an order stands behind its variable", argument.span, FORMS)
-        variables[-1] = (variables[-1][0], count)
+    variables = yield from _variables(context, node, function, scope)
     if function is not None:
-        args = [_argument(context, function, p, scope, node.span) for p in parameters(function)]
-        call = _calling(context, function, node.span)
-        return partial(context, call, args, variables, parameters(function), node.span)
+        names = parameters(function)
+        args = [_argument(context, function, p, scope, node.span) for p in names]
+        return partial(context, _calling(context, function, node.span), args, variables, names, node.span)
     expression = node.arguments[0]
     _check_free(context, expression, variables, body, node.span)
-    names = [name for name, _ in variables]
+    names = tuple(dict.fromkeys(name for name, _ in variables))
 
     def value(*given: AnyValue) -> AnyValue:
         return context.expression(expression, {**scope, **dict(zip(names, given, strict=True))})
 
     return partial(context, value, [scope[n] for n in names], variables, names, node.span)
+
+
+def _variables(
+    context: Context, node: tree.Call, function: Function | None, scope: Mapping[str, AnyValue]
+) -> Generator[Any, AnyValue, Variables]:
+    """The names that `diff` is taken by, and how often by each."""
+    known = parameters(function) if function is not None else tuple(scope)
+    found: list[tuple[str, int]] = []
+    for argument in node.arguments[1:]:
+        name = argument.id if isinstance(argument, tree.Name) else None
+        if name in known and (function is not None or not _is_count(scope[name])):
+            found.append((name, 1))
+            continue
+        if name is not None and not _is_count(scope.get(name)):
+            cause = f"diff by {name}, which is no parameter of {function.name if function else 'it'}"
+            context.fail(ParseError, cause, argument.span, _similar(function))
+        count = checked_order(context, (yield argument), argument.span)
+        if not found or found[-1][1] != 1:
+            context.fail(ParseError, "an order stands behind its variable", argument.span, FORMS)
+        found[-1] = (found[-1][0], count)
+    return found
 
 
 def _is_count(value: AnyValue) -> bool:
@@ -189,20 +198,26 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
         else:
             context.fail(ParseError, "an order stands behind its variable", span, FORMS)
 
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        given = ordered(context, function, args, keywords, span)
-        return partial(context, _calling(context, function, span), given, variables, names, span)
-
+    call = bound(_partial_of, function, tuple(variables))
     return FunctionValue(f"diff({function.name})", names, call)
+
+
+def _partial_of(
+    function: Function, variables: Variables, context: Context, args: list[Any], keywords: dict[str, Any],
+    span: Span,
+) -> AnyValue:  # fmt: skip
+    """The partial derivative of a function at these arguments."""
+    given = ordered(context, function, args, keywords, span)
+    return partial(context, _calling(context, function, span), given, variables, parameters(function), span)
 
 
 def _of(name: str, with_value: bool) -> Callable[..., AnyValue]:
     def make(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        bound = dict(zip(("f", "wrt"), args, strict=False)) | keywords
-        if len(args) > 2 or set(bound) - {"f", "wrt"} or not isinstance(bound.get("f"), Function):
+        named = dict(zip(("f", "wrt"), args, strict=False)) | keywords
+        if len(args) > 2 or set(named) - {"f", "wrt"} or not isinstance(named.get("f"), Function):
             remedy = f'write {name}(f)(x, y), or {name}(f, wrt="x")(x, y)'
             context.fail(ParseError, f"{name} takes a function and wrt=", span, remedy)
-        return gradient_of(bound["f"], bound.get("wrt"), with_value, name)
+        return gradient_of(named["f"], named.get("wrt"), with_value, name)
 
     return make
 
@@ -210,16 +225,22 @@ def _of(name: str, with_value: bool) -> Callable[..., AnyValue]:
 def gradient_of(function: Function, wrt: Any, with_value: bool, name: str) -> FunctionValue:
     """The gradient of a function as a function of the same parameters, structured by `wrt`."""
 
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        given = ordered(context, function, args, keywords, span)
-        wanted = positions(context, function, wrt, given, span)
-        names = parameters(function)
-        value, grads = gradient(context, _calling(context, function, span), given, wanted, names, span)
-        bare = len(grads) == 1 and not isinstance(wrt, tuple | list)
-        found = grads[0] if bare else tuple(grads)
-        return (value, found) if with_value else found
-
+    call = bound(_gradient_at, function, wrt, with_value)
     return FunctionValue(f"{name}({function.name})", parameters(function), call)
+
+
+def _gradient_at(
+    function: Function, wrt: Any, with_value: bool, context: Context, args: list[Any],
+    keywords: dict[str, Any], span: Span,
+) -> AnyValue:  # fmt: skip
+    """The gradient of a function at these arguments."""
+    given = ordered(context, function, args, keywords, span)
+    wanted = positions(context, function, wrt, given, span)
+    names = parameters(function)
+    value, grads = gradient(context, _calling(context, function, span), given, wanted, names, span)
+    bare = len(grads) == 1 and not isinstance(wrt, tuple | list)
+    found = grads[0] if bare else tuple(grads)
+    return (value, found) if with_value else found
 
 
 grad, value_and_grad = _of("grad", False), _of("value_and_grad", True)
@@ -272,7 +293,12 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
     """The arguments that `wrt` names, or all that are floats."""
     names = parameters(function)
     if wrt is None:
-        return [k for k, a in enumerate(map(as_array, args)) if _is_float(a)]
+        given = [as_array(a) for a in args]
+        if any(isinstance(a, tuple) for a in given):
+            context.fail(
+                DtypeError, f"{function.name} is given a tuple", span, "name floats: grad(f, wrt=...)"
+            )
+        return [k for k, a in enumerate(given) if _is_float(a)]
     found = []
     for one in wrt if isinstance(wrt, tuple) else (wrt,):
         k = names.index(one) if one in names else one

@@ -11,57 +11,74 @@ from dataclasses import replace
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ir.bodies import Replace, fresh
-from adcompiler.ir.nodes import Array, Index, Map, Read, Shape, const, identity
+from adcompiler.ir.nodes import Array, Index, Read, const, identity, zeros_like
 from adcompiler.ir.ruled import Ruled, slots_of
-from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ir.types import is_float
 from adcompiler.syntax.binders import open_axes
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.derivatives import fitting, whole_of
-from adcompiler.syntax.values import AnyValue, Closure, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, as_array, describe, is_number
 
 
 def ruled(context: Context, closure: Closure, args: Sequence[AnyValue], span: Span) -> AnyValue:
     """The value of a definition on these arguments, with its rule."""
-    assert closure.rule is not None
     args = [as_array(a) for a in args]
+    for name, arg in zip((p.name for p in closure.definition.parameters), args, strict=True):
+        if isinstance(arg, tuple | Closure | FunctionValue):
+            cause = f"{closure.name} has a rule, and {name} is {describe(arg)}"
+            context.fail(DtypeError, cause, span, "such a function takes numbers and arrays")
     value = as_array(context.invoke(replace(closure, rule=None), list(args), {}, span))
     if is_number(value):
         return value
     if not isinstance(value, Value) or not is_float(value.dtype):
         cause = f"{closure.name}, which has a rule, returns {describe(value)}"
         context.fail(DtypeError, cause, span, "return one float array, or a scalar")
-    moving = [k for k, a in enumerate(args) if isinstance(a, Value)]
-    given = [args[k] for k in moving]
-    axes = sorted({a for v in (value, *given) for a in open_axes(v.element)}, reverse=True)
-    lead = tuple(context.binders.lengths[a] for a in axes)
-
-    def place(kind: Value) -> tuple[Array, Value]:
-        array = fresh(kind.dtype, lead + kind.shape)
-        read = Read(array, tuple(Index(a) for a in axes) + identity(kind.shape))
-        return array, Value(kind.shape, read, kind.weak)
-
-    places = [place(v) for v in (*given, value, value)]
-    inner, start = list(args), len(context.binders.checks)
-    for k, (_, stands) in zip(moving, places, strict=False):
-        inner[k] = stands
-    found = context.invoke(closure.rule, [*inner, *(stands for _, stands in places[-2:])], {}, span)
-    pulled = _cotangents(context, closure, found, args, span)
-    arrays = tuple(whole_of(context, v, axes) for v in given)
-    whole = whole_of(context, value, axes)
-    slots = dict(zip((array for array, _ in places), slots_of(whole, arrays), strict=True))
-    roots = [
-        _zeros(a.dtype, a.shape) if (p := pulled[k]) is None else whole_of(context, p, axes)
-        for k, a in zip(moving, arrays, strict=True)
-    ]
-    made = Ruled(whole, arrays, Replace(dict[Array, Array](slots)).run(roots))
-    actual = Replace(dict(zip((array for array, _ in places), (*arrays, made, made), strict=True)))
-    checks = context.binders.checks
-    checks[start:] = [replace(c, holds=actual.run((c.holds,))[0]) for c in checks[start:]]
-    return Value(value.shape, Read(made, tuple(Index(a) for a in axes) + identity(value.shape)), value.weak)
+    made = _Rule(context, closure, args, value).array(span)
+    return Value(value.shape, Read(made.array, made.args), value.weak)
 
 
-def _zeros(dtype: Dtype, shape: Shape) -> Array:
-    return Map(shape, const(0, dtype))
+class _Rule:
+    """One call of a definition with a rule; all its arrays have the open `axes` first."""
+
+    def __init__(self, context: Context, closure: Closure, args: list[AnyValue], value: Value) -> None:
+        self.context, self.closure, self.args, self.value = context, closure, args, value
+        self.moving = [k for k, a in enumerate(args) if isinstance(a, Value)]
+        self.given: list[Value] = [args[k] for k in self.moving]
+        self.axes = sorted({a for v in (value, *self.given) for a in open_axes(v.element)}, reverse=True)
+        lengths = tuple(context.binders.lengths[a] for a in self.axes)
+        kinds = (*self.given, value, value)
+        self.places: list[Array] = [fresh(v.dtype, lengths + v.shape) for v in kinds]
+
+    def read(self, array: Array, kind: Value) -> Read:
+        """An array at the open axes."""
+        return Read(array, tuple(Index(a) for a in self.axes) + identity(kind.shape))
+
+    def array(self, span: Span) -> Read:
+        """The value with its rule: the rule is lowered on the places, and closed over them."""
+        start = len(self.context.binders.checks)
+        pulled = _cotangents(self.context, self.closure, self.called(span), self.args, span)
+        whole = whole_of(self.context, self.value, self.axes)
+        arrays = tuple(whole_of(self.context, v, self.axes) for v in self.given)
+        roots = [self.root(pulled[k], a) for k, a in zip(self.moving, arrays, strict=True)]
+        slots: tuple[Array, ...] = slots_of(whole, arrays)
+        closed = Replace(dict(zip(self.places, slots, strict=True))).run(roots)
+        made = Ruled(whole, arrays, closed)
+        actual = Replace(dict(zip(self.places, (*arrays, made, made), strict=True)))
+        checks = self.context.binders.checks
+        checks[start:] = [replace(c, holds=actual.run((c.holds,))[0]) for c in checks[start:]]
+        return self.read(made, self.value)
+
+    def called(self, span: Span) -> AnyValue:
+        """What the rule returns on the places."""
+        kinds = (*self.given, self.value, self.value)
+        stands = [Value(v.shape, self.read(p, v), v.weak) for p, v in zip(self.places, kinds, strict=True)]
+        inner = list(self.args)
+        for k, stand in zip(self.moving, stands, strict=False):
+            inner[k] = stand
+        return self.context.invoke(self.closure.rule, [*inner, *stands[-2:]], {}, span)
+
+    def root(self, cotangent: Value | None, array: Array) -> Array:
+        return zeros_like(array) if cotangent is None else whole_of(self.context, cotangent, self.axes)
 
 
 def _cotangents(

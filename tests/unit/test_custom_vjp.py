@@ -208,6 +208,16 @@ def test_a_rule_of_other_parameters_and_a_function_of_two_results_are_refused():
     two = adc.compile("def two(x):\n    return x, x")
     with pytest.raises(adc.DtypeError, match="returns a tuple of 2"):
         adc.custom_vjp(thrice)(two)
+
+    @adc.function
+    def of_a_function(x):
+        def g(y):
+            return x * y
+
+        return squared(g)
+
+    with pytest.raises(adc.DtypeError, match="takes numbers and arrays"):
+        of_a_function(1.0)
     with pytest.raises(adc.DtypeError, match="the rule is a int"):
         adc.custom_vjp(3)(two)
     with pytest.raises(adc.OutOfRangeError, match="cannot be checked with scalars"):

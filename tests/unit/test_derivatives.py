@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from compared import agrees, along, directions, has_oracles_value, leaves, totalled
@@ -44,6 +46,7 @@ def residual(x, t, w, v, b):
         (X4, T4, W3, V3, B3),
     ),
     "an expression": Program("diff(sin(x) * y**2 + exp(x * y), x, 2, y)", (0.7, 1.1)),
+    "a variable twice": Program("diff(x**3 * y, x, y, x)", (0.7, 1.1)),
     "no confusion of perturbations": Program("diff(x * diff(x * y + y, y), x)", (0.7, 1.1)),
     "captured variables": Program(
         """
@@ -246,6 +249,7 @@ def test_derivatives_and_functions_around_a_decorated_function_are_captured():
         return slope(x, t) + diff(u, x, 2) + u(x, t)  # noqa: F821
 
     assert f(3.0, 2.0) == 12.0 + 4.0 + 18.0
+    assert pickle.loads(pickle.dumps(f))(3.0, 2.0) == f(3.0, 2.0)
     assert adc.grad(f, "x")(3.0, 2.0) == 4.0 + 12.0
 
 
@@ -321,6 +325,7 @@ REFUSED = {
     "def u(x):\n    return x\n\ndef f(x):\n    return grad(u, 'y')(x)": "has no parameter 'y'",
     "def u(x):\n    return x\n\ndef f(x):\n    return grad(u)(x, x)": "takes (x)",
     "def u(x):\n    return x\n\ndef f(x):\n    return jvp(u, (x,), ([x, x],))": "a tangent is an array",
+    "def u(p):\n    return p[0]\n\ndef f(x):\n    return grad(u)((x, x))": "is given a tuple",
     "def f(x):\n    return x(2)(3)": "not a function",
     "def r(x):\n    return r(x) + 1\n\ndef f(x):\n    return r(x)": "nest deeper than 100",
     "def r(x):\n    return diff(r(x), x)\n\ndef f(x):\n    return r(x)": "nest too deep",
