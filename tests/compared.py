@@ -32,7 +32,7 @@ def near(actual: Any, expected: Any, slack: Any = 0.0) -> None:
     """Equal but for rounding: relative to the greater of the value and 1, and `slack` on top."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     allowed = RELATIVE.get(actual.dtype, 0.0) * np.maximum(1, np.abs(expected)) + slack
-    outside = np.abs(actual - expected) > allowed
+    outside = actual != expected if actual.dtype == bool else np.abs(actual - expected) > allowed
     assert not np.any(outside | (np.isnan(actual) != np.isnan(expected))), f"{actual}\n is not\n{expected}"
 
 

@@ -166,7 +166,7 @@ class _Carries:
         the first turn it is not yet so large, and a sum of it would not be the same."""
         for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
             start = self.type_of(init).shape
-            if len(start) == len(kind.shape) and all(map(self.context.sizes.same, start, kind.shape)):
+            if [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]:
                 continue
             behind = {slot}
             for array in arrays_of(_arrays_in(results)):

@@ -1,0 +1,190 @@
+"""Loops, gathers and stores: every mode of differentiation against the oracle, on both backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from compared import has_oracles_value, near, totalled
+from hypothesis import given, settings
+from loopprograms import PROGRAMS
+from oracle import derivative
+from programs import Program
+from randomloops import loop_programs
+
+import adcompiler as adc
+
+COMPILED = ["decay", "rows", "counted", "stores", "scatter", "no turn"]
+
+
+class Judged:
+    """The sum of all results of a program along three directions, and what the oracle says of it."""
+
+    def __init__(self, program: Program, backend: str) -> None:
+        self.total = totalled(program)
+        self.args = self.total.args
+        self.f = adc.compile(self.total.source, backend=backend)
+        self.wrt = tuple(k for k, a in enumerate(self.args) if np.asarray(a).dtype.kind == "f")
+        random = np.random.default_rng(1)
+        self.ways: list[list[Any]] = [
+            [random.uniform(0.5, 1.5, np.shape(a)) if k in self.wrt else None for k, a in enumerate(self.args)]
+            for _ in range(3)
+        ]
+
+    def of_inputs(self, way: list[Any]) -> list[Any]:
+        return [way[k] for k in self.wrt]
+
+    def compare(self, found: Any, order: int, scale: float = 1.0) -> None:
+        """A derivative along the first `order` directions, where the oracle can tell it."""
+        expected, error = derivative(self.total.source, self.args, self.ways[:order])
+        if error <= 1e-9 * max(1.0, abs(expected)):
+            near(found, expected, 1e-8 * scale)
+
+    def dot(self, gradient: Any, way: list[Any]) -> float:
+        pairs = zip(gradient, self.of_inputs(way), strict=True)
+        return float(sum(np.sum(np.multiply(g, w)) for g, w in pairs if g is not None))
+
+    def dense(self, blocks: Any, first: list[Any], second: list[Any]) -> float:
+        """`blocks[i][j]` contracted with two directions."""
+        return self.dot([sum(map(_times, row, self.of_inputs(second))) for row in blocks], first)
+
+    def first_order(self) -> None:
+        u = self.ways[0]
+        gradient = adc.grad(self.f, self.wrt)
+        found = gradient(*self.args)
+        for one, k in zip(found, self.wrt, strict=True):
+            assert np.shape(one) == np.shape(self.args[k])
+        self.compare(self.dot(found, u), 1)
+        self.compare(adc.jvp(self.f, self.args, u)[1], 1)
+        _, saved = self.f.split().forward(*self.args)
+        self.compare(self.dot(self.f.split().propagate(saved, 1.0), u), 1)
+
+    def second_order(self) -> None:
+        u, v, _ = self.ways
+        gradient = adc.grad(self.f, self.wrt)
+        self.compare(self.dot(adc.hvp(self.f, self.wrt)(self.args, self.of_inputs(v)), u), 2)
+        back = adc.vjp(gradient, *self.args, wrt=self.wrt)[1](tuple(self.of_inputs(v)))
+        self.compare(self.dot(back, u), 2)
+
+    def third_order(self) -> None:
+        u, v, w = self.ways
+        hessian = adc.hessian(self.f, self.wrt)
+        blocks, moved = adc.jvp(hessian, self.args, w)
+        self.compare(self.dense(blocks, u, v), 2)
+        self.compare(self.dense(moved, u, v), 3, 100.0)
+
+
+def _times(block: Any, way: Any) -> Any:
+    return np.tensordot(block, way, np.ndim(way))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_derivatives_interpreted(name: str) -> None:
+    judged = Judged(PROGRAMS[name], "numpy")
+    judged.first_order()
+    judged.second_order()
+
+
+@pytest.mark.parametrize("name", ["swap", "backward", "branches", "while", "stores", "no turn"])
+def test_third_derivatives(name: str) -> None:
+    Judged(PROGRAMS[name], "numpy").third_order()
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_values_and_gradients_compiled(name: str) -> None:
+    has_oracles_value(PROGRAMS[name], "cpu")
+    judged = Judged(PROGRAMS[name], "cpu")
+    judged.compare(judged.dot(adc.grad(judged.f, judged.wrt)(*judged.args), judged.ways[0]), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_derivatives_compiled(name: str) -> None:
+    has_oracles_value(PROGRAMS[name], "cpu")
+    judged = Judged(PROGRAMS[name], "cpu")
+    judged.first_order()
+    judged.second_order()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_third_derivative(name: str) -> None:
+    Judged(PROGRAMS[name], "numpy").third_order()
+
+
+def test_a_saved_stack_may_be_as_long_as_the_loop_ran() -> None:
+    """`forward` of a while loop gives arrays whose lengths only the call knows."""
+    f = adc.compile("def f(x):\n    while x < 50:\n        x = x * x + 1\n    return x", backend="cpu")
+    for x in (0.3, 2.0, 60.0):
+        value, saved = f.split().forward(x)
+        assert value == f(x)
+        (slope,) = f.split().propagate(saved, 1.0)
+        np.testing.assert_allclose(slope, adc.grad(f)(x))
+
+
+@pytest.mark.parametrize("names", ["t0, t1", "c0, c1", "turn0, i0"])
+def test_names_of_the_code_are_not_those_of_the_user(names: str) -> None:
+    one, two = names.split(", ")
+    f = adc.compile(
+        f"def f({one}: f64[n], {two}):\n    r = {one}\n    for i in range(n):\n        r = r * {two} + {one}\n"
+        "    return r",
+        backend="cpu",
+    )
+    np.testing.assert_allclose(f(np.ones(2), 3.0), [13, 13])
+
+
+def test_rows_of_rows_are_stored_where_they_belong() -> None:
+    """The carried row of an inner loop is collected by the outer one."""
+    text = PROGRAMS["triangle"].source
+    compiled, interpreted = (adc.hessian(adc.compile(text, backend=b)) for b in ("cpu", "numpy"))
+    x = PROGRAMS["triangle"].args[0]
+    np.testing.assert_allclose(compiled(x), interpreted(x))
+
+
+def test_many_points_run_in_parallel() -> None:
+    """From 65536 points on; the same bits as one thread, and the interpreter's value."""
+    random = np.random.default_rng(3)
+    x, at = random.normal(size=400), random.integers(-400, 400, 70_000)
+    for text, args in (
+        ("def f(x: f64[n]):\n    return [sum(x[j] * x[i - j] for j in range(i)) for i in range(n)]", (x,)),
+        ("def f(x, at: i64[m]):\n    return sum(x[at[k]] ** 2 / (k + 1) for k in range(m) if k % 3 > 0)", (x, at)),
+    ):
+        compiled, interpreted = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
+        np.testing.assert_allclose(compiled(*args), interpreted(*args), rtol=1e-11, atol=1e-11)
+        if np.ndim(compiled(*args)) == 0:
+            np.testing.assert_allclose(
+                adc.grad(compiled, "x")(*args), adc.grad(interpreted, "x")(*args), rtol=1e-11, atol=1e-11
+            )
+
+
+# ---- Random programs ----
+
+
+def holds(program: Program) -> None:
+    has_oracles_value(program, "numpy")
+    judged = Judged(program, "numpy")
+    judged.first_order()
+    judged.second_order()
+
+
+@settings(max_examples=25)
+@given(loop_programs())
+def test_random_programs(program: Program) -> None:
+    holds(program)
+
+
+@settings(max_examples=3)
+@given(loop_programs())
+def test_random_programs_compiled(program: Program) -> None:
+    has_oracles_value(program, "cpu")
+    judged = Judged(program, "cpu")
+    judged.compare(judged.dot(adc.grad(judged.f, judged.wrt)(*judged.args), judged.ways[0]), 1)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(loop_programs())
+def test_many_random_programs(program: Program) -> None:
+    holds(program)
+    Judged(program, "numpy").third_order()

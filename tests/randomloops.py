@@ -1,0 +1,203 @@
+"""Random programs of loops, branches, stores and index notation for Hypothesis.
+
+All work on `x: f64[n]`, `y: f64[n, d]`, `w` and `at: i64[m]`. Every name keeps its kind (scalar, vector as
+long as x, or integer), and what is stored is squeezed through sin or tanh: so values stay small, and a turn
+may do anything with them. Conditions compare integers, or inputs with thresholds that they never meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from programs import Draw, Program
+
+SQUEEZED = ("sin({})", "tanh({})", "cos({} + 0.3)")
+BINARY = ("{} + {}", "{} - 0.5 * {}", "{} * {}", "{} / (1.5 + {}**2)", "{} + 0.1 * {}**2")
+RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range(n - 2)", "range(len(at))")
+TRIANGLES = ("range({})", "range({}, n)", "range({} % 2, n, 2)")
+REDUCED = ("sum", "max", "min", "mean", "logsumexp")
+
+
+@dataclass
+class _Writer:
+    """Writes the body of a def; `scalars`, `vectors` and `counts` are the names in scope, `indices` those of
+    loops and clauses."""
+
+    draw: Draw
+    lines: list[str] = field(default_factory=list)
+    scalars: list[str] = field(default_factory=lambda: ["w"])
+    vectors: list[str] = field(default_factory=lambda: ["x"])
+    counts: list[str] = field(default_factory=list)
+    indices: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def pick(self, options: Any) -> Any:
+        return self.draw(st.sampled_from(list(options)))
+
+    def fresh(self, letter: str) -> str:
+        self.made += 1
+        return f"{letter}{self.made}"
+
+    def write(self, depth: int, text: str) -> None:
+        self.lines.append("    " * (depth + 1) + text)
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def index(self) -> str:
+        """A place in a vector; it may count from the end, and a gather may meet a place twice."""
+        if not self.indices:
+            return self.pick(["0", "-1", "n // 2"])
+        i = self.pick(self.indices)
+        text: str = self.pick([f"{i} % n", f"({i} + 1) % n", f"n - 1 - {i} % n", f"at[{i} % len(at)]", "-1"])
+        return text
+
+    def scalar(self, depth: int = 2) -> str:
+        if depth == 0:
+            leaves = [*self.scalars, "0.7"]
+            leaves += [f"{v}[{self.index()}]" for v in self.vectors]
+            leaves += [f"y[{self.index()}, {self.pick(('0', '-1'))}]"]
+            leaves += [f"0.1 * {i}" for i in (*self.indices, *self.counts)]
+            return str(self.pick(leaves))
+        kind = self.draw(st.integers(0, 5))
+        if kind == 0 and len(self.indices) < 3:
+            return self.reduced(depth)
+        if kind == 1:
+            return f"({self.scalar(depth - 1)} if {self.condition()} else {self.scalar(depth - 1)})"
+        text = self.pick(BINARY).format(self.scalar(depth - 1), self.scalar(depth - 1))
+        return str(self.pick(SQUEEZED).format(f"({text})"))
+
+    def reduced(self, depth: int) -> str:
+        """A generator, perhaps over a triangle or under a condition."""
+        k = self.fresh("k")
+        span = self.span()
+        self.indices.append(k)
+        body = self.scalar(depth - 1)
+        name = self.pick(REDUCED)
+        condition = f" if {self.condition()}" if name == "sum" and self.draw(st.booleans()) else ""
+        self.indices.pop()
+        if name != "sum":
+            span = "range(n)"  # which is not empty
+        return f"tanh({name}({body} for {k} in {span}{condition}))"
+
+    def span(self) -> str:
+        if self.indices and self.draw(st.booleans()):
+            return str(self.pick(TRIANGLES).format(self.pick(self.indices)))
+        return str(self.pick(RANGES))
+
+    def vector(self) -> str:
+        k = self.fresh("k")
+        self.indices.append(k)
+        text = self.scalar(1)
+        self.indices.pop()
+        comprehension = f"[{text} for {k} in range(n)]"
+        plain = self.pick(SQUEEZED).format(
+            self.pick(BINARY).format(self.pick(self.vectors), self.pick([*self.vectors, *self.scalars]))
+        )
+        gathered = f"{self.pick(self.vectors)}[::-1]"
+        return str(self.pick([comprehension, plain, gathered]))
+
+    def condition(self) -> str:
+        """A test that no small change of an input changes."""
+        tests = ["w > 0.1", f"x[{self.index()}] > 0.2", "n > 2"]
+        tests += [f"{i} % 2 == 0" for i in (*self.indices, *self.counts)]
+        if len(self.indices) > 1:
+            tests.append(f"{self.indices[-1]} < {self.indices[0]}")
+        first: str = self.pick(tests)
+        return str(self.pick([first, first, f"not {first}", f"{first} and {self.pick(tests)}"]))
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def statement(self, depth: int) -> None:
+        kinds = [self.assignment, self.assignment, self.swap, self.store, self.count]
+        if depth < 3:
+            kinds += [self.loop, self.branch, self.repeat]
+        self.pick(kinds)(depth)
+
+    def block(self, depth: int) -> None:
+        for _ in range(self.draw(st.integers(1, 3))):
+            self.statement(depth)
+
+    def assignment(self, depth: int) -> None:
+        if self.draw(st.booleans()):
+            self.write(depth, f"{self.pick(self.scalars)} = {self.scalar()}")
+        else:
+            self.write(depth, f"{self.pick(self.vectors)} = {self.vector()}")
+
+    def swap(self, depth: int) -> None:
+        names = self.pick([self.scalars, self.vectors])
+        one, other = self.pick(names), self.pick(names)
+        if one != other:
+            self.write(depth, f"{one}, {other} = {other}, {one}")
+        else:
+            self.assignment(depth)
+
+    def store(self, depth: int) -> None:
+        target = f"{self.pick(self.vectors)}[{self.index()}]"
+        text = f"{target} {self.pick(['=', '+=', '*='])} {self.scalar()}"
+        whole = f"{self.pick(self.vectors)}[{self.pick(['1:', ':-1', '::2'])}] *= {self.scalar(1)}"
+        self.write(depth, self.pick([text, text, whole]))
+
+    def count(self, depth: int) -> None:
+        if self.counts:
+            self.write(depth, f"{self.pick(self.counts)} += {self.pick(['1', '2'])}")
+        else:
+            self.assignment(depth)
+
+    def loop(self, depth: int) -> None:
+        i = self.fresh("i")
+        if self.draw(st.integers(0, 3)) == 0:
+            v = self.fresh("v")
+            self.write(depth, f"for {i}, {v} in enumerate({self.pick(self.vectors)}):")
+            self.scalars.append(v)
+        else:
+            v = ""
+            self.write(depth, f"for {i} in {self.span()}:")
+        self.indices.append(i)
+        self.block(depth + 1)
+        self.indices.pop()
+        if v:
+            self.scalars.remove(v)
+
+    def repeat(self, depth: int) -> None:
+        """A while loop that ends, as integers do."""
+        k = self.fresh("q")
+        self.write(depth, f"{k} = 0")
+        self.write(depth, f"while {k} < {self.pick(['3', 'n', 'n - 3'])}:")
+        self.indices.append(k)
+        self.block(depth + 1)
+        self.indices.pop()
+        self.write(depth + 1, f"{k} += 1")
+
+    def branch(self, depth: int) -> None:
+        self.write(depth, f"if {self.condition()}:")
+        self.block(depth + 1)
+        if self.draw(st.booleans()):
+            self.write(depth, "else:")
+            self.block(depth + 1)
+
+
+@st.composite
+def loop_programs(draw: Draw) -> Program:
+    """A def of loops and branches, and arguments."""
+    writer = _Writer(draw)
+    for name, start, names in (
+        ("s", "0.5", writer.scalars),
+        ("u", "x[0]", writer.scalars),
+        ("z", "zeros(n)", writer.vectors),
+        ("c", "0", writer.counts),
+    ):
+        writer.write(0, f"{name} = {start}")
+        names.append(name)
+    writer.loop(0)
+    for _ in range(draw(st.integers(0, 3))):
+        writer.statement(0)
+    writer.write(0, "return s + u, z * w, x, c")
+    source = "\n".join(["def f(x: f64[n], y: f64[n, d], w, at: i64[m]):", *writer.lines])
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    n, d = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    pool = random.permutation(np.arange(301, 1999, 2) / 1000) * random.choice((-1, 1), 849)
+    x, y, w = pool[:n], pool[n : n + n * d].reshape(n, d), float(pool[-1])
+    return Program(source, (x, y, w, random.integers(-n, n, draw(st.integers(1, 3)))))
