@@ -39,7 +39,7 @@ def residual(x, t, p, a):
 @adc.function
 def loss(p, xs, ts, edge, a):
     """Mean squares of the residual, of the initial values and of the boundary values."""
-    inside = mean(residual(x, t, p, a) ** 2 for x, t in zip(xs, ts))  # noqa: B905
+    inside = mean(residual(x, t, p, a) ** 2 for x, t in zip(xs, ts))
     start = mean((network(x, 0.0, p) - sin(pi * x)) ** 2 for x in edge)
     ends = mean(network(0.0, t, p) ** 2 + network(1.0, t, p) ** 2 for t in edge)
     return inside + 10 * start + 10 * ends

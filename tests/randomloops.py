@@ -16,7 +16,14 @@ from programs import Draw, Program
 
 SQUEEZED = ("sin({})", "tanh({})", "cos({} + 0.3)")
 BINARY = ("{} + {}", "{} - 0.5 * {}", "{} * {}", "{} / (1.5 + {}**2)", "{} + 0.1 * {}**2")
-RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range(n - 2)", "range(len(at))")
+RANGES = (
+    "range(n)",
+    "range(1, n)",
+    "range(n - 1, -1, -1)",
+    "range(0, n, 2)",
+    "range(n - 2)",
+    "range(len(at))",
+)
 TRIANGLES = ("range({})", "range({}, n)", "range({} % 2, n, 2)")
 REDUCED = ("sum", "max", "min", "mean", "logsumexp")
 
