@@ -15,12 +15,18 @@ AT = np.array([0, 2, 2, 4, -1])
 MIXED = np.array([0.5, -0.4, 1.3, 0.1, -2.0])
 
 SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "sum": ("def f(x: f64[n]):\n    s = 0\n    for i in range(n):\n        s += x[i] ** 2\n    return s", (X,)),
+    "sum": (
+        "def f(x: f64[n]):\n    s = 0\n    for i in range(n):\n        s += x[i] ** 2\n    return s",
+        (X,),
+    ),
     "decay": (
         "def f(x: f64[n], a):\n    s = 1.0\n    for v in x:\n        s = a * tanh(s) + v\n    return s",
         (X, 0.7),
     ),
-    "swap": ("def f(a, b):\n    for i in range(6):\n        a, b = b, a + b * b\n    return a * b", (0.3, 0.2)),
+    "swap": (
+        "def f(a, b):\n    for i in range(6):\n        a, b = b, a + b * b\n    return a * b",
+        (0.3, 0.2),
+    ),
     "backward": (
         "def f(x: f64[n]):\n    s = x[0]\n    for i in range(n - 2, -1, -2):\n"
         "        s = s * x[i] + x[i + 1] ** 2\n    return s",
@@ -68,13 +74,9 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "while under a branch": (  # where the branch is not taken, it would not end
-        "def f(x: f64[n]):\n    return [root(v) for v in x]".join(
-            (
-                "def root(a):\n    if a <= 0:\n        return a * a\n    y = a\n"
-                "    while abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)\n    return y\n",
-                "",
-            )
-        ),
+        "def root(a):\n    if a <= 0:\n        return a * a\n    y = a\n"
+        "    while abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)\n    return y\n"
+        "def f(x: f64[n]):\n    return [root(v) for v in x]",
         (MIXED,),
     ),
     "loop under a condition": (  # the root of a negative number, which no derivative may see
@@ -128,8 +130,8 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "turns of an argument": (
-        "def f(x: f64[n], k: i64):\n    s = 1.0\n    for i in range(k, 0, -2):\n        s = s * x[i % n] + i\n"
-        "    return s",
+        "def f(x: f64[n], k: i64):\n    s = 1.0\n    for i in range(k, 0, -2):\n"
+        "        s = s * x[i % n] + i\n    return s",
         (X, 7),
     ),
     "dynamic programming": (

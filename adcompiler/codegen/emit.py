@@ -120,7 +120,7 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        given = (r for r in self.func.roots if not (r.rank and not computed(r.shape) or isinstance(r, Input)))
+        given = (r for r in self.func.roots if not ((r.rank and not computed(r.shape)) or isinstance(r, Input)))
         scalars = tuple(dict.fromkeys(given))
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")

@@ -28,7 +28,10 @@ class Judged:
         self.wrt = tuple(k for k, a in enumerate(self.args) if np.asarray(a).dtype.kind == "f")
         random = np.random.default_rng(1)
         self.ways: list[list[Any]] = [
-            [random.uniform(0.5, 1.5, np.shape(a)) if k in self.wrt else None for k, a in enumerate(self.args)]
+            [
+                random.uniform(0.5, 1.5, np.shape(a)) if k in self.wrt else None
+                for k, a in enumerate(self.args)
+            ]
             for _ in range(3)
         ]
 
@@ -148,7 +151,10 @@ def test_many_points_run_in_parallel() -> None:
     x, at = random.normal(size=400), random.integers(-400, 400, 70_000)
     for text, args in (
         ("def f(x: f64[n]):\n    return [sum(x[j] * x[i - j] for j in range(i)) for i in range(n)]", (x,)),
-        ("def f(x, at: i64[m]):\n    return sum(x[at[k]] ** 2 / (k + 1) for k in range(m) if k % 3 > 0)", (x, at)),
+        (
+            "def f(x, at: i64[m]):\n    return sum(x[at[k]] ** 2 / (k + 1) for k in range(m) if k % 3 > 0)",
+            (x, at),
+        ),
     ):
         compiled, interpreted = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
         np.testing.assert_allclose(compiled(*args), interpreted(*args), rtol=1e-11, atol=1e-11)
@@ -168,13 +174,14 @@ def holds(program: Program) -> None:
     judged.second_order()
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)
 
 
-@settings(max_examples=3)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(loop_programs())
 def test_random_programs_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")

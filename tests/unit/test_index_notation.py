@@ -119,7 +119,8 @@ def test_lengths_are_compared_once_a_call() -> None:
     with pytest.raises(adc.OutOfRangeError) as caught:
         f(np.ones(5), np.ones(4))
     assert str(caught.value) == (
-        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), no less than 5 (axis 0 of x) is needed\n"
+        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), no less than 5 (axis 0 of x) is "
+        "needed\n"
         "        return sum(x[i] * y[i] for i in range(n))\n"
         "                          ^^^^\n"
         "  help: the arguments have shapes x: (5,), y: (4,); the index must lie in the axis"
@@ -139,7 +140,9 @@ def test_values_are_checked_where_nothing_else_tells(backend: str) -> None:
 
 
 def test_a_condition_around_an_index_keeps_it_in_range() -> None:
-    f = adc.compile("def f(x, at: i64):\n    return x[at] if 0 <= at and at < len(x) else 0.0", backend="numpy")
+    f = adc.compile(
+        "def f(x, at: i64):\n    return x[at] if 0 <= at and at < len(x) else 0.0", backend="numpy"
+    )
     assert (f(X, 2), f(X, 7), f(X, -1)) == (X[2], 0.0, 0.0)
 
 
@@ -154,7 +157,11 @@ def test_checks_of_many_cases() -> None:
 
 MISTAKES = [
     ("»[x[i] for i in range(n) if x[i] > 0]", adc.ShapeError, "the length of this list depends on values"),
-    ("[»[x[i] for i in range(j)] for j in range(n)]", adc.ShapeError, "the rows of this list differ in length"),
+    (
+        "[»[x[i] for i in range(j)] for j in range(n)]",
+        adc.ShapeError,
+        "the rows of this list differ in length",
+    ),
     ("»x[x > 0]", adc.DtypeError, "an index must be an integer, not an array of rank 1 of bool"),
     ("»x[0.5]", adc.DtypeError, "an index must be an integer, not the number 0.5"),
     ("sum(x[i] for i in »range(0, n, 0))", adc.ParseError, "the step of range is a constant that is not 0"),

@@ -36,7 +36,9 @@ def test_what_the_body_assigns_and_has_a_value_before_is_carried() -> None:
 
 
 def test_a_scalar_may_grow_if_it_is_used_element_by_element() -> None:
-    np.testing.assert_allclose(run("s = 0\nfor i in range(n):\n    s = s * x[i] + x\nreturn s", X).shape, (5,))
+    np.testing.assert_allclose(
+        run("s = 0\nfor i in range(n):\n    s = s * x[i] + x\nreturn s", X).shape, (5,)
+    )
 
 
 def test_a_loop_variable_keeps_its_last_value_if_it_had_one_before() -> None:
@@ -51,7 +53,14 @@ def test_float32_stays_float32() -> None:
 
 def test_a_few_turns_and_tuples_are_written_out() -> None:
     """So their items may differ in kind, and a turn may return."""
-    assert run("for k in range(3):\n    x = x * x\n    if k == 1:\n        return x\nreturn x", 2.0, parameters="x") == 16
+    assert (
+        run(
+            "for k in range(3):\n    x = x * x\n    if k == 1:\n        return x\nreturn x",
+            2.0,
+            parameters="x",
+        )
+        == 16
+    )
     assert run("s = 0\nfor k in (1, 2, 3):\n    s = s + x**k\nreturn s", 2.0, parameters="x") == 14
 
 
