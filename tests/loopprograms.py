@@ -74,13 +74,9 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "while under a branch": (  # where the branch is not taken, it would not end
-        "def f(x: f64[n]):\n    return [root(v) for v in x]".join(
-            (
-                "def root(a):\n    if a <= 0:\n        return a * a\n    y = a\n"
-                "    while abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)\n    return y\n",
-                "",
-            )
-        ),
+        "def root(a):\n    if a <= 0:\n        return a * a\n    y = a\n"
+        "    while abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)\n    return y\n"
+        "def f(x: f64[n]):\n    return [root(v) for v in x]",
         (MIXED,),
     ),
     "loop under a condition": (  # the root of a negative number, which no derivative may see
@@ -134,8 +130,8 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "turns of an argument": (
-        "def f(x: f64[n], k: i64):\n    s = 1.0\n    for i in range(k, 0, -2):\n        s = s * x[i % n] + i\n"
-        "    return s",
+        "def f(x: f64[n], k: i64):\n    s = 1.0\n    for i in range(k, 0, -2):\n"
+        "        s = s * x[i % n] + i\n    return s",
         (X, 7),
     ),
     "dynamic programming": (

@@ -25,6 +25,7 @@ RANGES = (
     "range(len(at))",
 )
 TRIANGLES = ("range({})", "range({}, n)", "range({} % 2, n, 2)")
+LONGEST = 8  # lines, more or less: a second derivative of thirty lines may take a minute
 REDUCED = ("sum", "max", "min", "mean", "logsumexp")
 
 
@@ -119,12 +120,12 @@ class _Writer:
 
     def statement(self, depth: int) -> None:
         kinds = [self.assignment, self.assignment, self.swap, self.store, self.count]
-        if depth < 3:
+        if depth < 3 and len(self.lines) < LONGEST:
             kinds += [self.loop, self.branch, self.repeat]
         self.pick(kinds)(depth)
 
     def block(self, depth: int) -> None:
-        for _ in range(self.draw(st.integers(1, 3))):
+        for _ in range(1 if len(self.lines) > LONGEST else self.draw(st.integers(1, 3))):
             self.statement(depth)
 
     def assignment(self, depth: int) -> None:

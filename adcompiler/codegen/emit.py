@@ -121,10 +121,8 @@ class _Emitter:
                 self.statement(self.driver, item)
             else:
                 self.nest(item)
-        given = (
-            r for r in self.func.roots if not ((r.rank and not computed(r.shape)) or isinstance(r, Input))
-        )
-        scalars = tuple(dict.fromkeys(given))
+        given = (r for r in self.func.roots if not isinstance(r, Input))
+        scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))
         names = [self.labels[a] for a in scalars]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]

@@ -174,13 +174,14 @@ def holds(program: Program) -> None:
     judged.second_order()
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)
 
 
-@settings(max_examples=3)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(loop_programs())
 def test_random_programs_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")

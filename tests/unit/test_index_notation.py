@@ -119,7 +119,8 @@ def test_lengths_are_compared_once_a_call() -> None:
     with pytest.raises(adc.OutOfRangeError) as caught:
         f(np.ones(5), np.ones(4))
     assert str(caught.value) == (
-        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), no less than 5 (axis 0 of x) is needed\n"
+        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), no less than 5 (axis 0 of x) is "
+        "needed\n"
         "        return sum(x[i] * y[i] for i in range(n))\n"
         "                          ^^^^\n"
         "  help: the arguments have shapes x: (5,), y: (4,); the index must lie in the axis"
