@@ -70,7 +70,8 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (0.3,),
     ),
     "while of arrays": (
-        "def f(x: f64[n]):\n    y = x\n    while sum(y * y) > 0.1:\n        y = 0.7 * y * cos(y)\n    return y",
+        "def f(x: f64[n]):\n    y = x\n    while sum(y * y) > 0.1:\n"
+        "        y = 0.7 * y * cos(y)\n    return y",
         (X,),
     ),
     "while under a branch": (  # where the branch is not taken, it would not end
@@ -111,7 +112,8 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "slices": (
         "def f(x: f64[n]):\n    y = x\n    for i in range(6):\n"
-        "        y[1:-1] = y[1:-1] + 0.1 * (y[2:] - 2 * y[1:-1] + y[:-2])\n        y[::2] *= x[0]\n    return y",
+        "        y[1:-1] = y[1:-1] + 0.1 * (y[2:] - 2 * y[1:-1] + y[:-2])\n"
+        "        y[::2] *= x[0]\n    return y",
         (X,),
     ),
     "table": (

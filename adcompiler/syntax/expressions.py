@@ -28,6 +28,7 @@ from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.functionals import differentiated, is_partial
+from adcompiler.syntax.operators import BINARY, COMPARE, ELSEWHERE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
@@ -45,33 +46,6 @@ from adcompiler.syntax.values import (
 
 # A subtree whose value is needed, with the names that are visible in it where they are others.
 Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
-
-BINARY = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "//": "floor_divide",
-    "%": "remainder", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "left_shift",
-    ">>": "right_shift",
-}  # fmt: skip
-COMPARE = {
-    "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal",
-    "!=": "not_equal",
-}  # fmt: skip
-LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
-# What other languages and libraries call it.
-ELSEWHERE = {
-    "ln": "the natural logarithm is log",
-    "sec": "write 1 / cos(x)",
-    "csc": "write 1 / sin(x)",
-    "cot": "write 1 / tan(x)",
-    "print": "programs have no output but their result",
-}
-
-
-# Functions of other libraries that mean something else than ours of the same name.
-OTHERWISE = {
-    ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
-    ("np", "diff"): "differences of neighbours are x[1:] - x[:-1]",
-    ("numpy", "diff"): "differences of neighbours are x[1:] - x[:-1]",
-}
 
 
 class Expressions(Context):

@@ -130,8 +130,8 @@ def test_a_saved_stack_may_be_as_long_as_the_loop_ran() -> None:
 def test_names_of_the_code_are_not_those_of_the_user(names: str) -> None:
     one, two = names.split(", ")
     f = adc.compile(
-        f"def f({one}: f64[n], {two}):\n    r = {one}\n    for i in range(n):\n        r = r * {two} + {one}\n"
-        "    return r",
+        f"def f({one}: f64[n], {two}):\n    r = {one}\n"
+        f"    for i in range(n):\n        r = r * {two} + {one}\n    return r",
         backend="cpu",
     )
     np.testing.assert_allclose(f(np.ones(2), 3.0), [13, 13])

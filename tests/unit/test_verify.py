@@ -8,6 +8,7 @@ import pytest
 
 from adcompiler.ir import verify as module
 from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -39,6 +40,18 @@ def program(result, **changes):
 
 def over_n(body):
     return program(Map((N,), body))
+
+
+CARRIED = Slot(1, "f64", (N,))
+TURN = Map((N,), Read(CARRIED, (i,)))
+YES = Map((), TRUE)
+
+
+def looped(**changes):
+    """A sound program that carries x along n turns, save for what is changed in its loop."""
+    fields = {"length": N, "inits": (X,), "scanned": (), "consts": (), "results": (TURN,), "outs": ()}
+    fields |= {"test": None, "backward": False} | changes
+    return program(Item(Loop(*fields.values()), 0))
 
 
 GOOD = Map((N,), XI)
@@ -94,6 +107,24 @@ BROKEN = {
     "an accumulate has one int64 index for each axis of its shape": [
         program(Accumulate((N,), (N,), (), XI)),
         program(Accumulate((N,), (N,), (XI,), XI)),
+    ],
+    "a loop has a length or a test, and not both": [looped(length=None), looped(test=YES)],
+    "the length of a loop is int64, without axes, and reads only arrays of rank 0": [
+        looped(length=ONE),
+        looped(length=i),
+        looped(length=Read(Y, (const(0, "i64"),))),
+    ],
+    "the test of a loop is a bool of rank 0": [looped(length=None, test=TURN)],
+    "only a loop of a known length runs backward or collects": [looped(length=None, test=YES, backward=True)],
+    "a loop carries on what it starts with": [looped(inits=(X, X))],
+    "what a loop carries keeps its type and shape": [
+        looped(results=(Map((N,), const(0, "i64")),)),
+        looped(results=(Map((), ONE),)),
+    ],
+    "what is scanned has an axis for the turns": [looped(scanned=(Map((), ONE),))],
+    "the body of a loop reads no inputs but its slots": [
+        looped(results=(Map((N,), XI),)),
+        looped(results=(Map((N,), Read(Slot(2, "f64", (N,)), (i,))),)),
     ],
     "a read has one int64 index for each axis of its array": [
         over_n(Read(X, ())),
