@@ -79,7 +79,10 @@ class Compiled:
     def parallel(self) -> Callable[..., Sequence[Any]]:
         """The kernel that runs its blocks on all threads; without numba it is the same machine code."""
         run = self.native
-        return _loaded(self.kernel.parallel_source) if run is None else lambda *args: run(*args, *threads())
+        if run is not None:
+            return lambda *args: run(*args, *threads())
+        # BLAS has threads of its own, and numba takes twice as long for what calls it.
+        return self.serial if "library_" in self.kernel.text else _loaded(self.kernel.parallel_source)
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None

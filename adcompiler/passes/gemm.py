@@ -34,7 +34,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
 SHORTEST = 32  # each of the three lengths
-FEWEST = 2**20  # points from which a product is worth a call
+FEWEST = 2**24  # points from which a product is worth a call, and numba's compile time
 LARGEST = 8  # how many times as large as both factors the result may be
 
 
@@ -63,7 +63,7 @@ class Product:
 def found(func: Func) -> list[Product]:
     """The matrix products of a program, in order."""
     made = [_product(a) for a in arrays_of(func.roots) if isinstance(a, Reduce)]
-    return [p for p in made if p is not None]
+    return [p for p in made if p is not None and not p.cases]  # cases are better in the fused loops
 
 
 def chosen(lengths: Sequence[int]) -> bool:
