@@ -15,6 +15,7 @@ from randomloops import loop_programs
 
 import adcompiler as adc
 
+LARGE = ["slices", "triangle", "table", "elimination"]  # their second derivatives are slow tests
 COMPILED = ["decay", "rows", "counted", "stores", "scatter", "no turn"]
 
 
@@ -86,7 +87,8 @@ def _times(block: Any, way: Any) -> Any:
 def test_derivatives_interpreted(name: str) -> None:
     judged = Judged(PROGRAMS[name], "numpy")
     judged.first_order()
-    judged.second_order()
+    if name not in LARGE:
+        judged.second_order()
 
 
 @pytest.mark.parametrize("name", ["swap", "backward", "branches", "while", "stores", "no turn"])
@@ -108,6 +110,12 @@ def test_derivatives_compiled(name: str) -> None:
     judged = Judged(PROGRAMS[name], "cpu")
     judged.first_order()
     judged.second_order()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_second_derivatives_of_large_programs(name: str) -> None:
+    Judged(PROGRAMS[name], "numpy").second_order()
 
 
 @pytest.mark.slow
