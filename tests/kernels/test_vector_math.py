@@ -96,7 +96,7 @@ def test_edges_are_those_of_the_scalar_functions(case, dtype, choice):
     assert agree(found, expected)
 
 
-@pytest.mark.parametrize("exponent", [-1.5, -0.5, 0.5, 1.5, 2.5])
+@pytest.mark.parametrize("exponent", [-1.5, -0.5, 1.5, 2.5])
 def test_half_powers_at_the_edges(exponent):
     x = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 4.0, -4.0])
     with np.errstate(all="ignore"):

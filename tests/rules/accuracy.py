@@ -137,8 +137,8 @@ g = adc.grad(f)  # precise as well
 
 The value of a function depends on its argument only: not on the place in an array, on the array's length or
 layout, or on the number of threads. Edges are those of C: infinities, NaN, -0.0 and subnormal numbers give
-what the scalar functions give. In kernels with vectors the powers 0.5, 1.5, 2.5, -0.5 and -1.5 are computed
-from the square root.
+what the scalar functions give. Powers with small exponents, whole or one half more, are multiplications and
+a square root, in precise kernels too; `x ** 0.5` is the square root, as in NumPy.
 
 The environment variable `ADC_VECTOR_MATH` leaves the vectors out (`0`), or takes those of AVX2 where there is
 AVX-512 (`256`). What only numba compiles, `f.jitted`, `f.cfunc` and `adc build` always have the scalar

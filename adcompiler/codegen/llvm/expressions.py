@@ -9,7 +9,6 @@ What a text has beyond this (a function that is not in the tables, powers of int
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.tables import (
@@ -18,7 +17,6 @@ from adcompiler.codegen.llvm.tables import (
     COMPARISONS,
     CONSTANTS,
     FLOATS,
-    HALVES,
     INFINITIES,
     INTEGERS,
     INTRINSICS,
@@ -60,7 +58,7 @@ class Expressions:
 
     def cast(self, value: Value, kind: str) -> Value:
         """The value converted as numba converts it."""
-        if value.type == kind or (value.text in HALVES and kind == "float"):  # which float32 has
+        if value.type == kind:
             return Value(value.text, kind)
         if kind == "i1":
             zero = "0.0" if value.is_float else "0"
@@ -137,29 +135,13 @@ class Expressions:
             return self.indices(op, x, y)
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
-            halves = HALVES.get(y.text) if self.needs.vectors is not None else None
-            return self.half_power(x, halves) if halves is not None else self.intrinsic("pow", [x, y])
+            return self.intrinsic("pow", [x, y])
         if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
             return self.divided(op, x, y)
         known = FLOATS if x.is_float else INTEGERS if x.type == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
         return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
-
-    def half_power(self, x: Value, halves: int) -> Value:
-        """`x ** (halves / 2)`, to 2 ulp: a square root is several times faster than a power.
-
-        A power takes the roots of -0 and -inf as those of 0 and inf.
-        """
-        infinite = self.emit(f"fcmp oeq {x}, {literal(-math.inf, x.type).text}", "i1")
-        x = self.select(infinite, literal(math.inf, x.type), x)
-        x = self.emit(f"fadd {x}, {literal(0.0, x.type).text}", x.type)
-        root = self.intrinsic("sqrt", [x], library=False)
-        if halves < 0:
-            root = self.emit(f"fdiv {x.type} {literal(1.0, x.type).text}, {root.text}", x.type)
-        for _ in range(abs(halves) // 2):
-            root = self.emit(f"{'fmul' if halves > 0 else 'fdiv'} {root}, {x.text}", x.type)
-        return root
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""

@@ -6,7 +6,6 @@ import ast
 import math
 from collections.abc import Mapping
 
-from adcompiler.codegen.llvm.values import literal
 from adcompiler.codegen.vectormath import FUNCTIONS
 from adcompiler.ir.types import Dtype
 
@@ -44,6 +43,4 @@ COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
 }  # fmt: skip
 CONSTANTS: Mapping[str, float] = {"math.inf": math.inf, "math.nan": math.nan}
 LIMITS: Mapping[str, int] = {"-2 ** 63": -(2**63), "2 ** 63 - 1": 2**63 - 1}
-# Exponents of powers that a square root is faster for, by the text of their constants: twice as much.
-HALVES: Mapping[str, int] = {literal(k / 2).text: k for k in (-3, -1, 1, 3, 5)}
 INFINITIES = (math.inf, -math.inf)
