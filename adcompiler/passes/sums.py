@@ -169,9 +169,11 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    (whole,) = batch((Map(shape, added),), found, (length,))
+    one = Map(shape, added)
+    (whole,) = batch((one,), found, (length,))
     turn = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
-    return Reduce("sum", shape, (length,), Read(whole, (turn, *identity(shape))))
+    at = identity(shape) if whole is one else (turn, *identity(shape))
+    return Reduce("sum", shape, (length,), Read(whole, at))
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:

@@ -19,6 +19,9 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, TextIO
 
+# The evals stand beside this file; a script's folder is not on the path where Python runs in safe mode.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
 EVALS = ("ba", "det", "gmm", "hello", "ht", "kmeans", "llsq", "lse", "lstm", "ode", "particle", "saddle")
 Response = dict[str, Any]
 
