@@ -100,7 +100,11 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
     carried = [values[a] for a in loop.inits]
     fixed = [values[a] for a in loop.consts]
     count = 0 if loop.length is None else length(loop.length, sizes, values)
-    outs = [np.zeros((count, *_shape(o.shape, sizes)), numbers.dtypes[o.dtype]) for o in loop.outs]
+    stacks = loop.items[len(loop.results) :]
+    outs = [
+        np.zeros((count, *(length(n, sizes, values) for n in stack.shape[1:])), numbers.dtypes[o.dtype])
+        for stack, o in zip(stacks, loop.outs, strict=False)
+    ]
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
         rows = [row_of(values[a], turn) for a in loop.scanned]
@@ -121,10 +125,6 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
 def row_of(array: np.ndarray, turn: int) -> np.ndarray:
     """A row of a scanned array; zeros beyond its end."""
     return array[turn] if turn < len(array) else np.zeros(array.shape[1:], array.dtype)
-
-
-def _shape(shape: Sequence[Element], sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(length(n, sizes) for n in shape)
 
 
 def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from adcompiler.ir.loop import Loop, Slot
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
     Const,
@@ -246,16 +246,18 @@ def _closed(body: Body) -> Loop:
         if array in inside and array not in placed:
             read |= dict.fromkeys(arrays_read(array))
     rows = [(whole, row) for whole, row in body.rows if row in read]
-    consts = [a for a in read if a not in inside]
+    fixed = [a for a in read if a not in inside]
+    given = (*(c.init for c in body.carried), *(whole for whole, _ in rows), *fixed)
+    lengths = (e.array for a in given for e in elements_of(a.shape) if isinstance(e, Read))
+    consts = list(dict.fromkeys((*fixed, *lengths)))
     outer = (body.step, *(c.slot for c in body.carried), *(row for _, row in rows), *consts)
-    slots = {a: Slot(k, a.dtype, a.shape) for k, a in enumerate(outer)}
-    closed_roots = Replace(dict(slots)).run(roots)
+    operands = tuple(c.init for c in body.carried), tuple(whole for whole, _ in rows), tuple(consts)
+    slots = Loop(body.length, *operands, (), (), None, body.backward).slots
+    closed_roots = Replace(dict(zip(outer, slots, strict=True))).run(roots)
     count = len(body.carried)
     return Loop(
         body.length,
-        tuple(c.init for c in body.carried),
-        tuple(whole for whole, _ in rows),
-        tuple(consts),
+        *operands,
         closed_roots[:count],
         closed_roots[count : count + len(body.outs)],
         None if body.test is None else closed_roots[-1],

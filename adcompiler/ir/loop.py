@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Array, Element, Input, Node, Shape
+from collections.abc import Mapping
+from typing import Any
+
+from adcompiler.ir.nodes import Apply, Array, Element, Input, Node, Read, Select, Shape
 from adcompiler.ir.types import Dtype
 
 
@@ -42,12 +45,20 @@ class Loop(Node):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The inputs of the body: the turn's number, then one for each operand."""
+        """The inputs of the body: the turn's number, then one for each operand.
+
+        A length that reads a const of the loop reads its slot in the body.
+        """
+        first = 1 + len(self.inits) + len(self.scanned)
+        inside = {a: Slot(first + k, a.dtype, ()) for k, a in enumerate(self.consts) if not a.rank}
         shapes: list[tuple[Dtype, Shape]] = [("i64", ())]
         shapes += [(a.dtype, a.shape) for a in self.inits]
         shapes += [(a.dtype, a.shape[1:]) for a in self.scanned]
         shapes += [(a.dtype, a.shape) for a in self.consts]
-        return tuple(Slot(k, dtype, shape) for k, (dtype, shape) in enumerate(shapes))
+        return tuple(
+            Slot(k, dtype, tuple(_inside(n, inside) for n in shape))
+            for k, (dtype, shape) in enumerate(shapes)
+        )
 
     @property
     def roots(self) -> tuple[Array, ...]:
@@ -78,6 +89,21 @@ class Item(Array):
         elif self.k < count + len(loop.outs):
             assert loop.length is not None
             out = loop.outs[self.k - count]
-            self.dtype, self.shape = out.dtype, (loop.length, *out.shape)
+            outside = dict(zip(loop.slots[len(loop.slots) - len(loop.consts) :], loop.consts, strict=True))
+            shape = tuple(_inside(n, outside) for n in out.shape)
+            self.dtype, self.shape = out.dtype, (loop.length, *shape)
         else:
             self.dtype, self.shape = "i64", ()
+
+
+def _inside(length: Element, places: Mapping[Any, Array]) -> Element:
+    """A length with what it reads replaced: by slots inside a body, by consts outside."""
+    args = tuple(_inside(a, places) for a in length.args)
+    match length:
+        case Read(array=array) if array in places:
+            return Read(places[array], args)
+        case Apply():
+            return Apply(length.op, args, length.dtype)
+        case Select():
+            return Select(args)
+    return length
