@@ -247,8 +247,8 @@ def _closed(body: Body) -> Loop:
             read |= dict.fromkeys(arrays_read(array))
     rows = [(whole, row) for whole, row in body.rows if row in read]
     fixed = [a for a in read if a not in inside]
-    given = (*(c.init for c in body.carried), *(whole for whole, _ in rows), *fixed)
-    lengths = (e.array for a in given for e in elements_of(a.shape) if isinstance(e, Read))
+    shapes = [c.init.shape for c in body.carried] + [row.shape for _, row in rows] + [a.shape for a in fixed]
+    lengths = (e.array for shape in shapes for e in elements_of(shape) if isinstance(e, Read))
     consts = list(dict.fromkeys((*fixed, *lengths)))
     outer = (body.step, *(c.slot for c in body.carried), *(row for _, row in rows), *consts)
     operands = tuple(c.init for c in body.carried), tuple(whole for whole, _ in rows), tuple(consts)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import prod
 
 from adcompiler.ir.nodes import (
     Apply,
@@ -63,13 +62,14 @@ class Product:
 def found(func: Func) -> list[Product]:
     """The matrix products of a program, in order."""
     made = [_product(a) for a in arrays_of(func.roots) if isinstance(a, Reduce)]
-    return [p for p in made if p is not None and not p.cases]  # cases are better in the fused loops
+    return [p for p in made if p is not None]
 
 
 def chosen(lengths: Sequence[int]) -> bool:
     """Whether to call BLAS for a product of these lengths: cases, i, j, k."""
     *cases, i, j, k = lengths
-    return min(i, j, k) >= SHORTEST and i * j * k * prod(cases) >= FEWEST and i * j <= LARGEST * k * (i + j)
+    # Cases are better in the fused loops: a library runs them one by one.
+    return not cases and min(i, j, k) >= SHORTEST and i * j * k >= FEWEST and i * j <= LARGEST * k * (i + j)
 
 
 def with_calls(func: Func, products: Iterable[Product]) -> Func:
