@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from adcompiler.ad.mincut import Length, cheapest
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
+from adcompiler.errors import Error
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
@@ -37,9 +39,24 @@ class Split:
     wanted: tuple[int, ...]
 
     @property
+    def saved(self) -> tuple[Array, ...]:
+        """The temporaries that forward saves."""
+        return self.forward.results[self.count :]
+
+    @property
     def differentiable(self) -> Pattern:
         """Which results of forward can carry a cotangent."""
         return tuple(is_float(r.dtype) for r in self.forward.results)
+
+    @property
+    def usual(self) -> Pattern:
+        """The pattern of cotangents of all results and of no saved temporary."""
+        return tuple(k < self.count and d for k, d in enumerate(self.differentiable))
+
+    @property
+    def all_asked(self) -> Pattern:
+        """The pattern that asks for every gradient."""
+        return (True,) * len(self.wanted)
 
     @cached_property
     def guards(self) -> list[Element]:
@@ -105,23 +122,67 @@ class Split:
         return (*self.forward.input_names, *self.forward.result_names)
 
 
-def split(func: Func, wanted: Sequence[int]) -> Split:
+Choice = Callable[["Split"], Sequence[Array]]
+
+
+def split(func: Func, wanted: Sequence[int], choose: Choice | None = None) -> Split:
     """Split `func`; `wanted` are the positions of the inputs whose gradients may be asked for.
 
-    Temporaries that the program with all cotangents present does not read are not saved.
+    What the partials name is saved, or of it and all other arrays what `choose` picks, given the split that
+    saves what the partials name. Temporaries that the program with all cotangents present does not read are
+    not saved.
     """
     targets = [func.inputs[k] for k in wanted]
     outlined, saved = outline(func, targets)
     extra = [a for a in saved if a not in outlined.results]
     extra += Split(_forward(outlined, extra), len(func.results), tuple(wanted)).loops
-    known = {*outlined.inputs, *outlined.results}
-    extra = [a for a in dict.fromkeys(b for a in extra for b in (*lengths_read(a), a)) if a not in known]
-    everything = Split(_forward(outlined, extra), len(func.results), tuple(wanted))
-    reads = everything.propagate(everything.differentiable, (True,) * len(wanted)).reads
-    used = {k - len(func.inputs) - len(func.results) for k in reads}
-    return Split(
-        _forward(outlined, [a for k, a in enumerate(extra) if k in used]), len(func.results), tuple(wanted)
-    )
+    made = _used(outlined, extra, len(func.results), tuple(wanted))
+    return made if choose is None else _used(outlined, choose(made), len(func.results), tuple(wanted))
+
+
+def _used(func: Func, saved: Sequence[Array], count: int, wanted: tuple[int, ...]) -> Split:
+    """The split that saves what some propagate reads of `saved`."""
+    known = {*func.inputs, *func.results}
+    order = [a for a in dict.fromkeys(b for a in saved for b in (*lengths_read(a), a)) if a not in known]
+    everything = Split(_forward(func, order), count, wanted)
+    first = len(func.inputs) + count
+    read = {k - first for k in everything.propagate(everything.differentiable, everything.all_asked).reads}
+    return Split(_forward(func, [a for k, a in enumerate(order) if k in read]), count, wanted)
+
+
+def by_names(names: Sequence[str]) -> Choice:
+    """Save what the user names: temporaries of the source, or such as a split shows, `t0`.
+
+    The choice raises Error for a name that none has.
+    """
+
+    def choose(made: Split) -> list[Array]:
+        forward = made.forward
+        arrays: dict[str, Array] = {
+            forward.names[a]: a for a in arrays_of(forward.results) if a in forward.names
+        }
+        arrays |= zip(forward.result_names[made.count :], made.saved, strict=True)
+        arrays |= zip(forward.input_names, forward.inputs, strict=True)
+        for name in names:
+            if name not in arrays:
+                raise Error(
+                    f"there is no {name!r} to save in {forward.name.removesuffix('.forward')}",
+                    remedy=f"there are {', '.join(arrays)}",
+                )
+        return [arrays[name] for name in names if not isinstance(arrays[name], Input)]
+
+    return choose
+
+
+def by_cost(length: Length) -> Choice:
+    """Save what is cheapest to save rather than to compute again, where lengths are as `length` tells."""
+
+    def choose(made: Split) -> list[Array]:
+        available = (*made.forward.inputs, *made.forward.results)
+        reads = made.propagate(made.usual, made.all_asked).reads
+        return cheapest(made.forward, made.count, [available[k] for k in reads], length)
+
+    return choose
 
 
 def pattern_text(pattern: Pattern) -> str:

@@ -24,6 +24,14 @@ CHEAP = frozenset(
 )
 
 
+CHEAP_TIME, COSTLY_TIME = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
+
+
+def nanoseconds(element: Element) -> float:
+    """The nominal time of one operation."""
+    return COSTLY_TIME if is_costly(element) else CHEAP_TIME
+
+
 def is_costly(element: Element) -> bool:
     """Whether an operation takes much longer than an addition."""
     return (

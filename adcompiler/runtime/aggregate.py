@@ -40,7 +40,7 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
         found = function.specialise(types)
         made = perform(Call(function.__name__, args), found(values, False))
         return unflatten(found.lowered.structure, made)
-    program = function.split().at(types, wanted)
+    program = function.split().at(types, wanted, values)
     made = _aggregate(function.__name__, program, args, values, None)
     return unflatten(program.structure, made[: program.parts.count])
 

@@ -33,6 +33,7 @@ def compile(
     backend: str = "cpu",
     memory: int | str | None = None,
     precise: bool = False,
+    save: str | Sequence[str] = "partials",
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -50,10 +51,12 @@ def compile(
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
                   smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"
+    save          what a forward pass saves for its backward pass, where the two are apart (split, vjp, the
+                  tape): "partials", "auto" or names of temporaries, see `Function.split`
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
-    chosen = options(broadcasting, backend, memory, precise)
+    chosen = options(broadcasting, backend, memory, precise, save)
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
@@ -70,13 +73,14 @@ def load(
     backend: str = "cpu",
     memory: int | str | None = None,
     precise: bool = False,
+    save: str | Sequence[str] = "partials",
 ) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
     Raises OSError if the file cannot be read, and the errors of `compile`.
     """
     path = Path(path)
-    chosen = options(broadcasting, backend, memory, precise)
+    chosen = options(broadcasting, backend, memory, precise, save)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
@@ -102,6 +106,7 @@ def function(
     backend: str = "cpu",
     memory: int | str | None = None,
     precise: bool = False,
+    save: str | Sequence[str] = "partials",
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -112,13 +117,14 @@ def function(
     backend: str = "cpu",
     memory: int | str | None = None,
     precise: bool = False,
+    save: str | Sequence[str] = "partials",
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
     Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
     for `compile`.
     """
-    chosen = options(broadcasting, backend, memory, precise)
+    chosen = options(broadcasting, backend, memory, precise, save)
     if f is None:
         return lambda g: _from_python(g, _names(static), chosen)
     return _from_python(f, _names(static), chosen)

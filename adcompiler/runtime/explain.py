@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
 from adcompiler.ad.split import Propagate
 from adcompiler.ad.vjp import vjp
+from adcompiler.codegen.cpu import is_computed
+from adcompiler.codegen.reference import length
 from adcompiler.ir import text
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
@@ -28,8 +31,9 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
     wanted = f.inputs_of(positions, types)
     found = vjp(func.results, list(func.results), [func.inputs[k] for k in wanted])
     known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
-    program = f.split(wrt).at(types)
-    part, _ = program.propagate(program.usual, program.all_asked)
+    split = f.split(wrt)
+    program = split.at(types)
+    part, _ = program.propagate(program.parts.usual, program.parts.all_asked)
     forward = program.parts.forward
     gradients = _gradients(f, types, known)
     return "\n".join(
@@ -40,7 +44,7 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
             "mode",
             *_listed(_mode(func, sum(known.values()))),
             "saved by forward for propagate",
-            *_listed(_saved(forward, program.saved_names)),
+            *_listed(_saved(forward, program.saved_names, split.lengths.get(types))),
             "computed again by propagate",
             *_listed(_again(program, part)),
         )
@@ -87,7 +91,8 @@ def _why(kind: ArgType | Static, known: bool | None) -> str:
     )
 
 
-def _saved(forward: Func, names: Sequence[str]) -> Iterator[str]:
+def _saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> Iterator[str]:
+    """A line for each array saved, with its bytes; `sizes` are the lengths of the first call."""
     arrays = {
         **dict(zip(forward.input_names, forward.inputs, strict=True)),
         **dict(zip(forward.result_names, forward.results, strict=True)),
@@ -99,7 +104,13 @@ def _saved(forward: Func, names: Sequence[str]) -> Iterator[str]:
         kind = "input" if array in forward.inputs else "temporary"
         factors = (f"({n})" if " " in n else n for n in lengths)
         size = " * ".join([str(NUMPY[array.dtype].itemsize), *factors])
-        yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes"
+        known = sizes is not None and array.rank and not any(map(is_computed, array.shape))
+        first = f" ({_bytes(array, sizes)} in the first call)" if known and sizes else ""
+        yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes{first}"
+
+
+def _bytes(array: Array, sizes: Sequence[int]) -> int:
+    return NUMPY[array.dtype].itemsize * prod(length(n, sizes) for n in array.shape)
 
 
 def _again(program: SplitProgram, part: Propagate) -> Iterator[str]:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.types import NUMPY
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.explain import explain
@@ -31,11 +30,12 @@ from adcompiler.runtime.signature import (
     parameters_of,
 )
 from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types
-from adcompiler.runtime.splitting import SplitFunction
+from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_save
+from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.structures import arrays_in, flatten, unflatten
-from adcompiler.syntax.values import ArgType, Closure, Kind, Static
+from adcompiler.syntax.values import ArgType, Closure, Kind
 
 if TYPE_CHECKING:
     from adcompiler.runtime.pairs import Styles
@@ -191,42 +191,12 @@ class Function:
     # -- what is differentiated ----------------------------------------------------------------
 
     def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
-        """The parameters that `wrt` names: names or positions, or None for all that can be differentiated.
-
-        Raises DtypeError for one that cannot: static, bool or integer.
-        """
-        names = [p.name for p in self.parameters]
-        if wrt is None:
-            return tuple(k for k, t in enumerate(types) if any(is_float(a.dtype) for a in arrays_in((t,))))
-        found = []
-        for one in wrt if isinstance(wrt, tuple | list) else (wrt,):
-            k = names.index(one) if one in names else int(one) if isinstance(one, np.integer) else one
-            if not isinstance(k, int) or isinstance(k, bool) or not -len(names) <= k < len(names):
-                raise ArgumentNameError(
-                    f"{self.__name__} has no parameter {one!r}", remedy=f"it takes ({', '.join(names)})"
-                )
-            k %= len(names)
-            kind = types[k]
-            if not any(is_float(a.dtype) for a in arrays_in((kind,))):
-                what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
-                raise DtypeError(
-                    f"{names[k]} is {what}: there is no derivative with respect to it",
-                    remedy="pass floats, or leave it out of wrt",
-                )
-            found.append(k)
-        if len(set(found)) < len(found):
-            raise ArgumentNameError("wrt names a parameter twice", remedy="name each once")
-        return tuple(found)
+        """The parameters that `wrt` names: see `wrt.positions`."""
+        return positions(self.__name__, [p.name for p in self.parameters], wrt, types)
 
     def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
         """The program's inputs that are differentiated for parameters: each float of a container is one."""
-        inputs = [[k] * len(arrays_in((t,))) for k, t in enumerate(types)]
-        floats = [
-            (k, n)
-            for n, (k, a) in enumerate(zip(chain(*inputs), arrays_in(types), strict=True))
-            if is_float(a.dtype)
-        ]
-        return tuple(n for position in positions for k, n in floats if k == position)
+        return inputs_of(positions, types)
 
     def how(self, types: Types) -> str | None:
         """For a derivative: by which mode it is made, in words."""
@@ -345,10 +315,21 @@ class Function:
 
     # -- looking inside ------------------------------------------------------------------------
 
-    def split(self, wrt: Any = None) -> SplitFunction:
-        """The explicit programs: forward with its saved temporaries, and propagate for each pattern."""
+    @property
+    def save(self) -> Save:
+        """What forward saves for propagate, unless `split` is told otherwise."""
+        return PARTIALS
+
+    def split(self, wrt: Any = None, save: str | Sequence[str] | None = None) -> SplitFunction:
+        """The explicit programs: forward with its saved temporaries, and propagate for each pattern.
+
+        save  "partials": what the partial derivatives name; "auto": what costs less to save than to compute
+              again, at the lengths of the first call; or names of temporaries, of the source or as shown:
+              propagate computes all others again. None is as the function was compiled
+        """
         key = tuple(wrt) if isinstance(wrt, list) else wrt
-        return self._splits.setdefault(key, SplitFunction(self, key))
+        kept = self.save if save is None else checked_save(save)
+        return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
 
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
         """The program at a stage: "source", "ast", "ir", "forward", "propagate" or "kernel".
@@ -368,10 +349,6 @@ class Function:
         return self._last or default_types(self)
 
 
-class ArgumentNameError(Error, ValueError):
-    """A parameter is named that the function does not have."""
-
-
 class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
@@ -383,6 +360,10 @@ class SourceFunction(Function):
     @property
     def closure(self) -> Closure:
         return self._closure
+
+    @property
+    def save(self) -> Save:
+        return self.options.save
 
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, strict=self.options.strict, calculus=CALCULUS)

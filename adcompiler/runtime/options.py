@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Error
 from adcompiler.runtime.specialise import backend_of
+from adcompiler.runtime.splitting import PARTIALS, Save, checked_save
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -18,16 +20,21 @@ class Options:
     strict: bool = False
     backend: str = "cpu"
     memory: int | None = None
+    save: Save = PARTIALS
 
 
 def options(
-    broadcasting: str, backend: str, memory: int | str | None = None, precise: bool = False
+    broadcasting: str,
+    backend: str,
+    memory: int | str | None = None,
+    precise: bool = False,
+    save: str | Sequence[str] = PARTIALS,
 ) -> Options:
     """The options that these arguments mean; Error for what is none."""
     if broadcasting not in ("numpy", "strict"):
         raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
     amount = None if memory is None else in_bytes(memory)
-    return Options(broadcasting == "strict", backend_of(backend, precise), amount)
+    return Options(broadcasting == "strict", backend_of(backend, precise), amount, checked_save(save))
 
 
 def in_bytes(amount: int | str) -> int:

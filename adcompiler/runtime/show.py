@@ -73,7 +73,7 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
     """The dispatch on None, then the programs it has called so far (the usual one if it has called none)."""
     program = f.split(wrt).at(types)
     if not program.made:
-        program.propagate(program.usual, program.all_asked)
+        program.propagate(program.parts.usual, program.parts.all_asked)
     programs = [text.show(part.func) for part, _ in program.made.values()]
     return "\n\n".join([program.source.rstrip("\n"), *programs])
 

@@ -8,15 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.split import Pattern, Propagate, Split, pattern_text, split
+from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
+from adcompiler.codegen.cpu import is_computed
 from adcompiler.codegen.reference import length
-from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.ir.nodes import Element, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import elements_of
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import flatten, places_of, unflatten
+
+Save = str | tuple[str, ...]
+PARTIALS, AUTO = "partials", "auto"
+NOMINAL = 1000  # a length, where none has been seen
+
+
+def checked_save(save: Any) -> Save:
+    """What to save: "partials", "auto", or names; Error for anything else."""
+    if isinstance(save, str) and save in (PARTIALS, AUTO):
+        return save
+    if isinstance(save, tuple | list) and all(isinstance(n, str) for n in save):
+        return tuple(save)
+    raise Error(
+        f"save={save!r} does not say what to save",
+        remedy=f'use "{PARTIALS}", "{AUTO}" or a list of names of temporaries: save=["t"]',
+    )
 
 
 class SplitProgram:
@@ -28,16 +47,6 @@ class SplitProgram:
         self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
         self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
         self._run: tuple[int, Any] = -1, None
-
-    @property
-    def all_asked(self) -> Pattern:
-        """The pattern that asks for every gradient."""
-        return (True,) * len(self.parts.wanted)
-
-    @property
-    def usual(self) -> Pattern:
-        """The pattern of cotangents of all results and of no saved temporary."""
-        return tuple(k < self.parts.count and d for k, d in enumerate(self.parts.differentiable))
 
     def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Specialisation]:
         """The program for a pattern; made when it is first seen."""
@@ -52,7 +61,7 @@ class SplitProgram:
     @cached_property
     def reads(self) -> tuple[int, ...]:
         """The values (forward's inputs, then its results) that some propagate reads."""
-        return self.parts.propagate(self.parts.differentiable, self.all_asked).reads
+        return self.parts.propagate(self.parts.differentiable, self.parts.all_asked).reads
 
     @property
     def saved_names(self) -> tuple[str, ...]:
@@ -70,7 +79,7 @@ class SplitProgram:
             f"d{n}" for n, d in zip(forward.result_names, self.parts.differentiable, strict=True) if d
         ]
         wanted = [forward.input_names[k] for k in self.parts.wanted]
-        seen = [self._compact(present) for present, asked in self.made if asked == self.all_asked]
+        seen = [self._compact(present) for present, asked in self.made if asked == self.parts.all_asked]
         return dispatch_source(forward.name.removesuffix(".forward"), cotangents, wanted, seen)
 
     def __call__(self, saved: Saved, cotangents: Sequence[Any]) -> tuple[Any, ...]:
@@ -103,7 +112,7 @@ class _Programs(dict[str, Any]):
         present = self.program.whole(compact)
 
         def call(saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
-            part, compiled = self.program.propagate(present, self.program.all_asked)
+            part, compiled = self.program.propagate(present, self.program.parts.all_asked)
             args = [*(saved.values[k] for k in part.reads), *cotangents]
             found = iter(compiled(args, saved.plain, saved.sizes))
             return tuple(next(found) if known else None for known in part.known)
@@ -143,6 +152,12 @@ class Saved(tuple[Any, ...]):
         return self.program.saved_names
 
 
+def _nominal(size: Element, sizes: Sequence[int] | None) -> int:
+    """A length, or a nominal one where it is not known yet or computed by the program."""
+    unknown = sizes is None and any(isinstance(e, Size) for e in elements_of((size,)))
+    return NOMINAL if unknown or is_computed(size) else length(size, sizes or ())
+
+
 def _own(value: Any) -> Any:
     """An input as it is now: the caller may write to its array before the backward pass."""
     return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
@@ -152,17 +167,33 @@ class SplitFunction:
     """The explicit programs of a function: `forward(*args) -> (results, saved)` and
     `propagate(saved, cotangents) -> tuple`, None where a gradient is known to be zero."""
 
-    def __init__(self, f: Traceable, wrt: Any = None) -> None:
-        self.f, self.wrt = f, wrt
-        self._programs: dict[tuple[Types, tuple[int, ...] | None], SplitProgram] = {}
+    def __init__(self, f: Traceable, wrt: Any = None, save: Save = PARTIALS) -> None:
+        self.f, self.wrt, self.save = f, wrt, save
+        self.lengths: dict[Types, tuple[int, ...]] = {}  # of the first call
+        self._programs: dict[Any, SplitProgram] = {}
 
-    def at(self, types: Types, wanted: tuple[int, ...] | None = None) -> SplitProgram:
+    def at(
+        self, types: Types, wanted: tuple[int, ...] | None = None, values: Sequence[Any] | None = None
+    ) -> SplitProgram:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
-        those of the parameters in `wrt`."""
-        found = self._programs.get((types, wanted))
+        those of the parameters in `wrt`. `values` are those of a call."""
+        if self.save == AUTO and values is not None and types not in self.lengths:
+            sizes = Specialisation(self.f.trace(types), self.f.backend).sizes(values)
+            self.lengths.setdefault(types, tuple(sizes))
+        key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
+        found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault((types, wanted), self._split(types, wanted))
+            found = self._programs.setdefault(key, self._split(types, wanted))
         return found
+
+    def _choice(self, types: Types) -> Choice | None:
+        """What is saved besides what the partials name."""
+        if self.save == PARTIALS:
+            return None
+        if self.save != AUTO:
+            return by_names(self.save)
+        sizes = self.lengths.get(types)
+        return by_cost(lambda n: _nominal(n, sizes))
 
     def _split(self, types: Types, wanted: tuple[int, ...] | None) -> SplitProgram:
         positions = self.f.positions(self.wrt, types)
@@ -171,15 +202,16 @@ class SplitFunction:
             return self.at(types)
         lowered = self.f.trace(types)
         gradients = tuple(places_of(types[k]) for k in positions)
-        parts = split(lowered.func, everything if wanted is None else wanted)
+        parts = split(lowered.func, everything if wanted is None else wanted, self._choice(types))
         return SplitProgram(parts, lowered, self.f.backend, gradients)
 
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:
         """The results, and what propagate needs: inputs that it reads and temporaries."""
         types, values, plain = self.f.describe(args, keywords)
-        program = self.at(types)
+        program = self.at(types, values=values)
         self.f.seen(types)
         sizes = program.forward.sizes(values)
+        self.lengths.setdefault(types, tuple(sizes))
         found = program.forward(values, plain, sizes)
         results = unflatten(program.structure, found[: program.parts.count])
         return results, Saved.of(program, (*values, *found), sizes, plain)
