@@ -23,6 +23,13 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "def f(x: f64[n], a):\n    s = 1.0\n    for v in x:\n        s = a * tanh(s) + v\n    return s",
         (X, 0.7),
     ),
+    "in_vain": (
+        "def f(x: f64[n], w):\n    z = zeros(n)\n    s = 0.5\n    for v in x:\n        i = 0\n"
+        "        while i < 3:\n            j = 0\n            while j < 3:\n"
+        "                v = sin(w + z[j % n])\n                j += 1\n            i += 1\n"
+        "        s = w * s + w\n    return s",
+        (X, 0.3),
+    ),
     "swap": (
         "def f(a, b):\n    for i in range(6):\n        a, b = b, a + b * b\n    return a * b",
         (0.3, 0.2),

@@ -15,8 +15,8 @@ from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
-from adcompiler.codegen.schedule import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Read, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import elements_of

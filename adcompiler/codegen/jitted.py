@@ -15,8 +15,8 @@ from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS
 from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
+from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM
-from adcompiler.codegen.schedule import Loop
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Input, Shape, Size

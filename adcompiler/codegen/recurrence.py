@@ -7,16 +7,15 @@ computes the new one beside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.names import Names
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling, reads_of, tasks_of
 from adcompiler.codegen.precedence import Text
-from adcompiler.codegen.schedule import Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.codegen.writer import Writer, axis_name, constant
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Map, Shape, const
+from adcompiler.ir.nodes import Accumulate, Array, Const, Map, Shape, const
 from adcompiler.ir.walk import substitute
 
 
@@ -24,25 +23,15 @@ class Emitter(Protocol):
     """What the emitter of kernels does for a loop."""
 
     labels: dict[Array, str]
-    names: Names
 
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
-    def local(self, tasks: Sequence[Task]) -> dict[Element, str]: ...
-    def prepare(self, writer: Writer, item: Loop | Task) -> None: ...
+    def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
     """The text of a loop, and of its turns."""
     _Recurrence(emitter, writer, rec).write()
-
-
-def _tasks(item: Loop | Task) -> list[Task]:
-    return [item] if isinstance(item, Task) else item.tasks
-
-
-def _arrays(task: Task) -> tuple[Array, ...]:
-    return task.loop.items if isinstance(task, Recurrence) else (task.array,)
 
 
 def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
@@ -129,14 +118,12 @@ class _Recurrence:
             writer.line(f"{axis} += uint64(1)")
 
     def run(self, made: Schedule) -> None:
-        for item in made.body:
-            self.emitter.prepare(self.writer, item)
-            self.emitter.body(self.writer, [item], {})
+        self.emitter.run(self.writer, made, lambda item: self.emitter.body(self.writer, [item], {}))
 
     def arrays(self) -> list[Array]:
         """The arrays of a turn."""
         tasks = [t for made in (self.rec.before, self.rec.turn) if made is not None for t in made.tasks]
-        return [a for t in tasks for a in _arrays(t)]
+        return [a for t in tasks for a in t.arrays]
 
     def store_rows(self, axis: str) -> None:
         """An out is computed where it is stored: in its row. What a loop inside the turn carries is not."""
@@ -149,8 +136,8 @@ class _Recurrence:
         """New arrays, and sums, that take the place of what is carried."""
         rec, writer = self.rec, self.writer
         assert rec.turn is not None
-        order = {t: k for k, item in enumerate(rec.turn.body) for t in _tasks(item)}
-        by_array = {a: t for t in order for a in _arrays(t)}
+        order = {t: k for k, item in enumerate(rec.turn.body) for t in tasks_of(item)}
+        by_array = {a: t for t in order for a in t.arrays}
         for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
             if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
                 continue
@@ -222,7 +209,6 @@ class _Recurrence:
     def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
         """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
         writer = self.writer
-        to_row = self.row(target) + to_row
         into = writer.label(target)
         value = constant(source).text if isinstance(source, Const) else source
         if not shape:

@@ -8,12 +8,13 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce as fold_left
 from itertools import count
 
-from adcompiler.codegen.bounds import Bound, bound, common, switch, without
+from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, fresh, like
 from adcompiler.ir.call import Call
@@ -21,154 +22,18 @@ from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
-    Const,
     Element,
     Func,
     Index,
     Input,
     Map,
-    Node,
     Read,
     Reduce,
-    const,
     identity,
 )
-from adcompiler.ir.walk import arrays_read, elements_of, postorder, substitute
-from adcompiler.passes.conditions import conditions
+from adcompiler.ir.walk import arrays_read, elements_of, lengths_read, postorder, substitute
+from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import loop_order
-
-HERE = -(10**9)  # the axis of a loop that has no number yet
-
-
-@dataclass(eq=False)
-class Task:
-    """One array to compute; `order` are the axes of its domain from the outermost loop inwards."""
-
-    array: Array
-    order: tuple[int, ...]
-    loops: list[Loop] = field(default_factory=list)
-    stored: bool = True
-    seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
-
-    @property
-    def index(self) -> dict[int, Element]:
-        """What each axis of the domain is in the program's loops."""
-        found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
-        return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
-
-    @property
-    def elements(self) -> tuple[Element, ...]:
-        """The array's elements in terms of the program's loops."""
-        memo: dict[Element, Element] = {}
-        found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
-        if self.seen_to and isinstance(self.array, Reduce):
-            return (without(self.array.op, found[0], self.seen_to),)
-        return found
-
-    def conditions(self, depth: int) -> frozenset[Element]:
-        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it."""
-        if not isinstance(self.array, Reduce) or self.order[depth] < self.array.rank:
-            return frozenset()
-        axis, outer = self.order[depth], self.order[:depth]
-        places: dict[int, Element] = {
-            k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
-        }
-        places[axis] = Index(HERE)
-        found = conditions(self.array.op, self.array.elements[0])
-        own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
-        return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
-
-    def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
-        """The names of the array's elements, in terms of the program's loops."""
-        memo: dict[Element, Element] = {}
-        found = [e for e in elements_of(self.array.elements) if e in names]
-        return {substitute(e, self.index, memo): names[e] for e in found}
-
-    @property
-    def kept(self) -> tuple[Element, ...]:
-        """The indices at which the array's element of the current turn stands."""
-        return tuple(self.index[k] for k in range(self.array.rank))
-
-    @property
-    def first_reduced(self) -> int:
-        """The depth of the outermost loop that reduces; the number of loops if none does."""
-        if not isinstance(self.array, Reduce):
-            return len(self.order)
-        return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
-
-    @property
-    def in_register(self) -> bool:
-        """Whether a reduction needs one accumulator only: no kept axis lies inside a reduced one."""
-        assert isinstance(self.array, Reduce)
-        return all(k >= self.array.rank for k in self.order[self.first_reduced :])
-
-
-@dataclass(eq=False)
-class Loop:
-    """`for Index(number) in range(size)`."""
-
-    size: Element
-    number: int
-    tasks: list[Task] = field(default_factory=list)
-    body: list[Loop | Task] = field(default_factory=list)
-    bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
-    under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
-
-    def bind(self, outer: frozenset[int]) -> None:
-        """Turn conditions on the axis into bounds, in this loop and all inside it."""
-        if outer and all(isinstance(t.array, Reduce) for t in self.tasks):
-            bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
-            for condition in common(bodies):
-                found = bound(condition, self.number, outer) or self.switch(condition, outer)
-                if found is not None:
-                    self.bounds.append(found)
-                    for task in self.tasks:
-                        task.seen_to.append(condition)
-        for item in self.body:
-            if isinstance(item, Loop):
-                item.bind(outer | {self.number})
-
-    def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
-        """A condition that lets the loop run or not, if it only adds to what begins before it."""
-        begun = all(t.first_reduced <= t.loops.index(self) for t in self.tasks)
-        return switch(condition, outer) if begun else None
-
-    def walk(self) -> Iterator[Loop]:
-        """This loop and all inside it."""
-        yield self
-        for item in self.body:
-            if isinstance(item, Loop):
-                yield from item.walk()
-
-
-@dataclass(eq=False)
-class Recurrence(Task):
-    """A loop of the program, turn by turn; `array` is the first of what it gives, and `number` is that of its
-    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays."""
-
-    number: int = 0
-    slots: tuple[Array, ...] = ()
-    rows: tuple[Array, ...] = ()
-    consts: tuple[Array, ...] = ()
-    results: tuple[Array | tuple[Store, ...], ...] = ()
-    outs: tuple[Array, ...] = ()
-    test: Array | None = None
-    before: Schedule | None = None
-    turn: Schedule | None = None
-
-    @property
-    def loop(self) -> loop_node.Loop:
-        """The loop."""
-        assert isinstance(self.array, Item)
-        return self.array.loop
-
-
-@dataclass
-class Schedule:
-    """The loop nests of a program, or of a turn of a loop, in order."""
-
-    body: list[Loop | Task]
-    tasks: list[Task]
 
 
 def schedule(func: Func) -> Schedule:
@@ -180,14 +45,22 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
-    for array in postorder(roots, lambda a: () if a in given else _made_before(a)):
+    found = needs(roots, postorder(roots, lambda a: () if a in given else _made_before(a)))
+    needed = {a: _conditions(a, found) for a in found.arrays}
+
+    def before(array: Array) -> Iterable[Array]:
+        return () if array in given else (*_made_before(array), *_asked(needed.get(array, ALWAYS)))
+
+    for array in postorder(roots, before):
         if isinstance(array, Input) or array in given:
             continue
         if not isinstance(array, Item):
-            tasks.append(Task(array, () if isinstance(array, Call) else loop_order(array)))
+            order = () if isinstance(array, Call) else loop_order(array)
+            tasks.append(Task(array, order, needed=needed[array]))
         elif array.loop not in loops:
-            loops[array.loop] = _recurrence(array.loop, numbers)
-            tasks.append(loops[array.loop])
+            loops[array.loop] = made = _recurrence(array.loop, numbers)
+            made.needed = fold_left(meet, (needed[a] for a in array.loop.items if a in needed))
+            tasks.append(made)
     placer = _Placer(tasks, numbers)
     body = placer.place(tasks, 0)
     for item in body:
@@ -197,7 +70,18 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
         if isinstance(task, Recurrence):
             continue
         task.stored = task.array.rank > 0 and (task.array in roots or placer.escapes(task))
-    return Schedule(body, tasks)
+    return Schedule(body, tasks, found)
+
+
+def _conditions(array: Array, found: Needs) -> Conditions:
+    """The conditions to compute an array under: none if it is quickly made, or has no buffer beforehand."""
+    quick = isinstance(array, Map) and not array.rank and not costly(array.body, {})
+    return ALWAYS if quick or isinstance(array, Input) or lengths_read(array) else found.arrays[array]
+
+
+def _asked(conditions: Conditions) -> Iterator[Array]:
+    """The arrays that conditions read."""
+    return (e.array for e in elements_of(c for c, _ in conditions) if isinstance(e, Read))
 
 
 def _made_before(array: Array) -> Sequence[Array]:
@@ -207,11 +91,6 @@ def _made_before(array: Array) -> Sequence[Array]:
     loop = array.loop
     whole = {*loop.scanned, *loop.consts}
     return [a for a in arrays_read(array) if a in whole or a not in loop.inits or filling(a) is None]
-
-
-def filling(array: Array) -> Const | None:
-    """The constant that an array is everywhere, if it is one."""
-    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
 
 
 class _Open(Replace):
@@ -272,8 +151,19 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
     turn = _arranged([*made, *outs], given, numbers)
     test = None if loop.test is None else roots[-1]
-    found = carried, rows, consts, updates, outs, test, before, turn
-    return Recurrence(loop.items[0], (), [], True, [], number, *found)
+    return Recurrence(
+        loop.items[0],
+        (),
+        number=number,
+        slots=carried,
+        rows=rows,
+        consts=consts,
+        results=updates,
+        outs=outs,
+        test=test,
+        before=before,
+        turn=turn,
+    )
 
 
 def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
@@ -289,8 +179,7 @@ class _Placer:
         self.numbers = numbers
         by_array: dict[Array, Task] = {}
         for task in tasks:
-            arrays = task.loop.items if isinstance(task, Recurrence) else (task.array,)
-            by_array |= dict.fromkeys(arrays, task)
+            by_array |= dict.fromkeys(task.arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
         for task in tasks:
             for read in reads_of(task):
@@ -311,7 +200,8 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            position[task] = self.join(items, start, size, task.conditions(depth))
+            needed = ALWAYS if depth else task.needed
+            position[task] = self.join(items, start, size, task.conditions(depth), needed)
             loop = items[position[task]]
             assert isinstance(loop, Loop)
             loop.tasks.append(task)
@@ -321,14 +211,21 @@ class _Placer:
                 item.body = self.place(item.tasks, depth + 1)
         return items
 
-    def join(self, items: list[Loop | Task], start: int, size: Element, under: frozenset[Element]) -> int:
+    def join(
+        self,
+        items: list[Loop | Task],
+        start: int,
+        size: Element,
+        under: frozenset[Element],
+        needed: Conditions,
+    ) -> int:
         """The position of the first loop of this length, under the same conditions, from `start` on; a new
         one at the end if none is."""
         for p in range(start, len(items)):
             item = items[p]
-            if isinstance(item, Loop) and item.size is size and item.under == under:
+            if isinstance(item, Loop) and (item.size, item.under, item.needed) == (size, under, needed):
                 return p
-        items.append(Loop(size, next(self.numbers), under=under))
+        items.append(Loop(size, next(self.numbers), under=under, needed=needed))
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
@@ -355,15 +252,3 @@ class _Placer:
                 if reader.loops[: len(own)] != own or here != task.kept:
                     return True
         return False
-
-
-def reads_of(task: Task) -> list[Read]:
-    """What a task reads; a loop, or a call, reads all of its operands."""
-    if isinstance(task, Recurrence):
-        length = () if task.loop.length is None else (task.loop.length,)
-        whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
-        return whole + [e for e in elements_of(length) if isinstance(e, Read)]
-    array = task.array
-    if isinstance(array, Call):
-        return [Read(a, identity(a.shape)) for a in array.operands]
-    return [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from adcompiler.codegen.branches import ALWAYS, Conditions
+from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
-from adcompiler.codegen.schedule import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
 
+BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
 INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this
 TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
 
@@ -35,7 +38,8 @@ class Writer:
         self.used: dict[str, None] = {}
         self.noted: set[str] = set()
         self.count = 0
-        self.base = 0  # the loops of the program around
+        self.base = 0  # the loops of the program, and the branches, around
+        self.needs: dict[Element, Conditions] = {}
         self.uses: Counter[Element] = Counter()
         # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
         self.floors: dict[Array, int] = {}
@@ -62,6 +66,19 @@ class Writer:
         self.loops.append(loop)
         self.scopes.append([header])
         self.values.append({})
+
+    @contextmanager
+    def under(self, conditions: Conditions) -> Iterator[None]:
+        """What is written inside stands under an `if`, with all that only these conditions need."""
+        if not conditions:
+            yield
+            return
+        tests = [self.text(c, NOT) if holds else f"not {self.text(c, NOT)}" for c, holds in conditions]
+        self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), f"if {' and '.join(tests)}:")
+        self.base += 1
+        yield
+        self.base -= 1
+        self.close()
 
     def limits(self, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
@@ -113,8 +130,17 @@ class Writer:
 
     def level(self, element: Element) -> int:
         """The scope in which an element is computed: the innermost loop that it depends on."""
-        levels = [p + 1 for p, loop in enumerate(self.loops) if loop.number in element.axes]
+        levels = [
+            p + 1
+            for p, loop in enumerate(self.loops)
+            if loop.number in element.axes or (loop.number == BRANCH and self.is_only_in(element, loop))
+        ]
         return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
+
+    def is_only_in(self, element: Element, branch: Loop) -> bool:
+        """Whether an element is needed under the conditions of a branch only."""
+        needed = self.needs.get(element, ALWAYS)
+        return all(c in needed for c in branch.needed)
 
     def floor(self, element: Element) -> int:
         """The scope of the youngest array that an element reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adcompiler.ir.nodes import Func
+from adcompiler.passes.branch import branch
 from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
 from adcompiler.passes.dissolve import dissolve
@@ -20,7 +21,7 @@ from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, sums)
+SIMPLIFY: tuple[Pass, ...] = (fold, sums, prune)
 OPTIMISE: tuple[Pass, ...] = (dissolve, fold, prune, inline, contract, fold, prune)
 KERNEL: tuple[Pass, ...] = (
     expand,
@@ -35,6 +36,7 @@ KERNEL: tuple[Pass, ...] = (
     reciprocal,
     fold,
     hoist,
+    branch,
 )
 
 

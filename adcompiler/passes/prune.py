@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import permutations
 
 from adcompiler.ir.bodies import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
-from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Func, Node
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder
+from adcompiler.ir.loop import Item, Loop, Slot
+from adcompiler.ir.nodes import Array, Element, Func, Node, Read
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
 
 
 def prune(func: Func) -> Func:
@@ -78,28 +78,56 @@ def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     items = loop.items
     count = len(body.carried)
     outs = [o for o, item in zip(body.outs, items[count:], strict=False) if item in used]
-    test = () if body.test is None else (body.test,)
-    kept = {c for c, item in zip(body.carried, items, strict=False) if item in used}
-    while True:
-        reached = set(_reached((*(c.result for c in kept), *outs, *test), body))
-        more = {c for c in body.carried if c.slot in reached}
-        if more <= kept:
-            break
-        kept |= more
-    carried = [c for c in body.carried if c in kept]
+    kept, _ = _closure(loop, [i for i in items if i in used])
+    carried = [c for k, c in enumerate(body.carried) if k in kept]
     small = replace(body, carried=tuple(carried), outs=tuple(outs))
-    built = build(with_roots(small, roots_of(small), carried))
+    roots = roots_of(small)
+    if len(carried) < len(body.carried):  # loops inside may have carried what is gone
+        roots = _Prune().run(roots)
+    built = build(with_roots(small, roots, carried))
     found = dict(zip(carried, built.finals, strict=True))
-    change: dict[Array, Array] = {i: found[c] for i, c in zip(items, body.carried, strict=False) if c in kept}
+    change: dict[Array, Array] = {
+        i: found[c] for i, c in zip(items, body.carried, strict=False) if c in found
+    }
     change |= zip((i for i in items[count : count + len(body.outs)] if i in used), built.outs, strict=True)
     if built.count is not None:
         change[items[-1]] = built.count
     return {old: new for old, new in change.items() if old is not new and old in used}
 
 
-def _reached(roots: Iterable[Array], body: Body) -> list[Array]:
-    places = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
-    return postorder(roots, lambda a: () if a in places else arrays_read(a))
+def _closure(loop: Loop, items: Iterable[Item]) -> tuple[set[int], set[Array]]:
+    """The numbers of what a loop must carry to give `items`, and all arrays of its body that takes."""
+    count = len(loop.inits)
+    kept = {i.k for i in items if i.k < count}
+    outs = [loop.outs[i.k - count] for i in items if count <= i.k < count + len(loop.outs)]
+    test = () if loop.test is None else (loop.test,)
+    while True:
+        roots = (*(loop.results[k] for k in sorted(kept)), *outs, *test)
+        reached = set(postorder(roots, lambda a: () if isinstance(a, Slot) else _reads(a)))
+        more = {k for k, slot in enumerate(loop.slots[1 : 1 + count]) if slot in reached}
+        if more <= kept:
+            return kept, reached
+        kept |= more
+
+
+def _reads(array: Array) -> Sequence[Array]:
+    """The arrays that an array depends on: of what its loop reads, what this one of its items takes."""
+    if not isinstance(array, Item):
+        return arrays_read(array)
+    loop = array.loop
+    kept, reached = _closure(loop, [array])
+    slots = loop.slots[1:]
+    operands = (
+        a
+        for k, (a, slot) in enumerate(zip(loop.operands, slots, strict=True))
+        if k in kept or slot in reached
+    )
+    return (*operands, *_read_by(loop.length))
+
+
+def _read_by(length: Element | None) -> Iterable[Array]:
+    parts = () if length is None else elements_of((length,))
+    return (e.array for e in parts if isinstance(e, Read))
 
 
 def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:

@@ -7,7 +7,8 @@ from irprograms import kernel, orders, program
 from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.schedule import Loop, Task, schedule
+from adcompiler.codegen.nests import Loop, Task
+from adcompiler.codegen.schedule import schedule
 from adcompiler.ir.nodes import Apply, Const, Map, Reduce
 from adcompiler.ir.walk import arrays_of, elements_of
 

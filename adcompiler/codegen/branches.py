@@ -1,0 +1,150 @@
+"""Real branches: what only one side of a scalar condition reads is computed on that side alone.
+
+A program has no branches of its own: `if c: y = A else: y = B` is one array that selects, and so is its
+derivative. Which arrays, and which elements, matter only where a condition holds is found from their readers:
+the readers' own conditions, and those of the selects around the reads. A condition counts if it is one
+number for the whole array; the schedule then computes such arrays under an `if`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from typing import TypeVar
+
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
+from adcompiler.ir.walk import elements_of, rewrite
+from adcompiler.ops.costs import costly
+
+N = TypeVar("N", bound="Array | Element")
+Conditions = tuple[tuple[Element, bool], ...]  # what holds, or does not: all of it; each part once
+ALWAYS: Conditions = ()
+MOST_SWITCHES = 2  # conditions that a loop is written out for: each doubles it
+
+
+@dataclass
+class Needs:
+    """Under which conditions arrays, and elements without axes of their own, are read."""
+
+    arrays: dict[Array, Conditions] = field(default_factory=dict)
+    elements: dict[Element, Conditions] = field(default_factory=dict)
+
+
+def needs(roots: Iterable[Array], order: Sequence[Array]) -> Needs:
+    """When each array of `order`, producers first, is needed for `roots`."""
+    found = Needs(dict.fromkeys(roots, ALWAYS))
+    for array in reversed(order):
+        here = found.arrays.get(array, ALWAYS)
+        own = _within(array, here)
+        for element, where in own.items():
+            if isinstance(element, Read):
+                _meet(found.arrays, element.array, where)
+            if is_scalar(element):
+                _meet(found.elements, element, where)
+        for read in _whole(array):
+            _meet(found.arrays, read, here)
+        for read in _lengths(array):
+            _meet(found.arrays, read, ALWAYS)
+    return found
+
+
+def _meet(found: dict[N, Conditions], key: N, where: Conditions) -> None:
+    found[key] = meet(found[key], where) if key in found else where
+
+
+def meet(a: Conditions, b: Conditions) -> Conditions:
+    """What holds under either of two lists of conditions."""
+    return tuple(c for c in a if c in b)
+
+
+def join(a: Conditions, b: Conditions) -> Conditions:
+    """What holds under both."""
+    return (*a, *(c for c in b if c not in a))
+
+
+def _whole(array: Array) -> Sequence[Array]:
+    """What a loop, or a call, reads all of."""
+    if isinstance(array, Item):
+        return array.loop.operands
+    return array.operands if isinstance(array, Call) else ()
+
+
+def _lengths(array: Array) -> Iterator[Array]:
+    """What lengths are read from."""
+    turns = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
+    return (e.array for e in elements_of((*array.shape, *array.domain, *turns)) if isinstance(e, Read))
+
+
+def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
+    """When each element of an array is needed, if the array is needed under the conditions `here`."""
+    found: dict[Element, Conditions] = dict.fromkeys(array.elements, here)
+    for element in reversed(elements_of(array.elements)):
+        where = found[element]
+        sides = [where] * len(element.args)
+        if isinstance(element, Select) and is_scalar(element.guard):
+            sides[1:] = (join(where, facts(element.guard, holds)) for holds in (True, False))
+        for arg, side in zip(element.args, sides, strict=True):
+            _meet(found, arg, side)
+    return found
+
+
+def is_scalar(element: Element) -> bool:
+    """Whether an element has no axis of an array's domain; those of turns of loops are negative."""
+    return all(a < 0 for a in element.axes)
+
+
+def facts(guard: Element, holds: bool) -> Conditions:
+    """What is known where a guard holds, or where it does not."""
+    if isinstance(guard, Apply) and guard.op == "logical_not":
+        return facts(guard.args[0], not holds)
+    if isinstance(guard, Apply) and guard.op == ("logical_and" if holds else "logical_or"):
+        return reduce(join, (facts(a, holds) for a in guard.args))
+    return ((guard, holds),)
+
+
+def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, ...]:
+    """Elements where `known` holds: the other sides of their selects are gone."""
+    if not known:
+        return elements
+    truth = dict(known)
+
+    def visit(element: Element) -> Element:
+        if isinstance(element, Select):
+            holds = _truth(element.guard, truth)
+            return element if holds is None else element.then if holds else element.otherwise
+        return element
+
+    return rewrite(elements, visit)
+
+
+def _truth(guard: Element, known: Mapping[Element, bool]) -> bool | None:
+    """Whether a guard holds, where that follows."""
+    if guard in known:
+        return known[guard]
+    if isinstance(guard, Apply) and guard.op in ("logical_not", "logical_and", "logical_or"):
+        parts = [_truth(a, known) for a in guard.args]
+        if guard.op == "logical_not":
+            return None if parts[0] is None else not parts[0]
+        decides = guard.op == "logical_or"
+        if decides in parts:
+            return decides
+        return None if None in parts else not decides
+    return None
+
+
+def cases(elements: Iterable[Element]) -> Iterator[Conditions]:
+    """The cases to write a loop out for, so that it computes one side only of what is costly."""
+    guards: dict[Element, None] = {}
+    costs: dict[Element, bool] = {}
+    for element in elements_of(elements):
+        if isinstance(element, Select) and is_scalar(element.guard):
+            sides = (element.then, element.otherwise)
+            if any(not is_scalar(side) and costly(side, costs) for side in sides):
+                guards |= dict.fromkeys(g for g, _ in facts(element.guard, True))
+    chosen = list(guards)[:MOST_SWITCHES]
+    for values in product((True, False), repeat=len(chosen)):
+        yield tuple(zip(chosen, values, strict=True))

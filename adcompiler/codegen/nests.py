@@ -1,0 +1,191 @@
+"""What a schedule is made of: tasks, the loops that run them, and the loops of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from adcompiler.codegen.bounds import Bound, bound, common, switch, without
+from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, assume, join
+from adcompiler.codegen.inplace import Store
+from adcompiler.ir import loop as loop_node
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, const, identity
+from adcompiler.ir.walk import elements_of, substitute
+from adcompiler.passes.conditions import conditions
+
+HERE = -(10**9)  # the axis of a loop that has no number yet
+
+
+@dataclass(eq=False)
+class Task:
+    """One array to compute; `order` are the axes of its domain from the outermost loop inwards."""
+
+    array: Array
+    order: tuple[int, ...]
+    loops: list[Loop] = field(default_factory=list)
+    stored: bool = True
+    seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
+    needed: Conditions = ALWAYS  # what holds wherever the array is read
+    known: Conditions = ALWAYS  # what holds in the loop that is being written
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that the task gives."""
+        return (self.array,)
+
+    @property
+    def index(self) -> dict[int, Element]:
+        """What each axis of the domain is in the program's loops."""
+        found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
+        return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The array's elements in terms of the program's loops."""
+        memo: dict[Element, Element] = {}
+        found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
+        found = assume(found, join(self.needed, self.known))
+        if self.seen_to and isinstance(self.array, Reduce):
+            return (without(self.array.op, found[0], self.seen_to),)
+        return found
+
+    def conditions(self, depth: int) -> frozenset[Element]:
+        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it."""
+        if not isinstance(self.array, Reduce) or self.order[depth] < self.array.rank:
+            return frozenset()
+        axis, outer = self.order[depth], self.order[:depth]
+        places: dict[int, Element] = {
+            k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
+        }
+        places[axis] = Index(HERE)
+        found = conditions(self.array.op, self.array.elements[0])
+        own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
+        return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
+
+    def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
+        """The names of the array's elements, in terms of the program's loops."""
+        memo: dict[Element, Element] = {}
+        found = [e for e in elements_of(self.array.elements) if e in names]
+        return {substitute(e, self.index, memo): names[e] for e in found}
+
+    @property
+    def kept(self) -> tuple[Element, ...]:
+        """The indices at which the array's element of the current turn stands."""
+        return tuple(self.index[k] for k in range(self.array.rank))
+
+    @property
+    def first_reduced(self) -> int:
+        """The depth of the outermost loop that reduces; the number of loops if none does."""
+        if not isinstance(self.array, Reduce):
+            return len(self.order)
+        return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
+
+    @property
+    def in_register(self) -> bool:
+        """Whether a reduction needs one accumulator only: no kept axis lies inside a reduced one."""
+        assert isinstance(self.array, Reduce)
+        return all(k >= self.array.rank for k in self.order[self.first_reduced :])
+
+
+@dataclass(eq=False)
+class Loop:
+    """`for Index(number) in range(size)`."""
+
+    size: Element
+    number: int
+    tasks: list[Task] = field(default_factory=list)
+    body: list[Loop | Task] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
+    under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
+    needed: Conditions = ALWAYS  # what holds wherever what it computes is read
+
+    def bind(self, outer: frozenset[int]) -> None:
+        """Turn conditions on the axis into bounds, in this loop and all inside it."""
+        if outer and all(isinstance(t.array, Reduce) for t in self.tasks):
+            bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
+            for condition in common(bodies):
+                found = bound(condition, self.number, outer) or self.switch(condition, outer)
+                if found is not None:
+                    self.bounds.append(found)
+                    for task in self.tasks:
+                        task.seen_to.append(condition)
+        for item in self.body:
+            if isinstance(item, Loop):
+                item.bind(outer | {self.number})
+
+    def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
+        """A condition that lets the loop run or not, if it only adds to what begins before it."""
+        begun = all(t.first_reduced <= t.loops.index(self) for t in self.tasks)
+        return switch(condition, outer) if begun else None
+
+    def walk(self) -> Iterator[Loop]:
+        """This loop and all inside it."""
+        yield self
+        for item in self.body:
+            if isinstance(item, Loop):
+                yield from item.walk()
+
+
+@dataclass(eq=False)
+class Recurrence(Task):
+    """A loop of the program, turn by turn; `array` is the first of what it gives, and `number` is that of its
+    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays."""
+
+    number: int = 0
+    slots: tuple[Array, ...] = ()
+    rows: tuple[Array, ...] = ()
+    consts: tuple[Array, ...] = ()
+    results: tuple[Array | tuple[Store, ...], ...] = ()
+    outs: tuple[Array, ...] = ()
+    test: Array | None = None
+    before: Schedule | None = None
+    turn: Schedule | None = None
+
+    @property
+    def loop(self) -> loop_node.Loop:
+        """The loop."""
+        assert isinstance(self.array, Item)
+        return self.array.loop
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.loop.items
+
+
+@dataclass
+class Schedule:
+    """The loop nests of a program, or of a turn of a loop, in order."""
+
+    body: list[Loop | Task]
+    tasks: list[Task]
+    needs: Needs
+
+    def groups(self) -> Iterator[tuple[Conditions, Iterator[Loop | Task]]]:
+        """The nests in order, those together that are needed under the same conditions."""
+        return groupby(self.body, lambda item: item.needed)
+
+
+def tasks_of(item: Loop | Task) -> list[Task]:
+    """The tasks that an item of a schedule runs."""
+    return [item] if isinstance(item, Task) else item.tasks
+
+
+def filling(array: Array) -> Const | None:
+    """The constant that an array is everywhere, if it is one."""
+    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
+
+
+def reads_of(task: Task) -> list[Read]:
+    """What a task reads, its conditions too; a loop, or a call, reads all of its operands."""
+    asked = [e for e in elements_of(c for c, _ in task.needed) if isinstance(e, Read)]
+    if isinstance(task, Recurrence):
+        length = () if task.loop.length is None else (task.loop.length,)
+        whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
+        return asked + whole + [e for e in elements_of(length) if isinstance(e, Read)]
+    array = task.array
+    if isinstance(array, Call):
+        return asked + [Read(a, identity(a.shape)) for a in array.operands]
+    return asked + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
