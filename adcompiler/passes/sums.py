@@ -43,6 +43,10 @@ def sums(func: Func) -> Func:
 
 
 class _Sums(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, list[Array]] = {}
+
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item):
             return array
@@ -53,10 +57,6 @@ class _Sums(Rewriter):
         if loop not in self.made:
             self.made[loop] = _apart(loop)
         return self.made[loop]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: dict[Loop, list[Array]] = {}
 
 
 def _apart(loop: Loop) -> list[Array]:
