@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from adcompiler.ad.guards import TRUE
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.batch import batch
+from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.nodes import (
     Array,
     Element,
@@ -62,7 +62,7 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
     for i in inputs:
         if i.rank:
             found = pushed(func, {i: _one_hot(i.shape, i.dtype)}, i.shape)
-            columns[i] = [_transposed(a, i.rank) for a in found]
+            columns[i] = [moved(a, i.rank, a.rank - i.rank) for a in found]
     return [[columns[i][k] for i in inputs] for k in range(len(func.results))]
 
 
@@ -75,7 +75,7 @@ def pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape, guarded: bool 
     made = jvp(func.results, tangents, {i: _nonzero(t) for i, t in tangents.items()} if guarded else None)
     live = [p if p is not None else zeros_like(r) for p, r in zip(made, func.results, strict=True)]
     found = batch(live, {tangents[i]: seed for i, seed in seeds.items()}, axes)
-    return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
+    return [spread(a, axes) if a is p else a for a, p in zip(found, live, strict=True)]
 
 
 def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
@@ -94,7 +94,7 @@ def pulled(
     made = vjp(results, [own.get(k) for k in range(len(results))], inputs, guards)
     live = [p if p is not None else zeros_like(i) for p, i in zip(made, inputs, strict=True)]
     found = batch(live, {own[k]: seed for k, seed in seeds.items()}, axes)
-    return [_spread(a, i, axes) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
+    return [spread(a, axes) if a is p else a for a, p in zip(found, live, strict=True)]
 
 
 def _nonzero(seed: Array) -> Element:
@@ -115,21 +115,7 @@ def _delta(left: Element, right: Element, dtype: Dtype) -> Element:
     return select(apply("equal", left, right), const(1, dtype), const(0, dtype))
 
 
-def _spread(array: Array, like: Array, axes: Shape) -> Array:
-    """An array without the directions' axes, repeated along them."""
-    own = tuple(Index(i.axis + len(axes)) if isinstance(i, Index) else i for i in identity(like.shape))
-    return Map(axes + like.shape, Read(array, own))
-
-
 def _row(array: Array, k: Element) -> Element:
     """Row `k` of an array, over its other axes."""
     rest = tuple(substitute(i, {a: Index(a - 1) for a in i.axes}) for i in identity(array.shape)[1:])
     return Read(array, (k, *rest))
-
-
-def _transposed(array: Array, lead: int) -> Array:
-    """The first `lead` axes moved to the end."""
-    shape = array.shape[lead:] + array.shape[:lead]
-    moved = identity(shape)
-    behind = len(array.shape) - lead
-    return Map(shape, Read(array, moved[behind:] + moved[:behind]))
