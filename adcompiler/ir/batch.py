@@ -30,7 +30,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled, slots_of
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, read_by, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -201,7 +201,7 @@ def _active(body: Body, made: Sequence[Array], found: Mapping[Array, Array], axe
 
 
 def _batched(length: Element, found: Mapping[Array, Array]) -> bool:
-    return any(isinstance(e, Read) and e.array in found for e in elements_of((length,)))
+    return any(a in found for a in read_by((length,)))
 
 
 def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:

@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by, rewrite, substitute
 from adcompiler.passes.conditions import guarded, parts, ties
 
 
@@ -83,10 +83,8 @@ def _apart(loop: Loop) -> list[Array]:
         return list(loop.items)
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
-    read = {
-        e.array: None for e in elements_of(added.values()) if isinstance(e, Read) and e.array not in every
-    }
-    turns = batch(tuple(read), every, (loop.length,))
+    read = [a for a in read_by(added.values()) if a not in every]
+    turns = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
     built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
     kept = dict(zip(rest, built.finals, strict=True))
@@ -155,7 +153,7 @@ def _plus(op: str, total: Element | None, term: Element) -> Element | None:
 
 
 def _reads(element: Element, slot: Array) -> bool:
-    return any(isinstance(e, Read) and e.array is slot for e in elements_of((element,)))
+    return slot in read_by((element,))
 
 
 def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
