@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.guards import TRUE
 from adcompiler.ad.jvp import jvp
+from adcompiler.ad.partials import delta
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.nodes import (
@@ -24,7 +25,6 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     identity,
-    select,
     zeros_like,
 )
 from adcompiler.ir.types import Dtype
@@ -55,7 +55,10 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
     columns: dict[Array, list[Array]] = {}
     if scalars:
         count = (const(len(scalars), "i64"),)
-        seeds = {s: Map(count, _delta(Index(0), const(k, "i64"), s.dtype)) for k, s in enumerate(scalars)}
+        seeds = {
+            s: Map(count, delta(const(1, s.dtype), [(Index(0), const(k, "i64"))]))
+            for k, s in enumerate(scalars)
+        }
         found = pushed(func, seeds, count)
         for k, s in enumerate(scalars):
             columns[s] = [Map(a.shape[1:], _row(a, const(k, "i64"))) for a in found]
@@ -103,16 +106,8 @@ def _nonzero(seed: Array) -> Element:
 
 def _one_hot(shape: Shape, dtype: Dtype) -> Array:
     """delta[a, b] over shape + shape."""
-    body: Element = const(1, dtype)
-    zero = const(0, dtype)
-    for k, index in enumerate(identity(shape)):
-        if isinstance(index, Index):
-            body = select(apply("equal", index, Index(k + len(shape))), body, zero)
-    return Map(shape + shape, body)
-
-
-def _delta(left: Element, right: Element, dtype: Dtype) -> Element:
-    return select(apply("equal", left, right), const(1, dtype), const(0, dtype))
+    at, rank = identity(shape + shape), len(shape)
+    return Map(shape + shape, delta(const(1, dtype), zip(at[:rank], at[rank:], strict=True)))
 
 
 def _row(array: Array, k: Element) -> Element:
