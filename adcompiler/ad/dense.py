@@ -45,7 +45,7 @@ def jacobian(func: Func, wanted: Sequence[int]) -> Blocks:
 def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
     """A direction an input entry, or one an output entry: lengths are symbolic, ranks decide; a program
     of many scalar inputs and one result is reversed."""
-    rank_in, rank_out = max(i.rank for i in inputs), max(r.rank for r in results)
+    rank_in, rank_out = (max((a.rank for a in arrays), default=0) for arrays in (inputs, results))
     return rank_in < rank_out or (rank_in == rank_out and len(inputs) <= len(results))
 
 
