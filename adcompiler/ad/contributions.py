@@ -8,24 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adcompiler.ad.vjp import vjp
-from adcompiler.ir.batch import batch
+from adcompiler.ad.dense import pulled
+from adcompiler.ad.partials import delta
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import (
-    Array,
-    Element,
-    Func,
-    Index,
-    Input,
-    Map,
-    Read,
-    Shape,
-    const,
-    identity,
-    is_const,
-    select,
-)
-from adcompiler.ops.build import apply
+from adcompiler.ir.nodes import Array, Func, Input, Map, Read, Shape, identity, is_const
 
 
 def shared_axes(shape: Shape, batch_shape: Shape) -> tuple[int, ...] | None:
@@ -50,27 +36,21 @@ def contributions(func: Func, k: int, axes: Sequence[int]) -> Func:
     """
     (result,), target = func.results, func.inputs[k]
     cotangent = Input(len(func.inputs), result.dtype, result.shape)
-    (pulled,) = vjp(func.results, [cotangent], [target])
     lead = tuple(result.shape[axis] for axis in axes)
-    made: Array = Map(lead + target.shape, const(0, target.dtype)) if pulled is None else pulled
-    if pulled is not None and lead:
-        (made,) = batch([pulled], {cotangent: _one_case(cotangent, lead, axes)}, lead)
+    made = pulled(func, {0: _one_case(cotangent, lead, axes)}, [target], lead)
     name = func.input_names[k]
     return func.with_(
         name=f"{func.name}.contributions",
         inputs=(*func.inputs, cotangent),
         input_names=distinct((*func.input_names, f"d{func.result_names[0]}")),
-        results=(made,),
+        results=tuple(made),
         result_names=distinct((f"d{name}",), (*func.input_names, f"d{func.result_names[0]}")),
     )
 
 
 def _one_case(cotangent: Input, lead: Shape, axes: Sequence[int]) -> Array:
     """The cotangent where the axes in front and the result's own `axes` agree, zero elsewhere."""
-    shape = lead + cotangent.shape
-    own = identity(shape)[len(lead) :]
-    body: Element = Read(cotangent, own)
-    for case, axis in enumerate(axes):
-        if isinstance(own[axis], Index):
-            body = select(apply("equal", Index(case), own[axis]), body, const(0, cotangent.dtype))
-    return Map(shape, body)
+    at = identity(lead + cotangent.shape)
+    own = at[len(lead) :]
+    pairs = ((at[case], own[axis]) for case, axis in enumerate(axes))
+    return Map(lead + cotangent.shape, delta(Read(cotangent, own), pairs))

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.guards import TRUE
 from adcompiler.ad.jvp import jvp
+from adcompiler.ad.partials import delta
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.batch import batch
+from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.nodes import (
     Array,
     Element,
@@ -24,7 +25,6 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     identity,
-    select,
     zeros_like,
 )
 from adcompiler.ir.types import Dtype
@@ -45,7 +45,7 @@ def jacobian(func: Func, wanted: Sequence[int]) -> Blocks:
 def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
     """A direction an input entry, or one an output entry: lengths are symbolic, ranks decide; a program
     of many scalar inputs and one result is reversed."""
-    rank_in, rank_out = max(i.rank for i in inputs), max(r.rank for r in results)
+    rank_in, rank_out = (max((a.rank for a in arrays), default=0) for arrays in (inputs, results))
     return rank_in < rank_out or (rank_in == rank_out and len(inputs) <= len(results))
 
 
@@ -55,14 +55,17 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
     columns: dict[Array, list[Array]] = {}
     if scalars:
         count = (const(len(scalars), "i64"),)
-        seeds = {s: Map(count, _delta(Index(0), const(k, "i64"), s.dtype)) for k, s in enumerate(scalars)}
+        seeds = {
+            s: Map(count, delta(const(1, s.dtype), [(Index(0), const(k, "i64"))]))
+            for k, s in enumerate(scalars)
+        }
         found = pushed(func, seeds, count)
         for k, s in enumerate(scalars):
             columns[s] = [Map(a.shape[1:], _row(a, const(k, "i64"))) for a in found]
     for i in inputs:
         if i.rank:
             found = pushed(func, {i: _one_hot(i.shape, i.dtype)}, i.shape)
-            columns[i] = [_transposed(a, i.rank) for a in found]
+            columns[i] = [moved(a, i.rank, a.rank - i.rank) for a in found]
     return [[columns[i][k] for i in inputs] for k in range(len(func.results))]
 
 
@@ -75,7 +78,7 @@ def pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape, guarded: bool 
     made = jvp(func.results, tangents, {i: _nonzero(t) for i, t in tangents.items()} if guarded else None)
     live = [p if p is not None else zeros_like(r) for p, r in zip(made, func.results, strict=True)]
     found = batch(live, {tangents[i]: seed for i, seed in seeds.items()}, axes)
-    return [_spread(a, r, axes) if a is p else a for a, p, r in zip(found, live, func.results, strict=True)]
+    return [spread(a, axes) if a is p else a for a, p in zip(found, live, strict=True)]
 
 
 def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
@@ -94,7 +97,7 @@ def pulled(
     made = vjp(results, [own.get(k) for k in range(len(results))], inputs, guards)
     live = [p if p is not None else zeros_like(i) for p, i in zip(made, inputs, strict=True)]
     found = batch(live, {own[k]: seed for k, seed in seeds.items()}, axes)
-    return [_spread(a, i, axes) if a is p else a for a, p, i in zip(found, live, inputs, strict=True)]
+    return [spread(a, axes) if a is p else a for a, p in zip(found, live, strict=True)]
 
 
 def _nonzero(seed: Array) -> Element:
@@ -103,33 +106,11 @@ def _nonzero(seed: Array) -> Element:
 
 def _one_hot(shape: Shape, dtype: Dtype) -> Array:
     """delta[a, b] over shape + shape."""
-    body: Element = const(1, dtype)
-    zero = const(0, dtype)
-    for k, index in enumerate(identity(shape)):
-        if isinstance(index, Index):
-            body = select(apply("equal", index, Index(k + len(shape))), body, zero)
-    return Map(shape + shape, body)
-
-
-def _delta(left: Element, right: Element, dtype: Dtype) -> Element:
-    return select(apply("equal", left, right), const(1, dtype), const(0, dtype))
-
-
-def _spread(array: Array, like: Array, axes: Shape) -> Array:
-    """An array without the directions' axes, repeated along them."""
-    own = tuple(Index(i.axis + len(axes)) if isinstance(i, Index) else i for i in identity(like.shape))
-    return Map(axes + like.shape, Read(array, own))
+    at, rank = identity(shape + shape), len(shape)
+    return Map(shape + shape, delta(const(1, dtype), zip(at[:rank], at[rank:], strict=True)))
 
 
 def _row(array: Array, k: Element) -> Element:
     """Row `k` of an array, over its other axes."""
     rest = tuple(substitute(i, {a: Index(a - 1) for a in i.axes}) for i in identity(array.shape)[1:])
     return Read(array, (k, *rest))
-
-
-def _transposed(array: Array, lead: int) -> Array:
-    """The first `lead` axes moved to the end."""
-    shape = array.shape[lead:] + array.shape[:lead]
-    moved = identity(shape)
-    behind = len(array.shape) - lead
-    return Map(shape, Read(array, moved[behind:] + moved[:behind]))

@@ -49,6 +49,15 @@ def differentiable(element: Element) -> bool:
     return not isinstance(element, Apply) or element.op in DTYPES or TABLE[element.op].differentiable
 
 
+def delta(value: Element, pairs: Iterable[tuple[Element, Element]]) -> Element:
+    """`value` where the indices of each pair are equal, zero elsewhere."""
+    zero = const(0, value.dtype)
+    for one, other in pairs:
+        if one is not other:
+            value = select(apply("equal", one, other), value, zero)
+    return value
+
+
 def is_delta(element: Element) -> TypeGuard[Select]:
     """Whether an element is zero but where two indices are equal: a direction of a Jacobian."""
     if not (isinstance(element, Select) and is_const(element.otherwise, 0)):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.ir.nodes import Apply, Element, Index, Reduce, Select, const, neutral
 from adcompiler.ops.build import apply
-from adcompiler.passes.conditions import conditions
+from adcompiler.passes.conditions import conditions, guarded
 
 ONE = const(1, "i64")
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
@@ -19,13 +19,12 @@ Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and wh
 
 def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
     """A body without conditions that the loops see to."""
-    rest = [c for c in conditions(op, body) if c not in dropped]
-    while isinstance(body, Select) and body.otherwise is neutral(op, body.dtype):
-        body = body.then
+    outside = neutral(op, body.dtype)
+    found, body = guarded(body, outside.value)
     guard: Element | None = None
-    for condition in rest:
+    for condition in (c for c in found if c not in dropped):
         guard = condition if guard is None else apply("logical_and", guard, condition)
-    return body if guard is None else Select((guard, body, neutral(op, body.dtype)))
+    return body if guard is None else Select((guard, body, outside))
 
 
 def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
-from adcompiler.ir.walk import elements_of, rewrite
+from adcompiler.ir.walk import elements_of, read_by, rewrite
 from adcompiler.ops.costs import costly
 
 N = TypeVar("N", bound="Array | Element")
@@ -47,7 +47,8 @@ def needs(roots: Iterable[Array], order: Sequence[Array]) -> Needs:
                 _meet(found.elements, element, where)
         for read in _whole(array):
             _meet(found.arrays, read, here)
-        for read in _lengths(array):
+        turns = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
+        for read in read_by((*array.shape, *array.domain, *turns)):
             _meet(found.arrays, read, ALWAYS)
     return found
 
@@ -71,12 +72,6 @@ def _whole(array: Array) -> Sequence[Array]:
     if isinstance(array, Item):
         return array.loop.operands
     return array.operands if isinstance(array, Call) else ()
-
-
-def _lengths(array: Array) -> Iterator[Array]:
-    """What lengths are read from."""
-    turns = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
-    return (e.array for e in elements_of((*array.shape, *array.domain, *turns)) if isinstance(e, Read))
 
 
 def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:

@@ -17,9 +17,9 @@ from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Read, Size
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import is_computed
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
 MOST_BLOCKS = 1024
@@ -186,11 +186,6 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
             left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
             return lambda sizes: left(sizes) + sign * right(sizes)
     return lambda sizes: length(size, sizes)
-
-
-def is_computed(size: Element) -> bool:
-    """Whether a length depends on what the program computes."""
-    return any(isinstance(e, Read) for e in elements_of((size,)))
 
 
 def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:

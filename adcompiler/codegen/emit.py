@@ -22,7 +22,7 @@ from adcompiler.codegen.schedule import schedule
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import is_computed
 
 
 @dataclass
@@ -382,4 +382,4 @@ class _Emitter:
 
 def computed(shape: Shape) -> bool:
     """Whether a length is known only while the kernel runs."""
-    return any(e.axes or isinstance(e, Read) for e in elements_of(shape))
+    return any(n.axes or is_computed(n) for n in shape)

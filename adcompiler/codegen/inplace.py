@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, rewrite, substitute
+from adcompiler.passes.conditions import ties
 from adcompiler.passes.fold import folded
 
 MOST_STORES = 8
@@ -81,11 +82,9 @@ def _places(body: Element, axis: int) -> list[Element]:
 
 
 def _place(element: Element, axis: int) -> Element | None:
-    if isinstance(element, Apply) and element.op == "equal":
-        for one, other in (element.args, element.args[::-1]):
-            if isinstance(one, Index) and one.axis == axis and not any(a >= 0 for a in other.axes):
-                return other
-    return None
+    """The place that an axis is compared with, if it is one place in the whole array."""
+    places = (place for k, place in ties(element) if k == axis)
+    return next((p for p in places if not any(a >= 0 for a in p.axes)), None)
 
 
 def _elsewhere(body: Element, axis: int) -> Element:

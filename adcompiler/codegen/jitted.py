@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS, is_computed
+from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS
 from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.names import Names
@@ -21,6 +21,7 @@ from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.ir.walk import is_computed
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.values import ArgType, Kind, Static
 

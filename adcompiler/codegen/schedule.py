@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     identity,
 )
-from adcompiler.ir.walk import arrays_read, elements_of, lengths_read, postorder, substitute
+from adcompiler.ir.walk import arrays_read, lengths_read, postorder, read_by, substitute
 from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import loop_order
 
@@ -49,7 +49,11 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
     needed = {a: _conditions(a, found) for a in found.arrays}
 
     def before(array: Array) -> Iterable[Array]:
-        return () if array in given else (*_made_before(array), *_asked(needed.get(array, ALWAYS)))
+        return (
+            ()
+            if array in given
+            else (*_made_before(array), *read_by(c for c, _ in needed.get(array, ALWAYS)))
+        )
 
     for array in postorder(roots, before):
         if isinstance(array, Input) or array in given:
@@ -77,11 +81,6 @@ def _conditions(array: Array, found: Needs) -> Conditions:
     """The conditions to compute an array under: none if it is quickly made, or has no buffer beforehand."""
     quick = isinstance(array, Map) and not array.rank and not costly(array.body, {})
     return ALWAYS if quick or isinstance(array, Input) or lengths_read(array) else found.arrays[array]
-
-
-def _asked(conditions: Conditions) -> Iterator[Array]:
-    """The arrays that conditions read."""
-    return (e.array for e in elements_of(c for c, _ in conditions) if isinstance(e, Read))
 
 
 def _made_before(array: Array) -> Sequence[Array]:

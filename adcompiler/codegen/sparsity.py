@@ -58,7 +58,8 @@ def pattern(
         scope.found[i] = _selection(np.arange(count), columns, (count, scope.width))
         start += count
     scope.follow(arrays_of(results))
-    return vstack([scope.of(r) for r in results], format="csr", dtype=bool)
+    found = [scope.of(r) for r in results] or [scope.nothing(0)]
+    return vstack(found, format="csr", dtype=bool)
 
 
 def _selection(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
@@ -96,9 +97,9 @@ class _Scope:
     def of(self, array: Array) -> Pattern:
         """The pattern of an array."""
         found = self.found.get(array)
-        return self._nothing(prod(self._lengths(array.shape))) if found is None else found
+        return self.nothing(prod(self._lengths(array.shape))) if found is None else found
 
-    def _nothing(self, rows: int) -> Pattern:
+    def nothing(self, rows: int) -> Pattern:
         from scipy.sparse import csr_array
 
         return csr_array((rows, self.width), dtype=bool)
@@ -150,12 +151,12 @@ class _Scope:
         rows = prod(shape)
         total = None
         if not prod(domain) or not rows:
-            return self._nothing(rows)
+            return self.nothing(rows)
         places = array.indices if isinstance(array, Accumulate) else identity(array.shape)
         for read, mask in self._reads(array.elements[-1], domain):
             found = self._selected(places, shape, read, mask, domain)
             total = found if total is None else total + found
-        return self._nothing(rows) if total is None else total
+        return self.nothing(rows) if total is None else total
 
     def _reads(self, body: Element, domain: tuple[int, ...]) -> Iterator[tuple[Read, np.ndarray]]:
         """The reads that a body's derivative passes through, and where."""

@@ -30,7 +30,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled, slots_of
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, with_args
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, read_by, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -85,41 +85,31 @@ def _call(call: Call, found: Mapping[Array, Array], axes: Shape) -> Call:
     for operand in call.operands:
         if operand in found:
             own = call.cases[: len(call.cases) + 2 - operand.rank]
-            operand = found[operand] if not own else _between(found[operand], len(axes), own)
+            operand = found[operand] if not own else spread(found[operand], own, len(axes))
         operands.append(operand)
     return Call(call.op, tuple(operands), call.dtype, axes + call.shape)
 
 
-def _between(array: Array, lead: int, axes: Shape) -> Array:
-    """An array repeated along axes behind its `lead` first ones."""
-    whole = array.shape[:lead] + axes + array.shape[lead:]
-    at = identity(whole)
-    return Map(whole, Read(array, at[:lead] + at[lead + len(axes) :]))
-
-
 def _domain(domain: Shape, found: Mapping[Array, Array], axes: Shape) -> tuple[Shape, list[Element]]:
     """The lengths of a domain for all cases, the longest where they differ, and what holds inside each."""
-    lengths: list[Element] = []
-    inside: list[Element] = []
-    for k, length in enumerate(domain):
-        if any(isinstance(e, Read) and e.array in found for e in elements_of((length,))):
-            (own,) = shifted((length,), found, identity(axes))
-            inside.append(Apply("less", (Index(k + len(axes)), own), "bool"))
-            length = _longest(length, found, axes)
-        lengths.append(length)
-    return tuple(lengths), inside
+    inside: list[Element] = [
+        Apply("less", (Index(k), _each(length, found, axes)), "bool")
+        for k, length in enumerate(domain, len(axes))
+        if _batched(length, found)
+    ]
+    return tuple(_longest(n, found, axes) for n in domain), inside
 
 
 def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
     """The value of all cases, with the rule of all cases."""
-    args = tuple(found[a] if a in found else _spread(a, axes) for a in array.args)
-    value = found[array.value] if array.value in found else _spread(array.value, axes)
+    args = tuple(found[a] if a in found else spread(a, axes) for a in array.args)
+    value = found[array.value] if array.value in found else spread(array.value, axes)
     slots: dict[Array, Array] = dict(zip(array.slots, slots_of(value, args), strict=True))
     pulled = batch(array.pulled, slots, axes)
     return Ruled(
         value,
         args,
-        tuple(_spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)),
+        tuple(spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)),
     )
 
 
@@ -140,6 +130,20 @@ def shifted(
             case _:
                 new[element] = with_args(element, args)
     return tuple(new[e] for e in elements)
+
+
+def spread(array: Array, axes: Shape, lead: int = 0) -> Array:
+    """An array repeated along axes behind its `lead` first ones."""
+    whole = array.shape[:lead] + axes + array.shape[lead:]
+    at = identity(whole)
+    return Map(whole, Read(array, at[:lead] + at[lead + len(axes) :]))
+
+
+def moved(array: Array, first: int, second: int) -> Array:
+    """An array whose `first` leading axes change places with the `second` ones behind them."""
+    shape = array.shape[first : first + second] + array.shape[:first] + array.shape[first + second :]
+    at = identity(shape)
+    return Map(shape, Read(array, at[second : second + first] + at[:second] + at[second + first :]))
 
 
 # -- loops ---------------------------------------------------------------------------------------------
@@ -167,7 +171,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         for c, r in zip(body.carried, made, strict=False)
     ]
     outs = [_masked(o, old, active, axes) for o, old in zip(made[count:], body.outs, strict=False)]
-    scanned = tuple((_moved(rows[r], len(axes), 1), places[r]) if r in rows else (w, r) for w, r in body.rows)
+    scanned = tuple((moved(rows[r], len(axes), 1), places[r]) if r in rows else (w, r) for w, r in body.rows)
     test = body.test
     if test is not None and active is not None:
         test = Map((), _any(active, axes))
@@ -182,7 +186,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
     }
     for item, stack, out, old in zip(loop.items[count:], built.outs, outs, body.outs, strict=False):
         if out is not old:
-            found[item] = _moved(stack, 1, len(axes))
+            found[item] = moved(stack, 1, len(axes))
     if len(built.finals) > count:
         found[loop.items[-1]] = built.finals[-1]
 
@@ -197,7 +201,7 @@ def _active(body: Body, made: Sequence[Array], found: Mapping[Array, Array], axe
 
 
 def _batched(length: Element, found: Mapping[Array, Array]) -> bool:
-    return any(isinstance(e, Read) and e.array in found for e in elements_of((length,)))
+    return any(a in found for a in read_by((length,)))
 
 
 def _each(length: Element, found: Mapping[Array, Array], axes: Shape) -> Element:
@@ -222,8 +226,8 @@ def _carried(
     axes: Shape,
 ) -> Carried:
     """What is carried for all cases."""
-    init = found[old.init] if old.init in found else _spread(old.init, axes)
-    result = _spread(result, axes) if result is old.result else result
+    init = found[old.init] if old.init in found else spread(old.init, axes)
+    result = spread(result, axes) if result is old.result else result
     if active is not None:
         at = identity(slot.shape)
         result = Map(slot.shape, select(active, Read(result, at), Read(slot, at)))
@@ -234,23 +238,10 @@ def _masked(out: Array, old: Array, active: Element | None, axes: Shape) -> Arra
     """A row for all cases; zeros where a case takes no part."""
     if active is None:
         return out
-    out = _spread(out, axes) if out is old else out
+    out = spread(out, axes) if out is old else out
     return Map(out.shape, select(active, Read(out, identity(out.shape)), const(0, out.dtype)))
 
 
 def _any(active: Element, axes: Shape) -> Element:
     most = Reduce("max", (), axes, select(active, ONE, ZERO))
     return Apply("greater", (Read(most, ()), ZERO), "bool")
-
-
-def _spread(array: Array, axes: Shape) -> Array:
-    """An array repeated for each case."""
-    whole = axes + array.shape
-    return Map(whole, Read(array, identity(whole)[len(axes) :]))
-
-
-def _moved(array: Array, first: int, second: int) -> Array:
-    """An array whose `first` leading axes change places with the `second` ones behind them."""
-    shape = array.shape[first : first + second] + array.shape[:first] + array.shape[first + second :]
-    at = identity(shape)
-    return Map(shape, Read(array, at[second : second + first] + at[:second] + at[second + first :]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
@@ -30,7 +30,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import Dtype
-from adcompiler.ir.walk import Rewriter, arrays_read, elements_of, postorder, rewrite
+from adcompiler.ir.walk import Rewriter, arrays_read, postorder, read_by, rewrite
 
 _numbers = count(1_000_000)
 
@@ -223,12 +223,12 @@ class _Rows(Replace):
 
     def moves(self, index: Element) -> bool:
         """Whether an index reads arrays, none of them at an axis, and none that is carried."""
-        reads = [e.array for e in elements_of((index,)) if isinstance(e, Read)]
+        reads = read_by((index,))
         known = all(a in self.outer or self.is_turn(a) for a in reads)
         return bool(reads) and not index.axes and known
 
     def steps(self, index: Element) -> bool:
-        return any(isinstance(e, Read) and self.is_turn(e.array) for e in elements_of((index,)))
+        return any(self.is_turn(a) for a in read_by((index,)))
 
     def is_turn(self, array: Array) -> bool:
         """Whether an array is another in each turn, but known before the loop."""
@@ -248,8 +248,7 @@ def _closed(body: Body) -> Loop:
     rows = [(whole, row) for whole, row in body.rows if row in read]
     fixed = [a for a in read if a not in inside]
     shapes = [c.init.shape for c in body.carried] + [row.shape for _, row in rows] + [a.shape for a in fixed]
-    lengths = (e.array for shape in shapes for e in elements_of(shape) if isinstance(e, Read))
-    consts = list(dict.fromkeys((*fixed, *lengths)))
+    consts = list(dict.fromkeys((*fixed, *read_by(chain.from_iterable(shapes)))))
     outer = (body.step, *(c.slot for c in body.carried), *(row for _, row in rows), *consts)
     operands = tuple(c.init for c in body.carried), tuple(whole for whole, _ in rows), tuple(consts)
     slots = Loop(body.length, *operands, (), (), None, body.backward).slots

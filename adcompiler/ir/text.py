@@ -69,7 +69,7 @@ from adcompiler.ir.notation import (
     word,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.ir.walk import arrays_read, elements_of, is_computed, postorder
 
 DEEPEST: Final = 4
 WIDEST: Final = 100
@@ -94,14 +94,6 @@ def show_name(func: Func, array: Array) -> str:
 def elements_in(array: Array) -> tuple[Element, ...]:
     """All elements that `array` holds: its lengths and those that stand in its domain."""
     return (*array.shape, *array.domain, *array.elements)
-
-
-def arrays_in(array: Array) -> list[Array]:
-    """The arrays that `array` reads, in its elements or in its lengths."""
-    length = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
-    found = dict.fromkeys(e.array for e in elements_of((*elements_in(array), *length)) if isinstance(e, Read))
-    parts = array.loop if isinstance(array, Item) else array
-    return list(found | dict.fromkeys(parts.operands if isinstance(parts, Loop | Ruled | Call) else ()))
 
 
 def _unique(name: str, taken: set[str], pattern: str = IDENTIFIER) -> str:
@@ -176,7 +168,7 @@ class _Printer:
 
     def __init__(self, func: Func) -> None:
         self.func = func
-        self.order = _with_items(postorder((*func.inputs, *func.roots), arrays_in))
+        self.order = _with_items(postorder((*func.inputs, *func.roots), arrays_read))
         self.sizes = self._size_names()
         self.arrays = self._array_names()
 
@@ -282,7 +274,7 @@ class _Printer:
     def _results(self) -> Iterator[str]:
         for array, name in zip(self.func.results, self.func.result_names, strict=False):
             alias = "" if self.arrays[array] == "%" + word(name, ARRAY_NAME) else f"{word(name)} = "
-            computed = any(isinstance(e, Read) for e in elements_of(array.shape))
+            computed = any(is_computed(n) for n in array.shape)
             dtype = f"{array.dtype}[{', '.join('?' * array.rank)}]" if computed else self._type(array)
             yield f"{alias}{self.arrays[array]}: {dtype}"
 

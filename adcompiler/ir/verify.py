@@ -26,9 +26,9 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.notation import BOOLEAN
-from adcompiler.ir.text import arrays_in, elements_in, show, show_name
+from adcompiler.ir.text import elements_in, show, show_name
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.ir.walk import arrays_read, elements_of, postorder, read_by
 
 Ops = Mapping[str, Any]
 
@@ -69,7 +69,7 @@ def _require(holds: bool, sentence: str, func: Func, array: Array | None = None)
 
 
 def _arrays(func: Func) -> list[Array]:
-    return postorder((*func.inputs, *func.roots), arrays_in)
+    return postorder((*func.inputs, *func.roots), arrays_read)
 
 
 def _places(func: Func) -> Iterator[tuple[Array, Array]]:
@@ -81,7 +81,7 @@ def _places(func: Func) -> Iterator[tuple[Array, Array]]:
             yield array, place
             if isinstance(array, Item) and array.loop not in seen:
                 seen.add(array.loop)
-                work += postorder(array.loop.roots, arrays_in)
+                work += postorder(array.loop.roots, arrays_read)
 
 
 def _named(nodes: tuple[Array, ...], names: tuple[str, ...]) -> bool:
@@ -103,7 +103,7 @@ def _inputs_listed(func: Func) -> bool:
 
 
 def _lengths_known(func: Func) -> bool:
-    return all(set(arrays_in(a)) <= set(func.inputs[:k]) for k, a in enumerate(func.inputs))
+    return all(set(arrays_read(a)) <= set(func.inputs[:k]) for k, a in enumerate(func.inputs))
 
 
 FUNC_INVARIANTS: Final[tuple[tuple[str, Callable[[Func], bool]], ...]] = (
@@ -118,8 +118,7 @@ FUNC_INVARIANTS: Final[tuple[tuple[str, Callable[[Func], bool]], ...]] = (
 
 
 def _is_length(size: Element) -> bool:
-    reads = [e for e in elements_of((size,)) if isinstance(e, Read)]
-    return size.dtype == "i64" and not size.axes and all(r.array.rank == 0 for r in reads)
+    return size.dtype == "i64" and not size.axes and all(a.rank == 0 for a in read_by((size,)))
 
 
 def _not_negative(size: Element) -> bool:
@@ -224,7 +223,7 @@ def _keeps_types(loop: Loop) -> bool:
 
 def _reads_slots(loop: Loop) -> bool:
     slots = set(loop.slots)
-    return all(a in slots for a in postorder(loop.roots, arrays_in) if isinstance(a, Input))
+    return all(a in slots for a in postorder(loop.roots, arrays_read) if isinstance(a, Input))
 
 
 LOOP_INVARIANTS: Final[tuple[tuple[str, Callable[[Loop], bool]], ...]] = (

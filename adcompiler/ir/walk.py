@@ -56,24 +56,34 @@ def elements_of(roots: Iterable[Element]) -> list[Element]:
     return postorder(roots, _ARGS)
 
 
+def read_by(elements: Iterable[Element]) -> tuple[Array, ...]:
+    """The arrays that elements read, each once, in order."""
+    return tuple(dict.fromkeys(e.array for e in elements_of(elements) if isinstance(e, Read)))
+
+
+def is_computed(element: Element) -> bool:
+    """Whether an element, such as a length, depends on what arrays hold."""
+    return any(isinstance(e, Read) for e in elements_of((element,)))
+
+
 def arrays_read(array: Array) -> tuple[Array, ...]:
     """The arrays that the lengths and elements of `array` read, each once, in order."""
     if array.reads is None:
-        parts = (*array.shape, *array.domain, *array.elements)
-        found = dict.fromkeys(e.array for e in elements_of(parts) if isinstance(e, Read))
+        parts = [*array.shape, *array.domain, *array.elements]
+        operands: tuple[Array, ...] = ()
         if isinstance(array, Item):
-            length = () if array.loop.length is None else (array.loop.length,)
-            found |= dict.fromkeys(e.array for e in elements_of(length) if isinstance(e, Read))
-            found |= dict.fromkeys(array.loop.operands)
+            operands = array.loop.operands
+            parts += [] if array.loop.length is None else [array.loop.length]
         elif isinstance(array, Ruled | Call):
-            found |= dict.fromkeys(array.operands)
+            operands = array.operands
+        found = dict.fromkeys((*read_by(parts), *operands))
         array.reads = tuple(found)  # it follows from the node, so it is found once
     return array.reads
 
 
 def lengths_read(array: Array) -> tuple[Array, ...]:
     """The arrays whose values are lengths of `array`."""
-    return tuple(dict.fromkeys(e.array for e in elements_of(array.shape) if isinstance(e, Read)))
+    return read_by(array.shape)
 
 
 def arrays_of(results: Iterable[Array]) -> list[Array]:

@@ -30,7 +30,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of
+from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
 from adcompiler.ops.build import apply, cast
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -71,7 +71,7 @@ class _Checkpoint(Rewriter):
 def _is_long(loop: Loop) -> bool:
     """Whether a loop has a length that the call knows, many turns, and carries floats."""
     length = loop.length
-    if length is None or any(isinstance(e, Read) for e in elements_of((length,))):
+    if length is None or is_computed(length):
         return False
     short = isinstance(length, Const) and length.value <= SHORT
     return not short and any(is_float(a.dtype) for a in loop.inits)

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Element, Select, neutral
+from adcompiler.ir.nodes import Apply, Element, Index, Select, is_const, neutral
 
 
 def conditions(op: str, body: Element) -> list[Element]:
     """What must hold for a reduction to take a point, if it says so first of all."""
+    return guarded(body, neutral(op, body.dtype).value)[0]
+
+
+def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Element]:
+    """The conditions outside of which `body` is `value`, and what it is where they hold."""
     found: list[Element] = []
-    while isinstance(body, Select) and body.otherwise is neutral(op, body.dtype):
-        found += _parts(body.guard)
+    while isinstance(body, Select) and is_const(body.otherwise, value):
+        found += parts(body.guard)
         body = body.then
+    return found, body
+
+
+def parts(guard: Element) -> list[Element]:
+    """The parts of a conjunction, in order."""
+    found: list[Element] = []
+    work = [guard]
+    while work:
+        part = work.pop()
+        if isinstance(part, Apply) and part.op == "logical_and":
+            work += reversed(part.args)
+        else:
+            found.append(part)
     return found
 
 
-def _parts(guard: Element) -> list[Element]:
-    if isinstance(guard, Apply) and guard.op == "logical_and":
-        return [c for part in guard.args for c in _parts(part)]
-    return [guard]
+def ties(condition: Element) -> list[tuple[int, Element]]:
+    """The axes that a condition says must equal a place that does not depend on them: (axis, place)."""
+    if not (isinstance(condition, Apply) and condition.op == "equal"):
+        return []
+    sides = (condition.args, condition.args[::-1])
+    return [(k.axis, place) for k, place in sides if isinstance(k, Index) and k.axis not in place.axes]

@@ -25,6 +25,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply
+from adcompiler.passes.conditions import guarded, ties
 from adcompiler.passes.fold import some
 
 
@@ -82,39 +83,17 @@ def _lifted(delta: Select, value: Element) -> Element:
 
 def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
     """A reduced axis that a delta on top of the body ties to a place: (axis, place, the rest)."""
-    body, conditions = array.body, list[Element]()
-    while isinstance(body, Select) and is_const(body.otherwise, 0):
-        conditions += _conditions(body.guard)
-        body = body.then
+    conditions, body = guarded(array.body)
     for condition in conditions:
-        tied = _tied(condition, array)
-        if tied is not None:
-            axis, place = tied
+        tied = [tie for tie in ties(condition) if tie[0] >= array.rank]
+        if tied:
+            axis, place = max(tied, key=lambda tie: tie[0])  # the last axis
             guard: Element = TRUE
             rest = [c for c in conditions if c is not condition]
             for other in (*_range(place, array.domain[axis], array), *rest):
                 guard = both(guard, other)
             return axis, place, mask(body, guard)
     return None
-
-
-def _conditions(guard: Element) -> list[Element]:
-    """The parts of a conjunction."""
-    if isinstance(guard, Apply) and guard.op == "logical_and":
-        return [c for part in guard.args for c in _conditions(part)]
-    return [guard]
-
-
-def _tied(guard: Element, array: Reduce) -> tuple[int, Element] | None:
-    """The last reduced axis that `guard` says must equal a place that does not depend on it."""
-    if not (isinstance(guard, Apply) and guard.op == "equal"):
-        return None
-    found = [
-        (one.axis, other)
-        for one, other in (guard.args, guard.args[::-1])
-        if isinstance(one, Index) and one.axis >= array.rank and one.axis not in other.axes
-    ]
-    return max(found, key=lambda pair: pair[0], default=None)
 
 
 def _range(place: Element, size: Element, array: Reduce) -> list[Element]:

@@ -13,8 +13,8 @@ from itertools import permutations
 
 from adcompiler.ir.bodies import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Array, Element, Func, Node, Read
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
+from adcompiler.ir.nodes import Array, Func, Node
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by
 
 
 def prune(func: Func) -> Func:
@@ -122,12 +122,7 @@ def _reads(array: Array) -> Sequence[Array]:
         for k, (a, slot) in enumerate(zip(loop.operands, slots, strict=True))
         if k in kept or slot in reached
     )
-    return (*operands, *_read_by(loop.length))
-
-
-def _read_by(length: Element | None) -> Iterable[Array]:
-    parts = () if length is None else elements_of((length,))
-    return (e.array for e in parts if isinstance(e, Read))
+    return (*operands, *(() if loop.length is None else read_by((loop.length,))))
 
 
 def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:

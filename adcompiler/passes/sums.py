@@ -7,7 +7,7 @@ least of whole numbers, which is how a loop checks its indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from adcompiler.ir.batch import batch, shifted
@@ -31,7 +31,8 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by, rewrite, substitute
+from adcompiler.passes.conditions import guarded, parts, ties
 
 
 def sums(func: Func) -> Func:
@@ -42,6 +43,10 @@ def sums(func: Func) -> Func:
 
 
 class _Sums(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, list[Array]] = {}
+
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item):
             return array
@@ -52,10 +57,6 @@ class _Sums(Rewriter):
         if loop not in self.made:
             self.made[loop] = _apart(loop)
         return self.made[loop]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: dict[Loop, list[Array]] = {}
 
 
 def _apart(loop: Loop) -> list[Array]:
@@ -82,10 +83,8 @@ def _apart(loop: Loop) -> list[Array]:
         return list(loop.items)
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
-    read = {
-        e.array: None for e in elements_of(added.values()) if isinstance(e, Read) and e.array not in every
-    }
-    turns = batch(tuple(read), every, (loop.length,))
+    read = [a for a in read_by(added.values()) if a not in every]
+    turns = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
     built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
     kept = dict(zip(rest, built.finals, strict=True))
@@ -137,7 +136,7 @@ def _added(body: Element, own: Read, slot: Array) -> Element | None:
         case Apply(op="subtract", args=(x, y)) if not _reads(y, slot):
             return _plus("subtract", _added(x, own, slot), y)
         case Select(guard=guard, then=then, otherwise=otherwise) if not _reads(guard, slot):
-            pins = dict(p for c in _parts(guard) if (p := _pinned(c)) is not None)
+            pins = dict(p for c in parts(guard) for p in _pins(c))
             there = Read(slot, tuple(pins.get(k, i) for k, i in enumerate(own.args)))
             (taken,) = rewrite((then,), lambda e: own if e is there else e)
             one, other = _added(taken, own, slot), _added(otherwise, own, slot)
@@ -154,7 +153,7 @@ def _plus(op: str, total: Element | None, term: Element) -> Element | None:
 
 
 def _reads(element: Element, slot: Array) -> bool:
-    return any(isinstance(e, Read) and e.array is slot for e in elements_of((element,)))
+    return slot in read_by((element,))
 
 
 def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
@@ -178,19 +177,13 @@ def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array,
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
     """A sum of what is added at one place a turn, as a scatter over the turns."""
-    conditions: list[Element] = []
-    body: Element = added
-    while isinstance(body, Select) and is_const(body.otherwise, 0):
-        conditions += _parts(body.guard)
-        body = body.then
+    conditions, body = guarded(added)
     places: dict[int, Element] = {}
     rest: list[Element] = []
     for condition in conditions:
-        pin = _pinned(condition)
-        if pin is None or pin[0] in places:
-            rest.append(condition)
-        else:
-            places[pin[0]] = pin[1]
+        pins = [p for p in _pins(condition) if p[0] not in places]
+        places.update(pins)
+        rest += [] if pins else [condition]
     if not places:
         return None
     for condition in reversed(rest):
@@ -204,16 +197,6 @@ def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Arr
     return Accumulate(shape, domain, tuple(indices), value)
 
 
-def _parts(guard: Element) -> Sequence[Element]:
-    if isinstance(guard, Apply) and guard.op == "logical_and":
-        return [c for part in guard.args for c in _parts(part)]
-    return [guard]
-
-
-def _pinned(condition: Element) -> tuple[int, Element] | None:
-    """The axis and the place that it must equal."""
-    if isinstance(condition, Apply) and condition.op == "equal":
-        for one, other in (condition.args, condition.args[::-1]):
-            if isinstance(one, Index) and not other.axes:
-                return one.axis, other
-    return None
+def _pins(condition: Element) -> list[tuple[int, Element]]:
+    """The axis that must equal a place, and the place: the same one at every point; or nothing."""
+    return [tie for tie in ties(condition) if not tie[1].axes]

@@ -9,14 +9,13 @@ from typing import Any
 
 from adcompiler.ad.split import Propagate
 from adcompiler.ad.vjp import vjp
-from adcompiler.codegen.cpu import is_computed
 from adcompiler.codegen.reference import length
 from adcompiler.ir import text
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, postorder
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.runtime.show import Shown
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.splitting import SplitProgram

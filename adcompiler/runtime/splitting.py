@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
-from adcompiler.codegen.cpu import is_computed
 from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.nodes import Element, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import ShapeError
-from adcompiler.ir.batch import batch
+from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Array,
     Element,
     Func,
     Input,
-    Map,
     Read,
     Reduce,
     Size,
@@ -54,7 +53,7 @@ class Mapped(Derived):
         count = _count(func, arrays_in(types), axes)
         inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
         cases: dict[Array, Array] = {
-            old: _case(new, axis, count, old)
+            old: moved(new, axis, 1)
             for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
             if axis is not None
         }
@@ -63,7 +62,7 @@ class Mapped(Derived):
         found = batch(func.results, cases, (count,))
         checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
         results = tuple(
-            _repeated(r, count) if r is old else r for r, old in zip(found, func.results, strict=True)
+            spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
         )
         sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
         made = func.with_(
@@ -120,18 +119,6 @@ def _input(single: Input, axis: int | None, count: Element) -> Input:
     if axis is None:
         return single
     return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
-
-
-def _case(whole: Input, axis: int, count: Element, single: Input) -> Map:
-    """The mapped axis moved to the front."""
-    case, *rest = identity((count, *single.shape))
-    return Map((count, *single.shape), Read(whole, (*rest[:axis], case, *rest[axis:])))
-
-
-def _repeated(result: Array, count: Element) -> Map:
-    """A result that is the same for every case."""
-    _, *rest = identity((count, *result.shape))
-    return Map((count, *result.shape), Read(result, tuple(rest)))
 
 
 def _every(holds: Array) -> Array:

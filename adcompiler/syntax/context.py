@@ -24,7 +24,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
-from adcompiler.ir.walk import elements_of, substitute
+from adcompiler.ir.walk import read_by, substitute
 from adcompiler.ops.build import cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax import tree
@@ -176,8 +176,8 @@ class Context:
 
     def operand(self, value: Value) -> str:
         """An operand in words."""
-        read = [e.array for e in elements_of((value.element,)) if isinstance(e, Read)]
-        names = [self.names[a] for a in dict.fromkeys(read) if a in self.names]
+        read = read_by((value.element,))
+        names = [self.names[a] for a in read if a in self.names]
         whole_array = isinstance(value.element, Read) and names
         made = (
             names[0] if whole_array else f"an operand made of {', '.join(names)}" if names else "an operand"

@@ -8,7 +8,7 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, is_const
-from adcompiler.ir.walk import elements_of, rewrite, substitute
+from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ZERO, open_axes
@@ -144,7 +144,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterabl
     first, end = (_bound(context, b, span) for b in (start, stop))
     distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
     turns = _turns(context, distance, abs(step))
-    fixed = not open_axes(turns) and not _computed(turns)
+    fixed = not open_axes(turns) and not is_computed(turns)
     length = turns if fixed else _longest(context, distance, turns, abs(step))
 
     def at(index: Element) -> Value:
@@ -178,7 +178,7 @@ def _turns(context: Context, distance: Linear, step: int) -> Element:
 
 def _longest(context: Context, distance: Linear, turns: Element, step: int) -> Element:
     """The most turns that a range has which depends on other indices, or on values."""
-    if not _computed(turns):
+    if not is_computed(turns):
         low = lowest(distance * -1, context.binders.ranges)
         if low is not None:
             high = low * -1 + whole(step - 1)
@@ -194,8 +194,3 @@ def _longest(context: Context, distance: Linear, turns: Element, step: int) -> E
     body = substitute(turns, {a: Index(p) for p, a in enumerate(lead)})
     lengths = tuple(context.binders.lengths[a] for a in lead)
     return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)
-
-
-def _computed(element: Element) -> bool:
-    """Whether an element depends on values of arrays, not only on sizes."""
-    return any(isinstance(e, Read) for e in elements_of((element,)))

@@ -27,7 +27,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import Dtype, is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.binders import ONE, ZERO, open_axes
 from adcompiler.syntax.context import Context, over
@@ -199,10 +199,9 @@ class _Carries:
         return _Type(dtype, shape, lead, weak)
 
 
-def _arrays_in(values: Sequence[AnyValue]) -> list[Array]:
+def _arrays_in(values: Sequence[AnyValue]) -> tuple[Array, ...]:
     """The arrays that values read."""
-    elements = elements_of(v.element for v in values if isinstance(v, Value))
-    return [e.array for e in elements if isinstance(e, Read)]
+    return read_by(v.element for v in values if isinstance(v, Value))
 
 
 def _ranked(shape: Shape) -> str:

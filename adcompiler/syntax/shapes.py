@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, select
-from adcompiler.ir.walk import elements_of, rewrite, substitute
+from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
+from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.sizes import unit
@@ -129,7 +129,7 @@ def length_of(context: Context, value: AnyValue, span: Span) -> Element:
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
         (length,) = rewrite((value.element,), context.sizes.of_input)
-        if not any(isinstance(e, Read) for e in elements_of((length,))):
+        if not is_computed(length):
             return context.sizes.find(length)
     context.fail(
         ParseError,

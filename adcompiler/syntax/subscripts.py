@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Read, Shape, const, is_const, select
+from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import elements_of, rewrite, substitute
+from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, Context, over
@@ -117,11 +117,6 @@ class _Subscript:
         return located(self.context, moved, size, tuple(self.shape), self.span)
 
 
-def _reads(element: Element) -> bool:
-    """Whether an element depends on values."""
-    return any(isinstance(e, Read) for e in elements_of((element,)))
-
-
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
     """What an array is after `array[indices] = value`."""
     value, indices = as_array(value), [as_array(i) for i in indices]
@@ -210,13 +205,13 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
         low = binders.sure(form + length, shape)
     if low and high:
         return index
-    if not binders.path and not index.axes and not _reads(index):  # lengths alone tell
+    if not binders.path and not index.axes and not is_computed(index):  # lengths alone tell
         context.sizes.demand(size, combine("add", index, ONE), "index", span)
         if not low:
             context.sizes.demand(size, combine("subtract", size, index), "negative index", span)
         return index
     least = lowest(length - form - whole(1), binders.within(shape))
-    if low and least is not None and not binders.path and not _reads(least.element()):
+    if low and least is not None and not binders.path and not is_computed(least.element()):
         context.sizes.demand(size, (length - least).element(), "index", span)
         return index
     inside = [] if low else [apply("less_equal", ZERO, index)]
@@ -340,5 +335,5 @@ def _bound(value: AnyValue, size: Element, low: Element, high: Element, missing:
 def _is_length(value: AnyValue) -> bool:
     """Whether a value is an integer, or arithmetic of sizes."""
     if isinstance(value, Value):
-        return not (value.rank or value.dtype != "i64" or value.element.axes or _reads(value.element))
+        return not (value.rank or value.dtype != "i64" or value.element.axes or is_computed(value.element))
     return isinstance(value, int) and not isinstance(value, bool)

@@ -26,9 +26,9 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.notation import BOOLEAN, apply_dtype
 from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import arrays_in, show
+from adcompiler.ir.text import show
 from adcompiler.ir.verify import verify
-from adcompiler.ir.walk import postorder
+from adcompiler.ir.walk import arrays_read, postorder
 from adcompiler.ops.build import apply, cast, result_dtype
 from adcompiler.ops.table import TABLE
 
@@ -43,7 +43,7 @@ def f64(value):
 
 def program(*results, names=None, **more):
     """A program of named results; its inputs are those that they read, `x0`, `x1`, ..."""
-    arrays = [a for a in postorder(results, arrays_in) if isinstance(a, Input)]
+    arrays = [a for a in postorder(results, arrays_read) if isinstance(a, Input)]
     inputs = tuple(sorted(arrays, key=lambda a: a.position))
     names = names or tuple(f"r{k}" for k in range(len(results)))
     return Func("f", inputs, tuple(f"x{a.position}" for a in inputs), results, names, **more)

@@ -91,6 +91,20 @@ def test_structures_are_those_of_the_contract():
     assert adc.hvp(f)((1.0, 2.0), (1.0, 0.0)) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_derivatives_by_nothing_are_as_empty_as_a_gradient(sparse):
+    f, g = (adc.compile(text, args="x, y", backend="numpy") for text in ("x * y", "sum(x * y)"))
+    assert adc.grad(g, ())(X, X) == ()
+    assert adc.jacobian(f, (), sparse=sparse)(X, X) == ()
+    assert adc.hessian(g, (), sparse=sparse)(X, X) == ()
+    two = adc.compile("def two(x, y):\n    return x * y, sum(x)", backend="numpy")
+    assert adc.jacobian(two, (), sparse=sparse)(X, X) == ((), ())
+    whole = adc.compile("def whole(k):\n    return 2.0 * k", backend="numpy")
+    assert adc.jacobian(whole, sparse=sparse)(np.arange(3)) == ()
+    none = adc.compile("def none(x):\n    return ()", backend="numpy")
+    assert adc.jacobian(none, sparse=sparse)(X) == ()
+
+
 def test_float32_stays_float32():
     f = adc.compile("sum(exp(x))", backend="numpy")
     x = X.astype(np.float32)

@@ -188,6 +188,23 @@ def test_an_infinite_slope_of_one_entry_stays_with_it(f):
     assert a.d[2] == 1.5
 
 
+@adc.custom_vjp(adc.compile("def rule(a, r, dr):\n    return 0 * a", backend="numpy"), check=False)
+def held(a):
+    return a**2
+
+
+@adc.function(backend="numpy")
+def by_held(a, x):
+    return held(a) * x
+
+
+@pytest.mark.parametrize(("shape", "count"), [((), 12), ((1, 3), 4), ((4, 1), 3), ((4, 3), 1)])
+def test_a_rule_that_gives_zero_contributes_it_for_each_entry(shape, count):
+    a = DiffPair(np.ones(shape), accumulator="push")
+    by_held.backward(a, np.ones((4, 3)), np.ones((4, 3)))
+    assert_allclose(a.d, np.zeros((count, *shape)))
+
+
 def test_float32_stays_float32():
     a = DiffPair(np.float32(3), accumulator="push")
     quadratic.backward(a, np.ones(2, np.float32), np.ones(2))
