@@ -140,11 +140,11 @@ class _Emitter:
             writer.needs[element] = meet(writer.needs.get(element, needed), needed)
         for needed, group in made.groups():
             items = list(group)
-            for task in (t for i in items for t in tasks_of(i) if needed):
-                for array in task.arrays:
-                    if not array.rank:
-                        writer.line(f"{self.labels[array]} = {zero(array.dtype)}")
-            with writer.under(needed):
+            arrays = [a for i in items for t in tasks_of(i) for a in t.arrays]
+            for array in arrays:
+                if needed and not array.rank:
+                    writer.line(f"{self.labels[array]} = {zero(array.dtype)}")
+            with writer.under(needed, arrays):
                 for item in items:
                     self.prepare(writer, item)
                     write(item)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from adcompiler.codegen.branches import ALWAYS, Conditions
+from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
@@ -68,15 +68,19 @@ class Writer:
         self.values.append({})
 
     @contextmanager
-    def under(self, conditions: Conditions) -> Iterator[None]:
-        """What is written inside stands under an `if`, with all that only these conditions need."""
+    def under(self, conditions: Conditions, arrays: Iterable[Array] = ()) -> Iterator[None]:
+        """What is written inside stands under an `if`, with all that only these conditions need, and all that
+        reads the `arrays` made there."""
         if not conditions:
             yield
             return
         tests = [self.text(c, NOT) if holds else f"not {self.text(c, NOT)}" for c, holds in conditions]
         self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), f"if {' and '.join(tests)}:")
         self.base += 1
+        floors = self.floors
+        self.floors, self.levels = {**floors, **dict.fromkeys(arrays, len(self.loops))}, {}
         yield
+        self.floors, self.levels = floors, {}
         self.base -= 1
         self.close()
 
@@ -138,8 +142,8 @@ class Writer:
         return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
 
     def is_only_in(self, element: Element, branch: Loop) -> bool:
-        """Whether an element is needed under the conditions of a branch only."""
-        needed = self.needs.get(element, ALWAYS)
+        """Whether an element is needed under the conditions of a branch only, as all are that assume them."""
+        needed = self.needs.get(element, branch.needed)
         return all(c in needed for c in branch.needed)
 
     def floor(self, element: Element) -> int:
