@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.workload import Arguments, Build, Run
 
 EVALS = Path(__file__).resolve().parents[2] / "examples/gradbench/evals"
@@ -16,15 +18,22 @@ def gradbench(name: str) -> str:
     return (EVALS / f"{name}.adc").read_text("utf-8")
 
 
+def compiled(source: str, name: str | None, args: Arguments, device: str) -> Any:
+    """The function; its annotations say f32 where the inputs are."""
+    import adcompiler as adc
+
+    if any(isinstance(a, np.ndarray) and a.dtype == np.float32 for a in args):
+        source = source.replace("f64[", "f32[")
+    return adc.compile(source, name=name, backend=device)
+
+
 def call(make: Callable[[Any, Any], Callable[..., Any]], source: str, name: str | None = None) -> Build:
     """`make(adc, f)` of the compiled function, called with the inputs as a user calls it."""
 
     def build(args: Arguments, device: str) -> Run:
         import adcompiler as adc
 
-        options = {} if device == "cpu" else {"backend": device}
-        f = adc.compile(source, name=name, **options)
-        made = make(adc, f)
+        made = make(adc, compiled(source, name, args, device))
         return lambda: made(*args)
 
     return build
@@ -34,3 +43,15 @@ def value_and_grad(source: str, name: str | None = None, wrt: Sequence[str] | No
     """`adc.value_and_grad`."""
     chosen = None if wrt is None else tuple(wrt)
     return call(lambda adc, f: adc.value_and_grad(f, chosen), source, name)
+
+
+def hvp(source: str, name: str, wrt: str) -> Build:
+    """`adc.hvp`; the direction is the last of the inputs."""
+
+    def build(args: Arguments, device: str) -> Run:
+        import adcompiler as adc
+
+        product, point, direction = adc.hvp(compiled(source, name, args, device), wrt), args[:-1], args[-1]
+        return lambda: product(point, direction)
+
+    return build

@@ -135,7 +135,7 @@ def page(results: Results) -> str:
     workloads = "\n".join(f"- **{name}**: {w['about']}" for name, w in results["workloads"].items())
     text = Path(__file__).with_name("page.md").read_text("utf-8")
     return text.format(
-        machine=f"{machine['processor']} ({machine['vectors']}), {machine['cores']} cores, {machine['system']}",
+        machine="{processor} ({vectors}), {cores} cores, {system}".format(**machine),
         threads=machine["threads"], versions=versions, workloads=workloads, tables=tables(results),
         size=results["size"], backend=results["backend"],
     )  # fmt: skip

@@ -87,7 +87,7 @@ def measure(workload: Workload, peers: Sequence[str], settings: Settings, say: S
         found = spawn(settings.task("time", workload, ready), settings.patience * len(ready))
         if "skipped" in found:
             say(f"  {found['skipped']}")
-            found = {"entries": {who: found for who in ready}}
+            found = {"entries": dict.fromkeys(ready, found)}
         for who, entry in found["entries"].items():
             entries[who].update(entry)
     return {"about": workload.about, "entries": entries, "targets": targets(workload, entries)}

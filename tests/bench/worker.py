@@ -80,7 +80,7 @@ def checked(
 
 
 def in_turn(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
-    """`repeat` turns of everyone; each turn begins with a call that is not timed, which warms caches again."""
+    """`repeat` turns of everyone; each turn begins with a call that is not timed: it warms caches."""
     samples: dict[str, list[float]] = {who: [] for who in runs}
     for _ in range(repeat):
         for who, run in runs.items():

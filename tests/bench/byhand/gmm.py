@@ -1,7 +1,7 @@
 """GradBench's gmm: the log posterior of a mixture of Gaussians, and its gradient.
 
-Points stand in lanes, innermost, and coordinates outside: with z = x − μ and L lower triangular, y = L z. Weights
-p of the components follow from the logsumexp, and since they are linear in what is summed,
+Points stand in lanes, innermost, and coordinates outside: with z = x − μ and L lower triangular, y = L z. The
+weights p of the components follow from the logsumexp, and since they are linear in what is summed,
 
     ∂/∂L = −Σ p y zᵀ − γ² L        ∂/∂μ = Lᵀ Σ p y        ∂/∂α = Σ p − n softmax(α)
 

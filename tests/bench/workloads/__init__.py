@@ -7,7 +7,7 @@ from importlib import import_module
 from bench.workload import Workload
 
 FAMILIES = (
-    "elementwise", "pairwise", "mixtures", "recurrent", "graph", "small",
+    "elementwise", "pairwise", "mixtures", "recurrent", "graph", "small", "reductions",
 )  # fmt: skip
 
 

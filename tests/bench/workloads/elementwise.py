@@ -58,7 +58,7 @@ def price_loss(xp: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
 
 BLACK_SCHOLES = Workload(
     name="black-scholes",
-    about="The sum of 1,000,000 prices of options by Black and Scholes' formula, and the five Greeks of each.",
+    about="The sum of 1,000,000 options' prices by Black and Scholes' formula, and five Greeks each.",
     sizes={"full": (1_000_000,), "quick": (100_000,), "tiny": (500,)},
     inputs=options,
     ours=value_and_grad(
@@ -90,7 +90,7 @@ def loss(x, w, b):
 
 GELU = Workload(
     name="gelu",
-    about="½ Σ gelu(x w + b)² of a matrix 4096 × 1024 with a weight and a bias for each column; all gradients.",
+    about="½ Σ gelu(x w + b)², x 4096 × 1024, a weight and a bias for each column; all gradients.",
     sizes={"full": (4096, 1024), "quick": (512, 512), "tiny": (20, 15)},
     inputs=layer,
     ours=value_and_grad(GELU_TEXT),

@@ -10,16 +10,15 @@ import numpy as np
 
 from bench import spaces
 from bench.frameworks import autograd_gradients, gradients, jax_call, jax_gradients, synchronised, tensors
-from bench.ours import call, value_and_grad
+from bench.ours import hvp, value_and_grad
 from bench.workload import PEERS, Arguments, Build, Run, Target, Workload, by_hand
 
 ENERGY = """
-def energy(x, m):
-    n = len(m)
+def energy(x: f64[n, 3], m: f64[n]):
     return sum(m[i] * m[j] / sqrt(sum((x[i, k] - x[j, k])**2 for k in range(3)) + 0.01)
                for i in range(n) for j in range(n))
 
-def penalty(x, m):
+def penalty(x: f64[n, 3], m: f64[n]):
     g = grad(energy, "x")(x, m)
     return sum(g * g)
 """
@@ -84,16 +83,6 @@ def autograd_product(args: Arguments, device: str) -> Run:
     return lambda: product(x, v)
 
 
-def our_product(args: Arguments, device: str) -> Run:
-    import adcompiler as adc
-
-    x, m, v = args
-    product = adc.hvp(
-        adc.compile(ENERGY, name="energy", **({} if device == "cpu" else {"backend": device})), "x"
-    )
-    return lambda: product((x, m), v)
-
-
 COMPILE = {"torch.compile": "does not compile double backward"}
 SECOND: dict[str, Build] = {
     "torch": torch_product,
@@ -106,7 +95,7 @@ HVP = Workload(
     about="The same energy's Hessian by x, times a direction.",
     sizes=GRADIENT.sizes,
     inputs=points_and_direction,
-    ours=our_product,
+    ours=hvp(ENERGY, "energy", "x"),
     peers={"numba": by_hand("pairwise", "hessian_product"), **SECOND},
     absent=NO_CASADI | COMPILE,
 )
@@ -159,7 +148,7 @@ DOUBLE = Workload(
 # -- Gaussian kernel -----------------------------------------------------------------------------------
 
 GAUSSIAN = """
-def gaussian(x: f64[n, d], y: f64[m, d], b: f64[m], c: f64[n]):
+def gaussian(x: f64[n, 3], y: f64[m, 3], b: f64[m], c: f64[n]):
     return sum(c[i] * sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(3))) * b[j] for j in range(m))
                for i in range(n))
 """
