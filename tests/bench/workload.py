@@ -55,7 +55,7 @@ class Workload:
         return (*self.targets, Target(0.9, "numba")) if "numba" in self.peers else self.targets
 
 
-def single(workload: Workload, peers: tuple[str, ...] = PEERS) -> Workload:
+def single(workload: Workload) -> Workload:
     """The same in float32."""
 
     def inputs(rng: np.random.Generator, *size: int) -> Arguments:
@@ -69,7 +69,8 @@ def single(workload: Workload, peers: tuple[str, ...] = PEERS) -> Workload:
         name=f"{workload.name}-f32",
         about=f"{workload.about} In float32.",
         inputs=inputs,
-        peers={name: build for name, build in workload.peers.items() if name in peers},
+        peers={name: build for name, build in workload.peers.items() if name != "casadi"},
+        absent={**workload.absent, "casadi": "float64 only"},
         targets=(),
         tolerance=2e-3,
     )

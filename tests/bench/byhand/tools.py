@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ FLAGS = {"reassoc", "contract"}
 BLOCK = 4096  # elements of a block: its rows stay in the first caches
 
 serial = njit(error_model="numpy", fastmath=FLAGS, nogil=True)
-parallel = njit(error_model="numpy", fastmath=FLAGS, nogil=True, parallel=True)
+if os.environ.get("BENCH_SERIAL"):  # tests of results: parallel code takes several times as long to compile
+    parallel = serial
+else:
+    parallel = njit(error_model="numpy", fastmath=FLAGS, nogil=True, parallel=True)
 
 
 @serial

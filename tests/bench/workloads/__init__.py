@@ -7,7 +7,8 @@ from importlib import import_module
 from bench.workload import Workload
 
 FAMILIES = (
-    "elementwise", "pairwise", "mixtures", "recurrent", "graph", "small", "reductions",
+    "elementwise", "pairwise", "mixtures", "recurrent", "graph", "small", "reductions", "particles", "bundle",
+    "residual", "single",
 )  # fmt: skip
 
 
