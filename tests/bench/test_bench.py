@@ -17,7 +17,7 @@ from bench.runner import Settings
 from bench.workload import PEERS, Target, Workload
 from bench.workloads import every
 
-os.environ["BENCH_SERIAL"] = "1"  # kernels by hand are imported later
+os.environ["BENCH_PLAIN"] = "1"  # kernels by hand are imported later
 
 ALL = every()
 LIGHT = ("torch", "jax", "autograd", "casadi")  # torch.compile takes seconds a workload

@@ -39,7 +39,8 @@ def strip(x, w, a, b, dx, dw, pull, size):
 
 @serial
 def kernel(x, w, a, b, dx, dw, pull):
-    dx[:] = 0
+    for i in range(np.uint64(x.size)):
+        dx[i] = 0.0
     total = 0.0
     for lo in range(0, w.size, STRIP):
         hi = min(lo + STRIP, w.size)

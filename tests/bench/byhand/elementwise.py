@@ -101,9 +101,9 @@ def gelu_block(x, w, b, dx, dw, db, lo, hi):
     half, one, root = number(0.5), number(1), number(math.sqrt(0.5))
     density = number(1 / math.sqrt(2 * math.pi))
     total = number(0)
-    dw[:] = 0
-    db[:] = 0
     columns = np.uint64(w.size)
+    for j in range(columns):
+        dw[j] = db[j] = number(0)
     for i in range(lo, hi):
         for j in range(columns):
             y = x[i, j] * w[j] + b[j]

@@ -115,7 +115,8 @@ def tile(xt, mu, L, first, z, ys, beta, norm, top, pull, dL, mean, share, n):
             zb, xb, m = z[b], xt[b], mu[c, b]
             for i in range(n):
                 zb[i] = xb[i] - m
-        norm[:] = 0.0
+        for i in range(n):
+            norm[i] = 0.0
         for a in range(d):
             row(L[c], a, z, ys[c], norm, n)
         of = beta[c]
@@ -144,11 +145,8 @@ def tile(xt, mu, L, first, z, ys, beta, norm, top, pull, dL, mean, share, n):
 
 @serial
 def stretch(x, mu, L, first, rooms, t, lo, hi, dL, mean, share):
-    """All tiles of the points from lo to hi, which are one thread's."""
+    """All tiles of the points from lo to hi, which are one thread's; adds to its sums."""
     z, ys, beta, rows, xt = rooms
-    dL[:] = 0.0
-    mean[:] = 0.0
-    share[:] = 0.0
     value = 0.0
     for begin in range(lo, hi, LANES):
         n = np.uint64(min(LANES, hi - begin))
@@ -172,15 +170,17 @@ def kernel(x, mu, L, first, rooms, dL, mean, share, parts):
 def finish(L, q, dL, mean, share, alpha, n, gamma, m, dalpha, dmu, dq, dl):
     """From the sums to the gradients; returns what the prior adds to the value."""
     k, d = q.shape
-    top = alpha.max()
-    total = np.exp(alpha - top).sum()
-    frobenius = trace = 0.0
+    top, total, frobenius, trace = alpha[0], 0.0, 0.0, 0.0
+    for c in range(k):
+        top = max(top, alpha[c])
+    for c in range(k):
+        total += math.exp(alpha[c] - top)
     for c in range(k):
         dalpha[c] = share[c] - n * math.exp(alpha[c] - top) / total
-        dmu[c] = 0.0
         at = 0
         for b in range(d):
             trace += q[c, b]
+            dmu[c, b] = 0.0
             dq[c, b] = share[c] + m - (dL[c, b, b] + gamma * gamma * L[c, b, b]) * L[c, b, b]
             for a in range(b, d):
                 frobenius += L[c, a, b] ** 2
@@ -201,6 +201,8 @@ def gradient(args: tuple[Any, ...]) -> Callable[[], Any]:
     out = tuple(np.zeros_like(a) for a in (alpha, mu, q, l))
 
     def run() -> Any:
+        for sums in (dL, mean, share):
+            sums.fill(0.0)
         triangles(q, l, L)
         kernel(x, mu, L, alpha + q.sum(axis=1), rooms, dL, mean, share, parts)
         sums = dL.sum(axis=0), mean.sum(axis=0), share.sum(axis=0)

@@ -20,8 +20,8 @@ from bench.vector_math import exp
 def block(x, y, b, c, dx, dc, dy, db, lo, hi):
     """Rows lo to hi: `dc` is the product itself, since the sum is linear in c."""
     y0, y1, y2, g0, g1, g2 = y[0], y[1], y[2], dy[0], dy[1], dy[2]
-    dy[:] = 0
-    db[:] = 0
+    for j in range(np.uint64(b.size)):
+        g0[j] = g1[j] = g2[j] = db[j] = 0.0
     for i in range(lo, hi):
         x0, x1, x2, weight = x[i, 0], x[i, 1], x[i, 2], c[i]
         h0 = h1 = h2 = total = 0.0

@@ -86,11 +86,12 @@ def predict(x, extra, gold, guess, soft, b):
 
 
 @serial
-def kernel(W, B, extra, h, c, seq, b, keep, dW, dB, dextra):
-    """`keep`: for each turn and layer 4 gates, tanh of the cell, input, hidden and cell before."""
+def kernel(W, B, extra, h, c, seq, b, keep, flat, rooms, dW, dB, dextra):
+    """`keep`: for each turn and layer 4 gates, tanh of the cell, input, hidden and cell before; `flat` the same,
+    rows joined."""
     layers, lanes = h.shape
     turns, n = seq.shape[0] - 1, np.uint64(lanes)
-    soft, z, guess = np.zeros((turns, lanes)), np.zeros(4 * lanes), np.zeros(lanes)
+    soft, z, guess, dh, dc, dx = rooms
     value = 0.0
     for t in range(turns):
         x = keep[t, layers, 5]
@@ -100,12 +101,11 @@ def kernel(W, B, extra, h, c, seq, b, keep, dW, dB, dextra):
             kept = keep[t, k]
             for j in range(n):
                 kept[5, j], kept[6, j], kept[7, j] = x[j], h[k, j], c[k, j]
-            forward(x, h[k], c[k], W[k], B[k], kept.reshape(-1), kept[4], z, lanes)
+            forward(x, h[k], c[k], W[k], B[k], flat[t, k], kept[4], z, lanes)
             x = h[k]
         value += predict(x, extra, seq[t + 1], guess, soft[t], b)
         for j in range(n):
             keep[t, layers, 6, j] = x[j]
-    dh, dc, dx = np.zeros((layers, lanes)), np.zeros((layers, lanes)), np.zeros(lanes)
     for t in range(turns - 1, -1, -1):
         for j in range(n):
             dx[j] = soft[t, j] * extra[1, j]
@@ -113,7 +113,7 @@ def kernel(W, B, extra, h, c, seq, b, keep, dW, dB, dextra):
             dextra[2, j] += soft[t, j]
         for k in range(layers - 1, -1, -1):
             at = keep[t, k]
-            backward(at[5], at[6], at[7], W[k], at.reshape(-1), at[4], dx, dh[k], dc[k], dW[k], dB[k], lanes)
+            backward(at[5], at[6], at[7], W[k], flat[t, k], at[4], dx, dh[k], dc[k], dW[k], dB[k], lanes)
         for j in range(n):
             dextra[0, j] += dx[j] * seq[t, j]
     return value
@@ -130,14 +130,21 @@ def gradient(args: tuple[Any, ...]) -> Callable[[], Any]:
     lanes = -(-b // 8) * 8
     keep = np.zeros((len(sequence), layers + 1, 8, lanes))
 
+    flat = keep.reshape(*keep.shape[:2], -1)
+    turns = len(sequence) - 1
+    soft, z, guess, dx = np.zeros((turns, lanes)), np.zeros(4 * lanes), np.zeros(lanes), np.zeros(lanes)
+
     def run() -> Any:
         parts = padded(main.reshape(layers, 2, 4, b), lanes).reshape(layers, 2, 4 * lanes)
         W, B = np.ascontiguousarray(parts[:, 0]), np.ascontiguousarray(parts[:, 1])
         start = padded(state, lanes)
         h, c = start[0::2].copy(), start[1::2].copy()
         dW, dB, dextra = np.zeros_like(W), np.zeros_like(B), np.zeros((3, lanes))
-        value = kernel(W, B, padded(extra, lanes), h, c, padded(sequence, lanes), b, keep, dW, dB, dextra)
-        scale = -1.0 / ((len(sequence) - 1) * b)
+        rooms = soft, z, guess, np.zeros_like(h), np.zeros_like(h), dx
+        value = kernel(
+            W, B, padded(extra, lanes), h, c, padded(sequence, lanes), b, keep, flat, rooms, dW, dB, dextra
+        )
+        scale = -1.0 / (turns * b)
         both = np.stack([dW, dB], axis=1).reshape(layers, 2, 4, lanes)[..., :b]
         return scale * value, (scale * both.reshape(main.shape), scale * dextra[:, :b])
 

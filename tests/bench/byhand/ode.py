@@ -32,18 +32,20 @@ def add_product(A, x, out):
 
 
 @serial
-def kernel(W, WT, h, ys, slopes, r, bar):
+def kernel(W, WT, h, ys, slopes, bar):
     """`ys` holds the states from the start on; `slopes` becomes r of each step."""
     steps, m = slopes.shape
     n = np.uint64(m)
     for t in range(steps):
         slope, y, new = slopes[t], ys[t], ys[t + 1]
-        slope[:] = 0
+        for i in range(n):
+            slope[i] = 0.0
         add_product(WT, y, slope)
         for i in range(n):
             slope[i] = tanh(slope[i])
             new[i] = y[i] + h * slope[i]
-    bar[:] = ys[steps]
+    for i in range(n):
+        bar[i] = ys[steps, i]
     for t in range(steps - 1, -1, -1):
         slope = slopes[t]
         for i in range(n):
@@ -54,11 +56,11 @@ def kernel(W, WT, h, ys, slopes, r, bar):
 def gradient(args: tuple[Any, ...]) -> Callable[[], Any]:
     W, start, h, steps = args
     m = start.size
-    ys, slopes, r, bar = np.zeros((steps + 1, m)), np.zeros((steps, m)), np.zeros(m), np.zeros(m)
+    ys, slopes, bar = np.zeros((steps + 1, m)), np.zeros((steps, m)), np.zeros(m)
 
     def run() -> Any:
         ys[0] = start
-        kernel(W, np.ascontiguousarray(W.T), h, ys, slopes, r, bar)
+        kernel(W, np.ascontiguousarray(W.T), h, ys, slopes, bar)
         return ys[-1] @ ys[-1] / 2, (slopes.T @ ys[:-1], bar.copy())
 
     return run

@@ -46,8 +46,6 @@ def nearest(points, centroids, begin, n, xt, best, which, apart):
 @serial
 def gather_means(points, centroids, lo, hi, sums, counts, xt, rows):
     """Adds the points from lo to hi to the sums of their centroids."""
-    sums[:] = 0.0
-    counts[:] = 0.0
     for begin in range(lo, hi, LANES):
         n = np.uint64(min(LANES, hi - begin))
         nearest(points, centroids, np.uint64(begin), n, xt, rows[0], rows[1], rows[2])
@@ -72,6 +70,8 @@ def kmeans(args: tuple[Any, ...]) -> Callable[[], Any]:
     xt, rows = np.zeros((threads, d, LANES)), np.zeros((threads, 3, LANES))
 
     def run() -> Any:
+        sums.fill(0.0)
+        counts.fill(0.0)
         means_kernel(points, centroids, sums, counts, xt, rows)
         return centroids - sums.sum(axis=0) / counts.sum(axis=0)[:, None]
 
@@ -131,7 +131,6 @@ def moments(t, pull, out, n):
 def fit(x, total, lo, hi, out, rows):
     """The places from lo to hi of `total` in [-1, 1]: half the squares, and the gradient in `out`."""
     t, value = rows[0], rows[1]
-    out[:] = 0.0
     loss = 0.0
     for begin in range(lo, hi, LANES):
         n = np.uint64(min(LANES, hi - begin))
@@ -159,6 +158,7 @@ def llsq(args: tuple[Any, ...]) -> Callable[[], Any]:
     parts, out, rows = np.zeros(threads), np.zeros((threads, x.size)), np.zeros((threads, 2, LANES))
 
     def run() -> Any:
+        out.fill(0.0)
         fit_kernel(x, n, parts, out, rows)
         return parts.sum(), out.sum(axis=0)
 

@@ -81,13 +81,13 @@ def tile(x, t, mask, w1, b1, w2, w2T, b2, w3, b3, nu, scale, rows, grads):
     z1, a1, z2, a2, bar1, bar2, u = rows
     n, units = np.uint64(LANES), b1.size
     first_layer(x, t, w1, b1, z1)
-    u[:] = 0.0
+    for i in range(np.uint64(4 * LANES)):
+        u[i] = 0.0
     for k in range(units):
         activate(z1[k], a1[k])
     for k in range(units):
-        z2[k] = 0.0
         for i in range(n):
-            z2[k, i] = b2[k]
+            z2[k, i], z2[k, n + i], z2[k, 2 * n + i], z2[k, 3 * n + i] = b2[k], 0.0, 0.0, 0.0
         add_product(a1, w2T[k], z2[k])
         activate(z2[k], a2[k])
     add_product(a2, w3, u)
@@ -97,10 +97,9 @@ def tile(x, t, mask, w1, b1, w2, w2T, b2, w3, b3, nu, scale, rows, grads):
     for i in range(n):
         grads[5, 0] += u[i]
     outer(u, a2, units - 1, grads[4], np.uint64(4 * LANES))
-    bar1[:] = 0.0
     for k in range(units):
         for i in range(np.uint64(4 * LANES)):
-            bar2[k, i] = w3[k] * u[i]
+            bar2[k, i], bar1[k, i] = w3[k] * u[i], 0.0
         deactivate(z2[k], a2[k], bar2[k])
         for i in range(n):
             grads[3, k] += bar2[k, i]
