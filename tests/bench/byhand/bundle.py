@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from bench.byhand.tools import blocks, parallel, part, serial
+from bench.byhand.tools import blocks, driver, parallel, part, serial
 from bench.vector_math import cos, sin
 
 LANES = 128
@@ -76,7 +76,7 @@ def project(given, J, n):
             J[at + 14, i] = f * distortion * u + given[7 + row, i] - given[15 + row, i]
 
 
-@serial
+@driver
 def tile(cameras, points, weights, features, seen, lo, n, given, J, out):
     """n observations from `lo` on: gathered, computed, and written row by row."""
     by_camera, by_point, by_weight, slopes = out
@@ -101,7 +101,7 @@ def tile(cameras, points, weights, features, seen, lo, n, given, J, out):
         slopes[k] = -2.0 * weights[k]
 
 
-@serial
+@driver
 def some(cameras, points, weights, features, seen, lo, hi, out):
     given, J = np.empty((17, LANES)), np.empty((ENTRIES, LANES))
     for begin in range(lo, hi, LANES):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, prange
 
-from bench.byhand.tools import parallel, part, serial
+from bench.byhand.tools import driver, parallel, part, serial
 from bench.vector_math import exp
 
 LANES = 128
@@ -106,7 +106,7 @@ def weights(beta, top, total, n):
     return value
 
 
-@serial
+@driver
 def tile(xt, mu, L, first, z, ys, beta, norm, top, pull, dL, mean, share, n):
     """The points of one tile: adds to dL (Σ p y zᵀ), mean (Σ p y) and share (Σ p)."""
     k, d = mu.shape
@@ -143,7 +143,7 @@ def tile(xt, mu, L, first, z, ys, beta, norm, top, pull, dL, mean, share, n):
     return value
 
 
-@serial
+@driver
 def stretch(x, mu, L, first, rooms, t, lo, hi, dL, mean, share):
     """All tiles of the points from lo to hi, which are one thread's; adds to its sums."""
     z, ys, beta, rows, xt = rooms

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.byhand.tools import serial
+from bench.byhand.tools import driver, serial
 from bench.vector_math import exp
 
 
@@ -85,10 +85,11 @@ def predict(x, extra, gold, guess, soft, b):
     return value
 
 
-@serial
+@driver
 def kernel(W, B, extra, h, c, seq, b, keep, flat, rooms, dW, dB, dextra):
-    """`keep`: for each turn and layer 4 gates, tanh of the cell, input, hidden and cell before; `flat` the same,
-    rows joined."""
+    """`keep`: for each turn and layer 4 gates, tanh of the cell, input, hidden and cell before.
+
+    `flat` is the same memory with these rows joined."""
     layers, lanes = h.shape
     turns, n = seq.shape[0] - 1, np.uint64(lanes)
     soft, z, guess, dh, dc, dx = rooms

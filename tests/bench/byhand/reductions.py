@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, prange
 
-from bench.byhand.tools import blocks, parallel, part, serial
+from bench.byhand.tools import blocks, driver, parallel, part, serial
 from bench.vector_math import exp
 
 LANES = 256
@@ -43,7 +43,7 @@ def nearest(points, centroids, begin, n, xt, best, which, apart):
             which[i] = number if closer else which[i]
 
 
-@serial
+@driver
 def gather_means(points, centroids, lo, hi, sums, counts, xt, rows):
     """Adds the points from lo to hi to the sums of their centroids."""
     for begin in range(lo, hi, LANES):
@@ -127,7 +127,7 @@ def moments(t, pull, out, n):
         out[j] += a
 
 
-@serial
+@driver
 def fit(x, total, lo, hi, out, rows):
     """The places from lo to hi of `total` in [-1, 1]: half the squares, and the gradient in `out`."""
     t, value = rows[0], rows[1]

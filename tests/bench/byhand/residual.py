@@ -19,7 +19,7 @@ from numba import get_num_threads, prange
 
 from bench.byhand.gmm import outer
 from bench.byhand.ode import add_product
-from bench.byhand.tools import parallel, part, serial
+from bench.byhand.tools import driver, parallel, part, serial
 from bench.vector_math import tanh
 
 LANES = 64
@@ -75,7 +75,7 @@ def equation(u, mask, nu, scale):
     return total
 
 
-@serial
+@driver
 def tile(x, t, mask, w1, b1, w2, w2T, b2, w3, b3, nu, scale, rows, grads):
     """One tile forward and back; adds to the gradients, rows of one array: w1, b1, b2, w3, b3, w2ᵀ."""
     z1, a1, z2, a2, bar1, bar2, u = rows
@@ -119,7 +119,7 @@ def tile(x, t, mask, w1, b1, w2, w2T, b2, w3, b3, nu, scale, rows, grads):
     return total
 
 
-@serial
+@driver
 def stretch(x, t, lo, hi, w1, b1, w2, w2T, b2, w3, b3, nu, scale, grads):
     """The tiles of one thread; the last one is filled up with points that do not count."""
     units = b1.size
