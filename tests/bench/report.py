@@ -9,6 +9,13 @@ from typing import Any
 
 from bench.workload import PEERS
 
+SIGNS = {
+    "needs more memory": "memory",
+    "over ": "too slow",
+    "too slow": "too slow",
+    "disagrees": "disagrees",
+    "failed": "failed",
+}
 TITLES = {"ours": "adcompiler", "numba": "by hand (numba)", "torch": "torch", "jax": "JAX"}
 Results = Mapping[str, Any]
 
@@ -74,9 +81,8 @@ def short(reason: str | None) -> str:
     """A reason in a cell; the notes say the rest."""
     if reason is None:
         return "—"
-    known = {"needs more memory": "memory", "over ": "too slow", "disagrees": "disagrees", "failed": "failed"}
-    found = [text for sign, text in known.items() if reason.startswith(sign)]
-    return found[0] if found else "too slow" if reason.endswith("s a call") else "—"
+    found = [text for sign, text in SIGNS.items() if reason.startswith(sign)]
+    return found[0] if found else "—"
 
 
 def target_rows(results: Results) -> Iterable[list[str]]:

@@ -118,14 +118,26 @@ def constant(value: float):
 
 
 def test_who_disagrees_is_not_timed():
-    def broken(args, device):
-        raise MemoryError("no room")
+    def broken(error):
+        def build(args, device):
+            raise error
 
-    workload = simple(ours=constant(1.0), peers={"a": constant(1.0), "b": constant(2.0), "c": broken})
-    runs, entries = worker.checked(workload, (), ["ours", "a", "b", "c"], "cpu")
+        return build
+
+    peers = {"a": constant(1.0), "b": constant(2.0), "c": broken(MemoryError()), "d": broken(KeyError("x"))}
+    workload = simple(ours=constant(1.0), peers=peers)
+    runs, entries = worker.checked(workload, (), ["ours", "a", "b", "c", "d"], "cpu")
     assert list(runs) == ["ours", "a"]
     assert entries["b"]["skipped"].startswith("disagrees")
-    assert entries["c"]["skipped"] == "failed: MemoryError: no room"
+    assert entries["c"]["skipped"] == "needs more memory than there is"
+    assert entries["d"]["skipped"] == "failed: KeyError: 'x'"
+
+
+def test_a_slow_peer_is_not_timed(monkeypatch):
+    monkeypatch.setattr(worker, "SLOWEST", -1.0)
+    workload = simple(ours=constant(1.0), peers={"a": constant(1.0)})
+    assert worker.checked(workload, (), ["a"], "cpu")[1]["a"]["skipped"] == "too slow: 0 s a call"
+    assert report.short("too slow: 0 s a call") == "too slow"
 
 
 def test_everyone_is_called_in_turn(monkeypatch):
@@ -158,7 +170,7 @@ ENTRIES = {
     "numba": {"median": 0.8},
     "torch": {"median": 7.0},
     "jax": {"median": 5.0},
-    "autograd": {"skipped": "23 s a call"},
+    "autograd": {"skipped": "too slow: 23 s a call"},
 }
 
 
@@ -239,7 +251,7 @@ RESULTS = {
                 },
                 "jax": {"median": 5e-3, "low": 5e-3, "high": 5e-3},
                 "torch": {"skipped": "needs more memory than there is"},
-                "autograd": {"skipped": "23 s a call"},
+                "autograd": {"skipped": "too slow: 23 s a call"},
             },
             "targets": [
                 {"against": "jax", "target": 4.0, "ratio": 5.0, "met": True},

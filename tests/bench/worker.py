@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from bench.compare import differences, leaves
-from bench.isolate import Outcome, Task, confine
+from bench.isolate import Outcome, Task, confine, reason
 from bench.workload import Run, Workload
 from bench.workloads import every
 
 SLOWEST = 20.0  # seconds a call may take
 TURN = 0.05  # seconds that each has in a turn
+LONG = 1.0  # seconds of a call that needs no warming
 SHORTEST = 1e-3  # seconds of calls that are timed together, where one is too short to be timed
+TOLD = ("failed", "too slow", "needs")  # how reasons begin that are no disagreement
 LIBRARIES = {"ours": "adcompiler", "torch.compile": "torch"}
 
 
@@ -69,22 +71,29 @@ def checked(
             continue
         try:
             run = workload.peers[who](args, device)
-            wrong = differences(run(), expected, workload.tolerance)
+            wrong = differences(run(), expected, workload.tolerance) or slow(run)
         except Exception as error:  # whatever a peer raises, the others are still measured
-            wrong = f"failed: {type(error).__name__}: {str(error)[:80]}"
+            wrong = reason(1, f"{type(error).__name__}: {error}")
         if wrong:
-            entries[who] = {"skipped": wrong if wrong.startswith("failed") else f"disagrees: {wrong}"}
+            entries[who] = {"skipped": wrong if wrong.startswith(TOLD) else f"disagrees: {wrong}"}
         else:
             runs[who] = run
     return runs, entries
 
 
+def slow(run: Run) -> str:
+    """Whether a second call takes too long, in words."""
+    second = clock(run)
+    return f"too slow: {second:.0f} s a call" if second > SLOWEST else ""
+
+
 def in_turn(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
-    """`repeat` turns of everyone; each turn begins with a call that is not timed: it warms caches."""
+    """`repeat` turns of everyone; each begins with a call that is not timed, to warm caches, unless calls are long."""
     samples: dict[str, list[float]] = {who: [] for who in runs}
     for _ in range(repeat):
         for who, run in runs.items():
-            calls = max(1, int(SHORTEST / max(clock(run), 1e-7)))
+            warm = clock(run) if not samples[who] or samples[who][-1] < LONG else LONG
+            calls = max(1, int(SHORTEST / max(warm, 1e-7)))
             spent = 0.0
             while spent < TURN:
                 samples[who].append(clock(run, calls))
@@ -112,8 +121,8 @@ def first(task: Task) -> Outcome:
     run = workload.build(task["who"])(args, task["device"])
     run()
     outcome = {"import": imported, "first": time.perf_counter() - start}
-    second = clock(run)
-    return outcome if second <= SLOWEST else {"skipped": f"{second:.0f} s a call"}
+    why = slow(run)
+    return {"skipped": why} if why else outcome
 
 
 def memory(task: Task) -> Outcome:
