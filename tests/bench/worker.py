@@ -88,7 +88,7 @@ def slow(run: Run) -> str:
 
 
 def in_turn(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
-    """`repeat` turns of everyone; each begins with a call that is not timed, to warm caches, unless calls are long."""
+    """`repeat` turns of everyone; each begins with a call that is not timed, unless calls are long."""
     samples: dict[str, list[float]] = {who: [] for who in runs}
     for _ in range(repeat):
         for who, run in runs.items():
