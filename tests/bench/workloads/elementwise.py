@@ -38,7 +38,7 @@ def price(s, k, t, r, v):
     spread = v * sqrt(t)
     d1 = (log(s / k) + (r + v * v / 2) * t) / spread
     d2 = d1 - spread
-    return s * (1 + erf(d1 / sqrt(2))) / 2 - k * exp(-r * t) * (1 + erf(d2 / sqrt(2))) / 2
+    return s * (1 + erf(d1 * sqrt(0.5))) / 2 - k * exp(-r * t) * (1 + erf(d2 * sqrt(0.5))) / 2
 """
 
 
@@ -84,7 +84,7 @@ def gelu_loss(xp: Any, x: Any, w: Any, b: Any) -> Any:
 GELU_TEXT = """
 def loss(x, w, b):
     y = x * w + b
-    g = y * (1 + erf(y / sqrt(2))) / 2
+    g = y * (1 + erf(y * sqrt(0.5))) / 2
     return sum(g * g) / 2
 """
 

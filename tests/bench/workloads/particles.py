@@ -11,9 +11,12 @@ from bench.ours import value_and_grad
 from bench.workload import PEERS, Arguments, Workload, by_hand
 
 ROLLOUT = """
+def cube(s):
+    return s * sqrt(s)
+
 def rollout(p: f64[n, 2], v: f64[n, 2], m: f64[n], steps: i64, h):
     for _ in range(steps):
-        a = [[sum(m[j] * (p[j, k] - p[i, k]) / (sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.01)**1.5
+        a = [[sum(m[j] * (p[j, k] - p[i, k]) / cube(sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.01)
                   for j in range(n)) for k in range(2)] for i in range(n)]
         v = v + h * a
         p = p + h * v
