@@ -55,6 +55,7 @@ def bench(
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Where to write the results, as JSON.")] = None,
     write: Annotated[bool, typer.Option(help="Write docs/benchmarks.md, its picture and its JSON.")] = False,
+    note: Annotated[str, typer.Option(help="A sentence for the page, about this run.")] = "",
     list_: Annotated[bool, typer.Option("--list", help="Print the workloads and measure nothing.")] = False,
 ) -> None:
     """Measure adcompiler beside kernels written by hand, PyTorch, JAX, autograd and CasADi."""
@@ -69,7 +70,7 @@ def bench(
     sized = chosen(size or ("quick" if quick else "full"), SIZES, "size")[0]
     settings = Settings(sized, 3 if quick else repeat, threads, backend, probe)
     results: dict[str, Any] = json.loads(read.read_text("utf-8")) if read else {"workloads": {}}
-    results |= {"machine": describe(threads), "size": sized, "backend": backend}
+    results |= {"machine": describe(threads), "size": sized, "backend": backend, "note": note}
     names = () if read and not only else chosen(only, tuple(workloads), "workload")
     against = chosen(peers, PEERS, "peer")
     for name in names:

@@ -143,7 +143,7 @@ def page(results: Results) -> str:
     return text.format(
         machine="{processor} ({vectors}), {cores} cores, {system}".format(**machine),
         threads=machine["threads"], versions=versions, workloads=workloads, tables=tables(results),
-        size=results["size"], backend=results["backend"],
+        note=results.get("note", ""), size=results["size"], backend=results["backend"],
     )  # fmt: skip
 
 

@@ -177,10 +177,11 @@ KERNEL = Workload(
 
 def larger(workload: Workload) -> Workload:
     """30,000 points: all pairs of them would take 7 GB an array."""
+    about = workload.about.replace("3,000", "30,000")
     return replace(
         workload,
         name=f"{workload.name}-30000",
-        about=f"{workload.about.replace('3,000', '30,000')} With 30,000 points.",
+        about=about if "30,000" in about else f"{about} 30,000 points.",
         sizes={"full": (30_000,), "quick": (5000,), "tiny": (80,)},
         targets=(),
     )
