@@ -1,0 +1,1 @@
+"""The benchmark suite: our kernels beside those written by hand and those of other compilers."""
