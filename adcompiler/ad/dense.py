@@ -8,6 +8,7 @@ Jacobian costs as much as its entries.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from adcompiler.ad.guards import TRUE
 from adcompiler.ad.jvp import jvp
@@ -30,23 +31,23 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
+from adcompiler.ops.costs import Length
 
 Blocks = list[list[Array]]  # [output][input], each shaped output.shape + input.shape
 
 
-def jacobian(func: Func, wanted: Sequence[int]) -> Blocks:
+def jacobian(func: Func, wanted: Sequence[int], length: Length) -> Blocks:
     """The derivative of each result with respect to each wanted input."""
     inputs = [func.inputs[k] for k in wanted]
-    if forward_is_cheaper(func.results, inputs):
+    if forward_is_cheaper(func.results, inputs, length):
         return forward_jacobian(func, inputs)
     return [_reverse_row(func, k, inputs) for k in range(len(func.results))]
 
 
-def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array]) -> bool:
-    """A direction an input entry, or one an output entry: lengths are symbolic, ranks decide; a program
-    of many scalar inputs and one result is reversed."""
-    rank_in, rank_out = (max((a.rank for a in arrays), default=0) for arrays in (inputs, results))
-    return rank_in < rank_out or (rank_in == rank_out and len(inputs) <= len(results))
+def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array], length: Length) -> bool:
+    """Whether there are no more directions, one an input entry, than cotangents, one an output entry."""
+    directions, cotangents = (sum(prod(map(length, a.shape)) for a in part) for part in (inputs, results))
+    return directions <= cotangents
 
 
 def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:

@@ -16,19 +16,17 @@ then all that it reads is on the sink's side too. The cheapest choice is a minim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Input, Map, Node, Read, Shape, Size
+from adcompiler.ir.nodes import Array, Const, Func, Index, Input, Map, Node, Read, Shape, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
-from adcompiler.ops.costs import CHEAP_TIME, nanoseconds
-
-Length = Callable[[Element], int]
+from adcompiler.ops.costs import CHEAP_TIME, Length, nanoseconds
 
 READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than writing to it
 TURNS = 1000  # of a loop whose number of turns nobody knows

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from adcompiler.ad.mincut import Length, cheapest
+from adcompiler.ad.mincut import cheapest
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
 from adcompiler.errors import Error
@@ -16,6 +16,7 @@ from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, z
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
+from adcompiler.ops.costs import Length
 
 Pattern = tuple[bool, ...]
 

@@ -159,7 +159,12 @@ class Writer:
 
     def known(self, element: Element) -> Text | None:
         """The variable that holds `element`, if one does."""
-        return next((Text(scope[element]) for scope in reversed(self.values) if element in scope), None)
+        scope = self.scope(element)
+        return None if scope is None else Text(self.values[scope][element])
+
+    def scope(self, element: Element) -> int | None:
+        """The scope of the variable that holds `element`, if one does."""
+        return next((k for k in reversed(range(len(self.values))) if element in self.values[k]), None)
 
     def text(self, root: Element, level: int = TERNARY) -> str:
         """An expression for `root` that binds as tightly as `level`; what it needs is written above it."""
@@ -181,8 +186,9 @@ class Writer:
         return found[root]
 
     def name(self, element: Element, text: Text) -> Text:
-        """A variable for `element`, in the outermost loop that can compute it."""
-        level = self.level(element)
+        """A variable for `element`, in the outermost scope that has what its text names."""
+        parts = postorder((element,), lambda e: () if e is not element and self.known(e) else e.args)
+        level = max(self.level(element), *(self.scope(e) or 0 for e in parts))
         self.values[level][element] = self.assign(text.text, level, self.names.get(element, ""))
         return Text(self.values[level][element])
 

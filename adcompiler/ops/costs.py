@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adcompiler.ir.nodes import Apply, Element
 from adcompiler.ir.walk import postorder
 from adcompiler.ops.table import TABLE
@@ -24,6 +26,7 @@ CHEAP = frozenset(
 )
 
 
+Length = Callable[[Element], int]  # what a length is, or is taken to be
 CHEAP_TIME, COSTLY_TIME = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
 
 

@@ -86,10 +86,15 @@ class Function:
         """The program for arguments of these types."""
         raise NotImplementedError
 
-    def specialise(self, types: Types) -> Specialisation:
-        """The program for these types, with its kernel; made once."""
+    def first_call(self, types: Types, values: Sequence[Any]) -> None:
+        """What a function learns from its first call with arguments of these types."""
+
+    def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Specialisation:
+        """The program for these types, with its kernel; made once, for the first call with `values`."""
         found = self._specialisations.get(types)
         if found is None:
+            if values is not None:
+                self.first_call(types, values)
             found = Specialisation(self.trace(types), self.backend)
             found = self._specialisations.setdefault(types, found)
         self.seen(types)
@@ -125,7 +130,7 @@ class Function:
         if hook is not None:
             return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
-        found = self.specialise(types)
+        found = self.specialise(types, values)
         if all(t is FLOAT for t in types):
             self._of_floats = self._float_call(types, found)
         return unflatten(found.lowered.structure, found(values, plain))
@@ -147,7 +152,7 @@ class Function:
         the arguments. Returns `buffers`.
         """
         types, values, plain = self.describe(args, keywords)
-        found = self.specialise(types)
+        found = self.specialise(types, values)
         targets = flatten(found.lowered.structure, buffers)
         sizes = found.sizes(values)
         for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):

@@ -14,14 +14,17 @@ from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.text import lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
-from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
+
+NOTHING = "nothing: there is nothing to differentiate"
 
 
 class Tangent(Derived):
@@ -45,10 +48,22 @@ class Tangent(Derived):
 class Jacobian(Derived):
     """The dense derivative of every output with respect to every input in `wrt`."""
 
+    def __init__(self, of: Function, wrt: Any, prefix: str) -> None:
+        super().__init__(of, wrt, prefix)
+        self.lengths: dict[
+            Types, tuple[int, ...]
+        ] = {}  # of the first call: they decide which mode is cheaper
+
+    def first_call(self, types: Types, values: Sequence[Any]) -> None:
+        sizes = Specialisation(self.of.trace(types), self.backend).sizes(values)
+        self.lengths.setdefault(types, tuple(sizes))
+
     def how(self, types: Types) -> str:
         func = self.of.trace(types).func
         inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
-        if forward_is_cheaper(func.results, inputs):
+        if not (inputs and func.results):
+            return NOTHING
+        if forward_is_cheaper(func.results, inputs, nominal(self.lengths.get(types))):
             return f"forward mode: a direction for each entry of {_entries(func, inputs)}, at once"
         return f"reverse mode: a cotangent for each entry of {_entries(func, func.results)}, at once"
 
@@ -56,7 +71,8 @@ class Jacobian(Derived):
         lowered = self.of.trace(types)
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
-        blocks = dense_jacobian(func, self.of.inputs_of(positions, types))
+        length = nominal(self.lengths.get(types))
+        blocks = dense_jacobian(func, self.of.inputs_of(positions, types), length)
         structure = grafted(lowered.structure, self.places(positions, types))
         return _dense(self, lowered, func, blocks, structure)
 
@@ -67,6 +83,8 @@ class Hessian(Derived):
     def how(self, types: Types) -> str:
         func = self.of.trace(types).func
         inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
+        if not inputs:
+            return NOTHING
         return f"forward over reverse mode: a direction for each entry of {_entries(func, inputs)}, at once"
 
     def trace(self, types: Types) -> Lowered:

@@ -11,18 +11,16 @@ import numpy as np
 from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
 from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
-from adcompiler.ir.nodes import Element, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
+from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 Save = str | tuple[str, ...]
 PARTIALS, AUTO = "partials", "auto"
-NOMINAL = 1000  # a length, where none has been seen
 
 
 def checked_save(save: Any) -> Save:
@@ -151,12 +149,6 @@ class Saved(tuple[Any, ...]):
         return self.program.saved_names
 
 
-def _nominal(size: Element, sizes: Sequence[int] | None) -> int:
-    """A length, or a nominal one where it is not known yet or computed by the program."""
-    unknown = sizes is None and any(isinstance(e, Size) for e in elements_of((size,)))
-    return NOMINAL if unknown or is_computed(size) else length(size, sizes or ())
-
-
 def _own(value: Any) -> Any:
     """An input as it is now: the caller may write to its array before the backward pass."""
     return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
@@ -191,8 +183,7 @@ class SplitFunction:
             return None
         if self.save != AUTO:
             return by_names(self.save)
-        sizes = self.lengths.get(types)
-        return by_cost(lambda n: _nominal(n, sizes))
+        return by_cost(nominal(self.lengths.get(types)))
 
     def _split(self, types: Types, wanted: tuple[int, ...] | None) -> SplitProgram:
         positions = self.f.positions(self.wrt, types)

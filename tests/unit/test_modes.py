@@ -145,6 +145,21 @@ def test_check_grad_shows_the_worst_entry():
         adc.check_grad(f, np.array([0.5, 1.0, 2.5]), order=1)
 
 
+def test_check_grad_near_zero():
+    """A step relative to 1e-17 is lost in rounding."""
+    assert adc.check_grad(adc.compile("sin(x) + y", backend="numpy"), 1e-17, 1.0) < 1e-8
+    assert adc.check_grad(adc.compile("log(x)", backend="numpy"), 1e-9, order=1) < 1e-6
+
+
+def test_the_lengths_of_the_first_call_choose_the_mode():
+    f = adc.compile("def f(x: f64[n], A: f64[m, n]):\n    return tanh(A @ x)", backend="numpy")
+    for m, n, mode in ((2, 5, "reverse"), (5, 2, "forward")):
+        A, x = np.cos(np.arange(m * n)).reshape(m, n), np.sin(np.arange(n))
+        jacobian = adc.jacobian(f, "x")
+        np.testing.assert_allclose(jacobian(x, A), (1 - np.tanh(A @ x) ** 2)[:, None] * A, rtol=1e-13)
+        assert f"{mode} mode" in jacobian.explain().split("made by")[1]
+
+
 BRANCHES = [
     ("where(x > 0, sqrt(x), 0)", (-1.0,)),
     ("where(x > 0, sqrt(x), 0)", (0.0,)),

@@ -1,0 +1,104 @@
+"""A backend of the tests: kernels as they are written, run by Python itself, without a compiler.
+
+It is slow, but starts at once: a thousand random programs are judged in the time that a compiler takes for a
+few dozen. So what the schedule and the writer do is tested apart from what compilers make of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from adcompiler.codegen import library
+from adcompiler.codegen.cpu import Compiled
+from adcompiler.ir.nodes import Func
+from adcompiler.ops import bessel, series
+from adcompiler.passes.pipeline import KERNEL, run
+from adcompiler.runtime.specialise import BACKENDS
+
+WORD = 2**64
+RENAMED = {
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh", "fabs": "abs", "pow": "power",
+}  # fmt: skip
+SPECIAL = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
+
+
+class Unsigned(int):
+    """A whole number of 64 bits: a negative one is huge, so that no comparison takes it for an index."""
+
+    def __new__(cls, value: Any) -> Unsigned:
+        return super().__new__(cls, int(value) % WORD)
+
+    def __add__(self, other: Any) -> Unsigned:
+        return Unsigned(int(self) + int(other))
+
+    def __sub__(self, other: Any) -> Unsigned:
+        return Unsigned(int(self) - int(other))
+
+
+class _Numbers(ast.NodeTransformer):
+    """Literals as NumPy's numbers, which divide by zero."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if type(node.value) is not float:
+            return node
+        return ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "float64", ast.Load()), [node], [])
+
+
+def mathematics() -> SimpleNamespace:
+    """The functions of `math` that generated code calls, without its exceptions."""
+    found = {name: getattr(np, RENAMED.get(name, name), None) for name in vars(math)}
+    found |= {name: getattr(scipy.special, other) for name, other in SPECIAL.items()}
+    return SimpleNamespace(**{name: f for name, f in found.items() if f is not None})
+
+
+def namespace() -> dict[str, Any]:
+    """What the text of a kernel names."""
+    return {
+        "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "bessel": bessel,
+        "series": series, "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
+        "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
+        **{n: f for n, f in vars(library).items() if n.startswith("library_")},
+    }  # fmt: skip
+
+
+class PlainKernel(Compiled):
+    """A program whose kernel Python runs."""
+
+    @cached_property
+    def serial(self) -> Callable[..., Sequence[Any]]:
+        found = namespace()
+        tree = ast.fix_missing_locations(_Numbers().visit(ast.parse(self.kernel.text)))
+        exec(compile(tree, "<kernel>", "exec"), found)  # our own text
+
+        def call(*args: Any) -> Sequence[Any]:
+            with np.errstate(all="ignore"):
+                return found["run"](*args)
+
+        return call
+
+    @property
+    def parallel(self) -> Callable[..., Sequence[Any]]:
+        return self.serial
+
+
+def executable(func: Func) -> PlainKernel:
+    """The backend."""
+    return PlainKernel(run(KERNEL, func))
+
+
+@contextmanager
+def plain_kernels() -> Iterator[str]:
+    """The name of the backend, while it is there."""
+    BACKENDS["plain"] = executable
+    yield "plain"
+    del BACKENDS["plain"]
