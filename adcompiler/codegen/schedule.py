@@ -8,7 +8,7 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -113,6 +113,7 @@ class Loop:
     body: list[Loop | Task] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
     under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
+    shut: bool = False  # whether no other task may join it
 
     def bind(self, outer: frozenset[int]) -> None:
         """Turn conditions on the axis into bounds, in this loop and all inside it."""
@@ -171,24 +172,39 @@ class Schedule:
     tasks: list[Task]
 
 
-def schedule(func: Func) -> Schedule:
+@dataclass(frozen=True)
+class Style:
+    """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
+    together, and the arrays whose loops hold nothing else."""
+
+    orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
+    alone: Callable[[Array], bool]
+
+
+CPU = Style(lambda arrays: {a: loop_order(a) for a in arrays}, lambda array: False)
+
+
+def schedule(func: Func, style: Style = CPU) -> Schedule:
     """The loop nests of `func`."""
-    return _arranged(func.roots, {}, count())
+    return _arranged(func.roots, {}, count(), style)
 
 
-def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int]) -> Schedule:
+def _arranged(
+    roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int], style: Style
+) -> Schedule:
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
-    for array in postorder(roots, lambda a: () if a in given else _made_before(a)):
-        if isinstance(array, Input) or array in given:
-            continue
+    found = postorder(roots, lambda a: () if a in given else _made_before(a))
+    made = [a for a in found if not (isinstance(a, Input) or a in given)]
+    orders = style.orders([a for a in made if not isinstance(a, Item | Call)])
+    for array in made:
         if not isinstance(array, Item):
-            tasks.append(Task(array, () if isinstance(array, Call) else loop_order(array)))
+            tasks.append(Task(array, orders.get(array, ())))
         elif array.loop not in loops:
-            loops[array.loop] = _recurrence(array.loop, numbers)
+            loops[array.loop] = _recurrence(array.loop, numbers, style)
             tasks.append(loops[array.loop])
-    placer = _Placer(tasks, numbers)
+    placer = _Placer(tasks, numbers, style)
     body = placer.place(tasks, 0)
     for item in body:
         if isinstance(item, Loop):
@@ -248,7 +264,7 @@ class _Open(Replace):
         return super()._loop(loop_node.Loop(loop.length, inits, scanned, consts, *rest))
 
 
-def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
+def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> Recurrence:
     """A loop with its body opened and scheduled."""
     number = -1 - next(numbers)
     step, *slots = loop.slots
@@ -263,14 +279,14 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
-        before = _arranged(roots[-1:], given, numbers)
+        before = _arranged(roots[-1:], given, numbers, style)
         for task in before.tasks:
             task.stored = task.array.rank > 0
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
-    turn = _arranged([*made, *outs], given, numbers)
+    turn = _arranged([*made, *outs], given, numbers, style)
     test = None if loop.test is None else roots[-1]
     found = carried, rows, consts, updates, outs, test, before, turn
     return Recurrence(loop.items[0], (), [], True, [], number, *found)
@@ -285,8 +301,8 @@ def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple
 class _Placer:
     """Builds the loops; remembers who reads whom."""
 
-    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int]) -> None:
-        self.numbers = numbers
+    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int], style: Style) -> None:
+        self.numbers, self.style = numbers, style
         by_array: dict[Array, Task] = {}
         for task in tasks:
             arrays = task.loop.items if isinstance(task, Recurrence) else (task.array,)
@@ -311,9 +327,11 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            position[task] = self.join(items, start, size, task.conditions(depth))
+            alone = depth == 0 and self.style.alone(task.array)
+            position[task] = self.join(items, len(items) if alone else start, size, task.conditions(depth))
             loop = items[position[task]]
             assert isinstance(loop, Loop)
+            loop.shut = loop.shut or alone
             loop.tasks.append(task)
             task.loops.append(loop)
         for item in items:
@@ -326,7 +344,7 @@ class _Placer:
         one at the end if none is."""
         for p in range(start, len(items)):
             item = items[p]
-            if isinstance(item, Loop) and item.size is size and item.under == under:
+            if isinstance(item, Loop) and item.size is size and item.under == under and not item.shut:
                 return p
         items.append(Loop(size, next(self.numbers), under=under))
         return len(items) - 1
