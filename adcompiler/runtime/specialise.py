@@ -72,8 +72,15 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
 
 
+def _cuda(func: Func) -> Executable:
+    from adcompiler.codegen.cuda.backend import executable
+
+    found: Executable = executable(func)
+    return found
+
+
 BACKENDS: dict[str, Callable[[Func], Executable]] = {
-    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numpy": _Interpreted
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda, "numpy": _Interpreted
 }  # fmt: skip
 
 
