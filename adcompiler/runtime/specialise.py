@@ -72,15 +72,17 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
 
 
-def _cuda(func: Func) -> Executable:
+def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:
     from adcompiler.codegen.cuda.backend import executable
 
-    found: Executable = executable(func)
+    found: Executable = executable(func, atomics, fast)
     return found
 
 
 BACKENDS: dict[str, Callable[[Func], Executable]] = {
-    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda, "numpy": _Interpreted
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda,
+    "cuda-atomics": partial(_cuda, atomics=True), "cuda-fast": partial(_cuda, fast=True),
+    "numpy": _Interpreted,
 }  # fmt: skip
 
 

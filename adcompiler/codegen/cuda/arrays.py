@@ -28,7 +28,8 @@ class Caller:
     """The arguments of one call on the device, its stream, and what its results become."""
 
     def __init__(self, args: Sequence[Any]) -> None:
-        self.kind = next((library(a) for a in args if is_device_array(a)), None)
+        kinds = [library(a) for a in args if is_device_array(a)]
+        self.kind = min(kinds, key=lambda kind: kind == "numba", default=None)
         self.stream: Any = STREAMS[self.kind]() if self.kind in STREAMS else 0
         self.args = [self.taken(a) for a in args]
 
@@ -62,8 +63,13 @@ def notice(size: int) -> None:
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether a value is memory of a device; the simulator's arrays have no interface."""
-    return hasattr(value, "__cuda_array_interface__") or hasattr(value, "copy_to_host")
+    """Whether a value is an array of a device: all that is neither NumPy's nor a number is."""
+    return not isinstance(value, np.ndarray | np.generic | float | int)
+
+
+def device_of(array: Any) -> int | None:
+    """The number of the device whose memory an array is, if its library tells."""
+    return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else None
 
 
 def library(value: Any) -> str:
@@ -72,13 +78,53 @@ def library(value: Any) -> str:
     return "jax" if name == "jaxlib" else name
 
 
-def viewed(array: Any, stream: Any) -> Any:
+def viewed(array: Any, stream: Any = 0) -> Any:
     """An array of any library as numba's, of the same memory."""
     if hasattr(array, "copy_to_host"):
         return array
-    found = cuda.as_cuda_array(array)
-    if array.__cuda_array_interface__.get("data", (0, False))[1] and library(array) not in ("jax",):
-        raise DtypeError("an array on the device is read-only", remedy="pass a copy of it")
+    here, there = cuda.get_current_device().id, device_of(array)
+    if there not in (None, here):
+        raise DtypeError(
+            f"an array is on device {there}, and kernels run on device {here}",
+            remedy=f"call inside of `with numba.cuda.gpus[{there}]:`, or move the array",
+        )
+    if hasattr(array, "__cuda_array_interface__"):
+        return cuda.as_cuda_array(array, sync=False)
+    return cuda.as_cuda_array(_Shared(array, stream), sync=False)
+
+
+class _Shared:
+    """The memory of an array that has DLPack's protocol only; it holds the array."""
+
+    def __init__(self, array: Any, stream: Any) -> None:
+        from cuda.core.utils import StridedMemoryView
+
+        view = StridedMemoryView.from_dlpack(array, stream_ptr=handle(stream) or -1)
+        strides = None if view.strides is None else tuple(n * view.dtype.itemsize for n in view.strides)
+        self.view = view
+        self.__cuda_array_interface__ = {
+            "version": 3, "shape": tuple(view.shape), "strides": strides, "typestr": view.dtype.str,
+            "data": (view.ptr, view.readonly), "stream": None,
+        }  # fmt: skip
+
+
+def handle(stream: Any) -> int:
+    """The address of a stream; 0 for the default one."""
+    found = getattr(stream, "handle", 0)
+    return int(getattr(found, "value", found) or 0)
+
+
+def on_host(array: Any) -> np.ndarray:
+    """A copy on the host."""
+    found: np.ndarray = viewed(array).copy_to_host()
+    return found
+
+
+def copy_of(array: Any) -> Any:
+    """A copy on the device, as numba's array."""
+    view = viewed(array)
+    found = cuda.device_array(view.shape, view.dtype)
+    found.copy_to_device(view)
     return found
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from adcompiler.errors import Error
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Array, Func, Input, Map, Read, identity
 from adcompiler.passes.pipeline import KERNEL, run
 
 
@@ -14,12 +14,28 @@ class DeviceError(Error):
     """There is no CUDA device, or what is needed to use it is missing."""
 
 
-def executable(func: Func) -> Any:
-    """A program on the device; Error if there is none."""
+def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
+    """A program on the device; Error if there is none.
+
+    With `atomics` sums at computed places are faster and have other last bits in every run; with `fast`
+    mathematics is approximate.
+    """
     require_device()
     from adcompiler.codegen.cuda.executable import Compiled
 
-    return Compiled(run(KERNEL, func))
+    return Compiled(of_device(func), atomics, fast)
+
+
+def of_device(func: Func) -> Func:
+    """The program as its kernels are made: results that are inputs are copies, made beside other results."""
+    func = run(KERNEL, func)
+    return func.with_(results=tuple(map(_own, func.results)))
+
+
+def _own(result: Array) -> Array:
+    """A result that is an input as a copy of it."""
+    given = isinstance(result, Input) and result.rank
+    return Map(result.shape, Read(result, identity(result.shape))) if given else result
 
 
 def require_device() -> None:

@@ -10,10 +10,21 @@ every run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from adcompiler.codegen.cuda.header import with_header
 from adcompiler.codegen.cuda.order import STYLE, last_read
+from adcompiler.codegen.cuda.steps import (
+    LANES,
+    NOWHERE,
+    ONE_BLOCK,
+    POINTS,
+    KernelText,
+    Nest,
+    Product,
+    Scatter,
+    Step,
+    chained,
+)
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.emit import Buffer, Emitter, computed, neutral, operand_level, update
@@ -25,60 +36,13 @@ from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Reduce, const
 from adcompiler.ir.types import Dtype
 
-ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
-
-
-@dataclass
-class KernelText:
-    """The source of one kernel, its name there, and the names of what it is called with."""
-
-    name: str
-    params: list[str]
-    source: str
-
-
-@dataclass
-class Nest:
-    """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
-    only loop inside is `inner` if it may be cut into slices."""
-
-    number: int
-    loop: Loop
-    chain: list[Loop]
-    full: list[Task]
-    sums: list[Task]
-    inner: Loop | None
-    neighbours: bool  # whether the threads of a team read neighbours in the loops inside
-    names: dict[Element, str] = field(default_factory=dict)
-
-
-@dataclass
-class Scatter:
-    """Additions at computed places: a kernel gives places and values, which are then added up in order."""
-
-    number: int
-    loop: Loop
-    chain: list[Loop]
-    task: Task
-    names: dict[Element, str]
-
-
-@dataclass
-class Product:
-    """A product of matrices, by a library."""
-
-    call: Call
-
-
-Step = KernelText | Nest | Scatter | Product
-
 
 class DeviceEmitter(Emitter):
     """Writes the kernels of a program. With `alone` one block computes all of it, in one kernel."""
 
-    def __init__(self, func: Func, alone: bool = False) -> None:
+    def __init__(self, func: Func, alone: bool = False, fast: bool = False) -> None:
         super().__init__(func, STYLE)
-        self.alone = alone
+        self.alone, self.fast = alone, fast
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
@@ -165,7 +129,7 @@ class DeviceEmitter(Emitter):
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
         lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in writer.scopes[0])]
-        return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n"))
+        return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
 
     # -- nests ---------------------------------------------------------------------------------
 
@@ -409,36 +373,6 @@ class DeviceEmitter(Emitter):
         super().statement(writer, task)
         writer.close()
         writer.team = team
-
-
-NOWHERE = -(10**8)  # the axis of what is no loop
-_POINT = "uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)"
-_STEP = "uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)"
-LANES = {
-    "": (),
-    "warp": ("_lane = uint64(cuda.threadIdx.x % _WARP)", "_lanes = uint64(_WARP)"),
-    "block": ONE_BLOCK,
-}
-POINTS = {
-    "": (_POINT, _STEP),
-    "warp": (f"({_POINT}) // uint64(_WARP)", f"{_STEP} // uint64(_WARP)"),
-    "block": ("uint64(cuda.blockIdx.x)", "uint64(cuda.gridDim.x)"),
-}
-
-
-def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
-    """Loops without anything between them whose points may be dealt out as one space: none of them is where a
-    sum of its own begins, unless it is the outermost."""
-    chain = [loop]
-    while len(chain[-1].body) == 1:
-        (inside,) = chain[-1].body
-        at = depth + len(chain)
-        if not isinstance(inside, Loop) or (inside.bounds and not whole):
-            break
-        if any(isinstance(t.array, Reduce) and t.first_reduced == at for t in inside.tasks):
-            break
-        chain.append(inside)
-    return chain
 
 
 def _arrays(task: Task) -> tuple[Array, ...]:

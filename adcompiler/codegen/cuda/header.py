@@ -17,15 +17,18 @@ COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled in
 OTHERS = ("adcompiler.ops.series", "adcompiler.ops.bessel", "adcompiler.codegen.library")
 
 
-def with_header(comment: str, text: str) -> str:
-    """A module of generated kernels: `comment`, imports, and the decorator `kernel`."""
+def with_header(comment: str, text: str, fast: bool = False) -> str:
+    """A module of generated kernels: `comment`, imports, and the decorator `kernel`.
+
+    Arithmetic is IEEE's, with contraction; with `fast` mathematics is approximate.
+    """
     words = set(re.findall(r"\w+", text)) | {"cuda"}
     used = [n for n in NAMES if n in words]
     lines = [f"from adcompiler.codegen.cuda.device import {', '.join(used)}"]
     lines += ["from adcompiler.codegen.cuda.device import WARP as _WARP"] if "_WARP" in words else []
     if called := sorted(word for word in words if word.startswith("library_")):
         lines.append(f"from adcompiler.codegen.cuda.device import {', '.join(called)}")
-    lines += ["", f"kernel = cuda.jit(cache=True)  # with {_digest()}"]
+    lines += ["", f"kernel = cuda.jit(cache=True{', fastmath=True' * fast})  # with {_digest()}"]
     return comment + "\n".join(lines) + "\n\n\n" + text
 
 

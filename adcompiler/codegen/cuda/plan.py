@@ -1,4 +1,4 @@
-"""How many threads a nest has and how they share it: by lengths only, so that sums always have the same bits."""
+"""How many threads a nest has and how they share it: by lengths only, so that sums keep their bits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Launch:
 def launch(machine: Machine, points: int, turns: int, inner: int | None, neighbours: bool) -> Launch:
     """The threads of a nest over `points` with `turns` inside each.
 
-    `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours inside.
+    `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours
+    inside.
     """
     team = _team(machine, points, turns, neighbours, inner is not None)
     width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]

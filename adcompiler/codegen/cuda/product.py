@@ -6,6 +6,7 @@ import sys
 from functools import cache
 from typing import Any
 
+from adcompiler.codegen.cuda.arrays import handle
 from adcompiler.codegen.cuda.device import SIMULATED, loaded
 from adcompiler.codegen.cuda.header import with_header
 
@@ -75,16 +76,14 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
 def _by_cupy(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:
     cupy = sys.modules["cupy"]
     a, b, c = (cupy.asarray(x) for x in (left, right, out))
-    with cupy.cuda.ExternalStream((getattr(stream, "handle", None) and stream.handle.value) or 0):
+    with cupy.cuda.ExternalStream(handle(stream)):
         cupy.matmul(a.T if op == "matmul_tn" else a, b.T if op == "matmul_nt" else b, out=c)
 
 
 def _by_torch(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:
     torch = sys.modules["torch"]
     a, b, c = (torch.as_tensor(x, device="cuda") for x in (left, right, out))
-    with torch.cuda.stream(
-        torch.cuda.ExternalStream((getattr(stream, "handle", None) and stream.handle.value) or 0)
-    ):
+    with torch.cuda.stream(torch.cuda.ExternalStream(handle(stream))):
         torch.matmul(a.T if op == "matmul_tn" else a, b.T if op == "matmul_nt" else b, out=c)
 
 

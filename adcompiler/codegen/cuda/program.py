@@ -10,12 +10,13 @@ import numpy as np
 
 from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.device import SIMULATED, loaded
-from adcompiler.codegen.cuda.emit import DeviceEmitter, KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import scatter
+from adcompiler.codegen.cuda.steps import KernelText, Nest, Product, Scatter, Step
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, Read
 from adcompiler.ir.types import NUMPY
@@ -28,9 +29,9 @@ ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 class Program:
     """The kernels of a program, and the memory that they need besides inputs and results."""
 
-    def __init__(self, func: Func, alone: bool, atomics: bool) -> None:
+    def __init__(self, func: Func, alone: bool, atomics: bool, fast: bool = False) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone)
+        self.emitter = DeviceEmitter(func, alone, fast)
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()

@@ -15,8 +15,8 @@ Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a bu
 class DeviceWriter(Writer):
     """A writer of one kernel.
 
-    Outside of the loops that a `team` shares ("block", "warp"; "" for threads on their own), all its threads do
-    the same; what they share is between barriers.
+    Outside of the loops that a `team` shares ("block", "warp"; "" for threads on their own), all its threads
+    do the same; what they share is between barriers.
     """
 
     team: str = ""
