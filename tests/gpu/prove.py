@@ -173,9 +173,8 @@ def arguments(work: Workload, n: int, dtype: str) -> tuple[Any, ...]:
 def right(work: Workload, dtype: str) -> dict[str, Any]:
     """A workload at a small size against the CPU backend."""
     args = arguments(work, 9 if QUICK else work.small, dtype)
-    found, expected = (
-        adc.value_and_grad(adc.compile(work.source, backend=b), wrt=work.wrt)(*args) for b in ("cuda", "cpu")
-    )
+    functions = [adc.compile(work.text(dtype), backend=b) for b in ("cuda", "cpu")]
+    found, expected = (adc.value_and_grad(f, wrt=work.wrt)(*args) for f in functions)
     return judged({"value and gradient": (found, expected)}, work.tolerance if dtype == "float64" else 1e-3)
 
 
@@ -214,7 +213,7 @@ def timed(work: Workload, dtype: str, bandwidth: float) -> dict[str, Any]:
 
     args = arguments(work, work.large, dtype)
     held = [cuda.to_device(a) for a in args]
-    f = adc.value_and_grad(adc.compile(work.source, backend="cuda"), wrt=work.wrt)
+    f = adc.value_and_grad(adc.compile(work.text(dtype), backend="cuda"), wrt=work.wrt)
     before = cuda.current_context().get_memory_info().free
     found = times(lambda: f(*held))
     found["MB more"] = round((before - cuda.current_context().get_memory_info().free) / 2**20)

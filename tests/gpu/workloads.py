@@ -30,6 +30,10 @@ class Workload:
     tolerance: float = 1e-9
     peers: dict[str, str] = field(default_factory=dict)
 
+    def text(self, dtype: str) -> str:
+        """The source for arguments of a dtype."""
+        return self.source.replace("f64", "f32") if dtype == "float32" else self.source
+
 
 SCHOLES = """
 def scholes(s, k, t, r, v):
@@ -43,8 +47,7 @@ def layer(x, w, b):
     return 0.5 * sum(g * g)
 """
 ENERGY = """
-def energy(x, y, z, m):
-    n = len(x)
+def energy(x: f64[n], y: f64[n], z: f64[n], m: f64[n]):
     return sum(m[i] * m[j] / sqrt((x[i] - x[j])**2 + (y[i] - y[j])**2 + (z[i] - z[j])**2 + 0.01)
                for i in range(n) for j in range(n))
 """

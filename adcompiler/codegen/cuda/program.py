@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from adcompiler.codegen.cpu import Lengths, lengths
+from adcompiler.codegen.cuda.arrays import handle
 from adcompiler.codegen.cuda.device import SIMULATED, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
@@ -37,7 +39,8 @@ class Program:
         self.memory = Memory()
         self.kernels: dict[Any, tuple[Callable[..., Any], list[str]]] = {}
         self.out = {self.labels[a] for a in func.results if not isinstance(a, Input) and a.rank}
-        self.known: dict[tuple[Element, ...], Lengths] = {}
+        self.known: dict[tuple[Element, ...], Lengths | None] = {}
+        self.plans: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
 
     @property
     def scatters(self) -> bool:
@@ -46,14 +49,18 @@ class Program:
 
     def points(self, sizes: Sequence[int]) -> int:
         """The points of the largest nest, as far as lengths are known before the call."""
-        domains = [t.array.domain for s in self.steps if isinstance(s, Nest) for t in s.loop.tasks]
-        known = [tuple(n for n in domain if not _read(n)) for domain in domains]
-        return max((points_of(self.lengths(d)(sizes)) for d in known), default=1)
+        return max((points_of(of(sizes)) for of in self.domains), default=1)
 
-    def lengths(self, shape: tuple[Element, ...]) -> Lengths:
-        """A function from the values of the size symbols to lengths, made once."""
+    @cached_property
+    def domains(self) -> list[Lengths]:
+        """The lengths of all loops of nests that are known before the call."""
+        found = [t.array.domain for s in self.steps if isinstance(s, Nest) for t in s.loop.tasks]
+        return [lengths(tuple(n for n in domain if not _read(n))) for domain in dict.fromkeys(found)]
+
+    def lengths(self, shape: tuple[Element, ...]) -> Lengths | None:
+        """A function from the values of the size symbols to lengths; None if the program computes them."""
         if shape not in self.known:
-            self.known[shape] = lengths(shape)
+            self.known[shape] = None if any(_read(n) for n in shape) else lengths(shape)
         return self.known[shape]
 
     def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
@@ -77,7 +84,7 @@ class _Call:
     """One call: what the names in kernels stand for."""
 
     def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> None:
-        self.program, self.sizes, self.args, self.stream = program, sizes, args, stream
+        self.program, self.sizes, self.args, self.stream = program, tuple(sizes), args, stream
         self.emitter = program.emitter
         self.values: dict[str, Any] = dict(zip(self.emitter.sizes, map(int, sizes), strict=True))
         for array, arg in zip(program.func.inputs, args, strict=True):
@@ -95,15 +102,18 @@ class _Call:
         if name not in self.values:
             buffer = self.pending[name]
             shape, dtype = self.lengths(buffer.shape), NUMPY[buffer.dtype]
-            fresh = name in self.program.out
-            self.values[name] = empty(shape, dtype) if fresh else self.program.memory.get(name, shape, dtype)
+            fresh, memory = name in self.program.out, self.program.memory
+            self.values[name] = (
+                empty(shape, dtype, handle(self.stream)) if fresh else memory.get(name, shape, dtype)
+            )
         return self.values[name]
 
     def lengths(self, shape: tuple[Element, ...]) -> tuple[int, ...]:
         """The values of lengths; those that the program computes are read back."""
+        known = self.program.lengths(shape)
+        if known is not None:
+            return tuple(max(n, 0) for n in known(self.sizes))
         needed = {a for n in shape for a in _read(n)}
-        if not needed:
-            return tuple(max(n, 0) for n in self.program.lengths(shape)(self.sizes))
         values = {a: np.asarray(v) for a, v in self.numbers().items()}
         inputs = zip(self.program.func.inputs, self.args, strict=True)
         values |= {i: np.asarray(a) for i, a in inputs if i in needed}
@@ -143,12 +153,7 @@ class _Call:
 
     def nest(self, nest: Nest) -> None:
         """One nest, and the sums of its slices."""
-        depth = len(nest.chain)
-        points = points_of(self.lengths(tuple(loop.size for loop in nest.chain)))
-        domains = {tuple(t.array.domain[k] for k in t.order[depth:]) for t in nest.loop.tasks}
-        turns = max(points_of(self.lengths(d)) for d in domains)
-        inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
-        plan = launch(MACHINE, points, turns, inner, nest.neighbours)
+        points, plan = self.plan(nest)
         blocks = plan.blocks * plan.slices if points else 0
         self.values[f"_blocks{nest.number}"], self.values["_chunk"] = blocks, plan.chunk
         for task in nest.full:
@@ -169,6 +174,19 @@ class _Call:
                 add = add_slices(op)[-(-length // plan.threads), plan.threads, self.stream]
                 add(shaped(part, (plan.slices, length)), shaped(out, (length,)))
 
+    def plan(self, nest: Nest) -> tuple[int, Launch]:
+        """The points of a nest, and how they are launched; remembered where lengths are not computed."""
+        key = nest.number, self.sizes
+        if key in self.program.plans:
+            return self.program.plans[key]
+        points = points_of(self.lengths(nest.points))
+        turns = max(points_of(self.lengths(d)) for d in nest.inside)
+        inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
+        found = points, launch(MACHINE, points, turns, inner, nest.neighbours)
+        if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
+            self.program.plans[key] = found
+        return found
+
     def slices(self, nest: Nest, plan: Launch) -> list[tuple[str, Any, Any]]:
         """For each sum inside a point how it is reduced, its partial sums, and where it goes."""
         found = []
@@ -181,7 +199,7 @@ class _Call:
 
     def scatter(self, step: Scatter) -> None:
         """Places and values, and then their sums."""
-        points, array = points_of(self.lengths(tuple(loop.size for loop in step.chain))), step.task.array
+        points, array = points_of(self.lengths(step.points)), step.task.array
         memory = self.program.memory
         places = self.values["_places"] = memory.get("_places", (points,), NUMPY["i64"])
         values = self.values["_values"] = memory.get("_values", (points,), NUMPY[array.dtype])

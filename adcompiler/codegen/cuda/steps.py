@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from adcompiler.codegen.schedule import Loop, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Element, Reduce
+from adcompiler.ir.nodes import Element, Reduce, Shape
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NOWHERE = -(10**8)  # the axis of what is no loop
@@ -62,6 +63,17 @@ class Nest:
     neighbours: bool  # whether the threads of a team read neighbours in the loops inside
     names: dict[Element, str] = field(default_factory=dict)
 
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
+
+    @cached_property
+    def inside(self) -> list[Shape]:
+        """The lengths of the loops inside a point, for each task."""
+        depth = len(self.chain)
+        return list({tuple(t.array.domain[k] for k in t.order[depth:]) for t in self.loop.tasks})
+
 
 @dataclass
 class Scatter:
@@ -72,6 +84,11 @@ class Scatter:
     chain: list[Loop]
     task: Task
     names: dict[Element, str]
+
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
 
 
 @dataclass
