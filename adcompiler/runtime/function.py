@@ -352,7 +352,7 @@ class Function:
         return self._splits.setdefault(key, SplitFunction(self, key))
 
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
-        """The program at a stage: "source", "ast", "ir", "forward", "propagate" or "kernel".
+        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" or "ptx".
 
         It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
         """

@@ -38,13 +38,49 @@ def _own(result: Array) -> Array:
     return Map(result.shape, Read(result, identity(result.shape))) if given else result
 
 
-def require_device() -> None:
-    """Raise DeviceError unless programs can run on a device, or in numba's simulator."""
+def kernels(func: Func) -> str:
+    """The kernels of a program as they are generated, one a nest."""
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
+    from adcompiler.codegen.cuda.texts import texts
+
+    return "\n\n".join(text.source.rstrip("\n") for text in texts(DeviceEmitter(of_device(func)))) + "\n"
+
+
+def ptx(func: Func) -> str:
+    """The kernels of a program in PTX; Error without numba-cuda and its compiler."""
+    require_compiler()
+    from adcompiler.codegen.cuda.ptx import compiled
+
+    return "\n".join(kernel.ptx for kernel in compiled(of_device(func)))
+
+
+def require_compiler() -> None:
+    """Raise DeviceError unless kernels can be compiled; no device is needed for that."""
+    _require_package()
+    from adcompiler.codegen.cuda.device import SIMULATED
+
+    if not SIMULATED:
+        from numba.cuda.cudadrv import nvvm
+
+        if nvvm.is_available():
+            return
+    raise DeviceError(
+        "numba-cuda has no compiler here" + " in its simulator" * SIMULATED,
+        remedy="unset NUMBA_ENABLE_CUDASIM" if SIMULATED else 'pip install "adcompiler[cuda]"',
+    )
+
+
+def _require_package() -> None:
     if find_spec("numba_cuda") is None:
         raise DeviceError(
             'backend="cuda" needs numba-cuda, which is not installed',
             remedy='pip install "adcompiler[cuda]"',
         )
+
+
+def require_device() -> None:
+    """Raise DeviceError unless programs can run on a device, or in numba's simulator."""
+    _require_package()
     from numba import cuda
 
     from adcompiler.codegen.cuda.device import SIMULATED

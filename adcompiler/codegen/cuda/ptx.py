@@ -11,11 +11,11 @@ from typing import Any
 
 from adcompiler.codegen.cuda.device import loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
-from adcompiler.codegen.cuda.steps import KernelText, Nest, Product, Scatter
+from adcompiler.codegen.cuda.steps import KernelText, Nest, Scatter
+from adcompiler.codegen.cuda.texts import texts
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
 
-TEAMS = ("", "warp", "block")
 NEWEST = (9, 0)
 
 
@@ -24,7 +24,7 @@ class Compiled:
     """One kernel: its name in the PTX, which is that in its source, its parameters, and the PTX."""
 
     name: str
-    params: tuple[str, ...]
+    params: tuple[tuple[str, str], ...]  # names and numba's types
     source: str
     ptx: str
 
@@ -36,27 +36,6 @@ def compiled(func: Func, arch: tuple[int, int] = NEWEST, every: bool = False) ->
         return [_compiled(emitter, text, arch) for text in texts(emitter, every)]
 
 
-def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
-    """The sources of the kernels."""
-    for step in emitter.steps:
-        match step:
-            case KernelText():
-                yield step
-            case Nest():
-                inside = step.inner is not None or any(
-                    len(t.order) > len(step.chain) for t in step.loop.tasks
-                )
-                usual = "warp" if inside and step.neighbours else ""
-                for team in TEAMS if every and inside else (usual,):
-                    yield emitter.nest_text(step, team, False)
-                    if every and step.inner is not None:
-                        yield emitter.nest_text(step, team, True)
-            case Scatter():
-                yield emitter.scatter_text(step)
-            case Product():
-                pass  # a library's
-
-
 def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -> Compiled:
     from numba import cuda
 
@@ -64,7 +43,8 @@ def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -
     known = _types(emitter, "_sliced" in text.name)
     signature = tuple(known[name] for name in text.params)
     ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=arch)  # type: ignore[attr-defined]
-    return Compiled(text.name, tuple(text.params), text.source, _named(ptx, text.name))
+    params = tuple(zip(text.params, map(str, signature), strict=True))
+    return Compiled(text.name, params, text.source, _named(ptx, text.name))
 
 
 def _named(ptx: str, name: str) -> str:
