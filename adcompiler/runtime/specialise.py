@@ -68,15 +68,20 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.cpu import Compiled
     from adcompiler.codegen.variants import Variants
 
+    def compiled(one: Func) -> Compiled:
+        return Compiled(run(KERNEL, one), precise)
+
     products = found(func)
-    return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
+    return Variants(func, products, compiled) if products else compiled(func)
 
 
 def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:
     from adcompiler.codegen.cuda.backend import executable
+    from adcompiler.codegen.variants import Variants
 
-    found: Executable = executable(func, atomics, fast)
-    return found
+    products, compiled = found(func), partial(executable, atomics=atomics, fast=fast)
+    made: Executable = Variants(func, products, compiled) if products else compiled(func)
+    return made
 
 
 BACKENDS: dict[str, Callable[[Func], Executable]] = {

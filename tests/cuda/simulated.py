@@ -11,12 +11,14 @@ from irtexts import CASES
 from numba import cuda
 
 import adcompiler as adc
+from adcompiler.codegen import variants
 from adcompiler.codegen.cuda import arrays, plan
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
 from adcompiler.codegen.cuda.memory import Memory
 from adcompiler.codegen.cuda.scatter import scatter
+from adcompiler.codegen.cuda.steps import Product
 
 RANDOM = np.random.default_rng(0)
 LAUNCHES = {
@@ -116,6 +118,27 @@ def test_programs_of_the_ir(text: str) -> None:
         args = arguments(func, CASES[text])
         made = Compiled(of_device(optimised(func)))(sizes_of(func, args), args)
         for found, expected in zip(made, reference(func, args), strict=True):
+            same(found, expected)
+
+
+@pytest.mark.parametrize("expression", ["x @ y", "x @ z.T", "z @ x.T", "y.T @ x.T", "x.T @ x"])
+def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "chosen", lambda lengths: True)
+    args = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(5, 6)), RANDOM.normal(size=(6, 5))
+    f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))
+    same(f(*args), g(*args))
+    (found,) = f._specialisations.values()
+    assert any(isinstance(s, Product) for k in found.executable.kernels.values() for s in k.get(False).steps)
+
+
+@pytest.mark.parametrize("expression", ["sum(solve(a, b))", "det(a)", "sum(cholesky(a @ a.T))"])
+def test_routines_on_matrices(expression: str) -> None:
+    args = RANDOM.normal(size=(4, 4)) + 4 * np.eye(4), RANDOM.normal(size=4)
+    f, g = (
+        adc.grad(adc.compile(f"def f(a, b):\n    return {expression}", backend=b)) for b in ("cuda", "numpy")
+    )
+    for found, expected in zip(f(*args), g(*args), strict=True):
+        if expected is not None:
             same(found, expected)
 
 

@@ -35,6 +35,8 @@ class Caller:
 
     def taken(self, arg: Any) -> Any:
         """An argument as kernels take it."""
+        if isinstance(arg, np.ndarray) and not arg.ndim:
+            return arg[()]
         if isinstance(arg, np.ndarray):
             notice(arg.nbytes)
             return cuda.to_device(np.ascontiguousarray(arg), stream=self.stream)

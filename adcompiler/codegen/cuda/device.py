@@ -18,10 +18,6 @@ WARP: int = _names.WARP
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("library_"):
-        from adcompiler.codegen.cuda.routines import ROUTINES
-
-        return ROUTINES[name]
     try:
         return getattr(_names, name)
     except AttributeError as error:

@@ -41,7 +41,7 @@ class Compiled:
     def program(self, sizes: Sequence[int]) -> Program:
         """The kernels for these lengths."""
         large = self.get(False)
-        return self.get(True) if large.points(sizes) <= SMALL and not large.scatters else large
+        return self.get(True) if large.points(sizes) <= SMALL and not large.wide else large
 
     def get(self, alone: bool) -> Program:
         """The program on one block, or on all."""

@@ -27,7 +27,7 @@ def with_header(comment: str, text: str, fast: bool = False) -> str:
     lines = [f"from adcompiler.codegen.cuda.device import {', '.join(used)}"]
     lines += ["from adcompiler.codegen.cuda.device import WARP as _WARP"] if "_WARP" in words else []
     if called := sorted(word for word in words if word.startswith("library_")):
-        lines.append(f"from adcompiler.codegen.cuda.device import {', '.join(called)}")
+        lines.append(f"from adcompiler.codegen.cuda.routines import {', '.join(called)}")
     lines += ["", f"kernel = cuda.jit(cache=True{', fastmath=True' * fast})  # with {_digest()}"]
     return comment + "\n".join(lines) + "\n\n\n" + text
 

@@ -42,10 +42,10 @@ class Program:
         self.known: dict[tuple[Element, ...], Lengths | None] = {}
         self.plans: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
 
-    @property
-    def scatters(self) -> bool:
-        """Whether a nest adds at computed places."""
-        return any(isinstance(s, Scatter) for s in self.steps)
+    @cached_property
+    def wide(self) -> bool:
+        """Whether there is work that one block would do badly: sums at computed places, and products."""
+        return any(isinstance(s, Scatter | Product) for s in self.steps)
 
     def points(self, sizes: Sequence[int]) -> int:
         """The points of the largest nest, as far as lengths are known before the call."""

@@ -31,4 +31,4 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-ROUTINES = _on_device()
+globals().update(_on_device())  # generated kernels import them from here
