@@ -17,6 +17,7 @@ from adcompiler.cli.arguments import names_of
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.source import Source, function_of
 from adcompiler.codegen.ahead import SHIMS, Compiled, comment, compile_ahead
+from adcompiler.codegen.cuda.ahead import build, parsed_arch
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Func
 from adcompiler.runtime.capture import compile
@@ -28,8 +29,10 @@ from adcompiler.syntax.values import Closure
 EXAMPLES = """\b
 Examples:
   adc build model.adc:loss -o lib
+  adc build model.adc:loss --emit ptx,cubin --arch sm_90 -o kernels
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
 """
+FORMS = ("c", "ptx", "cubin")
 
 
 def build_source(
@@ -54,11 +57,19 @@ def build_source(
     native: Annotated[
         bool, typer.Option("--native", help="Use all that this machine's processor has.")
     ] = False,
+    emit: Annotated[
+        str, typer.Option(metavar="FORMS", help="What to write: c, or kernels for CUDA as ptx, cubin.")
+    ] = "c",
+    arch: Annotated[str, typer.Option(metavar="ARCH", help="The CUDA devices to compile for.")] = "sm_80",
 ) -> None:  # fmt: skip
     """Compile SOURCE to a shared library and a C header, which need no Python.
 
     The library holds NAME and, for a scalar result, NAME_value_and_grad. A C compiler (cc) links it.
+    With --emit ptx,cubin it is compiled to kernels for CUDA, a file each; a manifest says how to launch them.
     """
+    forms = [form.strip() for form in emit.split(",")]
+    if unknown := [form for form in forms if form not in FORMS]:
+        raise UsageError(f"--emit does not know {', '.join(unknown)}", remedy=f"it takes {', '.join(FORMS)}")
     f = function_of(source)
     name = name or f.__name__
     typed = f if types is None else _typed(f, types)
@@ -69,6 +80,11 @@ def build_source(
     except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
         if wrt:
             raise
+    if kernels := [form for form in forms if form != "c"]:
+        for path in build(functions, output, parsed_arch(arch), kernels):
+            print(path)
+    if "c" not in forms:
+        return
     made = {n: compile_ahead(func, n, native) for n, func in functions.items()}
     output.mkdir(parents=True, exist_ok=True)
     header, library = output / f"{name}.h", output / f"lib{name}{_suffix()}"

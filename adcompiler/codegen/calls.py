@@ -17,7 +17,7 @@ def call(writer: Writer, made: Array) -> None:
     assert isinstance(made, Call)
     axes = [f"c{k}" for k in range(len(made.cases))]
     for depth, (axis, n) in enumerate(zip(axes, made.cases, strict=True)):
-        writer.line("    " * depth + f"for {axis} in range(uint64(0), uint64({writer.text(n)})):")
+        writer.line(writer.over(axis, n, depth))
     operands = [_part(writer, a, axes[len(axes) + 2 - a.rank :]) for a in made.operands]
     into = _part(writer, made, axes)
     writer.line("    " * len(axes) + f"{routine(made.op)}({', '.join((*operands, into))})")

@@ -18,7 +18,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, operand_level, update
-from adcompiler.codegen.schedule import schedule
+from adcompiler.codegen.schedule import CPU, Style, schedule
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import NUMPY, Dtype
@@ -74,12 +74,14 @@ class Kernel:
 
 def emit(func: Func) -> Kernel:
     """The kernel of a program."""
-    return _Emitter(func).kernel()
+    return Emitter(func).kernel()
 
 
-class _Emitter:
-    def __init__(self, func: Func) -> None:
-        self.func, self.schedule = func, schedule(func)
+class Emitter:
+    """Writes the kernel of a program; `style` is that of its schedule."""
+
+    def __init__(self, func: Func, style: Style = CPU) -> None:
+        self.func, self.schedule = func, schedule(func, style)
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
@@ -256,8 +258,7 @@ class _Emitter:
         axes = [f"i{d}" for d in range(len(shape))]
         writer.use(name)
         for d, axis in enumerate(axes):
-            size = writer.text(shape[d])
-            writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({size})):")
+            writer.line(writer.over(axis, shape[d], d))
         writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
 
     # -- inside a nest -------------------------------------------------------------------------
@@ -310,9 +311,7 @@ class _Emitter:
         spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
-            writer.line(
-                "    " * d + f"for j{d} in range(uint64(0), uint64({writer.text(task.array.shape[k])})):"
-            )
+            writer.line(writer.over(f"j{d}", task.array.shape[k], d))
         row = writer.prefixes.get(task.array, "")
         writer.line("    " * len(inner) + f"{writer.use(name)}[{row}{', '.join(spot)}] = {value}")
 

@@ -101,6 +101,12 @@ class Loop:
     bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
     under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
     needed: Conditions = ALWAYS  # what holds wherever what it computes is read
+    shut: bool = False  # whether no other task may join it
+
+    def admits(self, other: Loop) -> bool:
+        """Whether what runs in a loop like `other` may run in this one."""
+        alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
+        return alike and not (self.shut or other.shut)
 
     def bind(self, outer: frozenset[int]) -> None:
         """Turn conditions on the axis into bounds, in this loop and all inside it."""

@@ -31,7 +31,7 @@ class Emitter(Protocol):
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
     """The text of a loop, and of its turns."""
-    _Recurrence(emitter, writer, rec).write()
+    Turns(emitter, writer, rec).write()
 
 
 def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
@@ -50,7 +50,9 @@ def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
     return True
 
 
-class _Recurrence:
+class Turns:
+    """Writes a loop of the program into a function."""
+
     def __init__(self, emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
         self.emitter, self.writer, self.rec = emitter, writer, rec
         self.labels = emitter.labels
@@ -179,7 +181,7 @@ class _Recurrence:
         for index, size in zip(store.indices, final.shape, strict=True):
             if index is None:
                 spots.append(f"c{free}")
-                loops.append(f"for c{free} in range(uint64(0), uint64({writer.text(size)})):")
+                loops.append(writer.over(f"c{free}", size))
                 free += 1
                 continue
             name = writer.text(index)
@@ -216,7 +218,7 @@ class _Recurrence:
             return
         axes = [f"c{d}" for d in range(len(shape))]
         for d, axis in enumerate(axes):
-            writer.line("    " * d + f"for {axis} in range(uint64(0), uint64({writer.text(shape[d])})):")
+            writer.line(writer.over(axis, shape[d], d))
         spot = ", ".join(axes)
         value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
         writer.line("    " * len(axes) + f"{into}[{self.row(target)}{to_row}{spot}] = {value}")

@@ -8,13 +8,14 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import count
 
 from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling, reads_of
+from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, fresh, like
 from adcompiler.ir.call import Call
@@ -36,12 +37,26 @@ from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import loop_order
 
 
-def schedule(func: Func) -> Schedule:
+@dataclass(frozen=True)
+class Style:
+    """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
+    together, and the arrays whose loops hold nothing else."""
+
+    orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
+    alone: Callable[[Array], bool]
+
+
+CPU = Style(lambda arrays: {a: loop_order(a) for a in arrays}, lambda array: False)
+
+
+def schedule(func: Func, style: Style = CPU) -> Schedule:
     """The loop nests of `func`."""
-    return _arranged(func.roots, {}, count())
+    return _arranged(func.roots, {}, count(), style)
 
 
-def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int]) -> Schedule:
+def _arranged(
+    roots: Sequence[Array], given: Mapping[Array, object], numbers: Iterator[int], style: Style
+) -> Schedule:
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
@@ -49,23 +64,19 @@ def _arranged(roots: Sequence[Array], given: Mapping[Array, object], numbers: It
     needed = {a: _conditions(a, found) for a in found.arrays}
 
     def before(array: Array) -> Iterable[Array]:
-        return (
-            ()
-            if array in given
-            else (*_made_before(array), *read_by(c for c, _ in needed.get(array, ALWAYS)))
-        )
+        asked = read_by(c for c, _ in needed.get(array, ALWAYS))
+        return () if array in given else (*_made_before(array), *asked)
 
-    for array in postorder(roots, before):
-        if isinstance(array, Input) or array in given:
-            continue
+    made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
+    orders = style.orders([a for a in made if not isinstance(a, Item | Call)])
+    for array in made:
         if not isinstance(array, Item):
-            order = () if isinstance(array, Call) else loop_order(array)
-            tasks.append(Task(array, order, needed=needed[array]))
+            tasks.append(Task(array, orders.get(array, ()), needed=needed[array]))
         elif array.loop not in loops:
-            loops[array.loop] = made = _recurrence(array.loop, numbers)
-            made.needed = fold_left(meet, (needed[a] for a in array.loop.items if a in needed))
-            tasks.append(made)
-    placer = _Placer(tasks, numbers)
+            loops[array.loop] = rec = _recurrence(array.loop, numbers, style)
+            rec.needed = fold_left(meet, (needed[a] for a in array.loop.items if a in needed))
+            tasks.append(rec)
+    placer = _Placer(tasks, numbers, style)
     body = placer.place(tasks, 0)
     for item in body:
         if isinstance(item, Loop):
@@ -126,7 +137,7 @@ class _Open(Replace):
         return super()._loop(loop_node.Loop(loop.length, inits, scanned, consts, *rest))
 
 
-def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
+def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> Recurrence:
     """A loop with its body opened and scheduled."""
     number = -1 - next(numbers)
     step, *slots = loop.slots
@@ -141,14 +152,14 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int]) -> Recurrence:
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
-        before = _arranged(roots[-1:], given, numbers)
+        before = _arranged(roots[-1:], given, numbers, style)
         for task in before.tasks:
             task.stored = task.array.rank > 0
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
-    turn = _arranged([*made, *outs], given, numbers)
+    turn = _arranged([*made, *outs], given, numbers, style)
     test = None if loop.test is None else roots[-1]
     return Recurrence(
         loop.items[0],
@@ -174,8 +185,8 @@ def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple
 class _Placer:
     """Builds the loops; remembers who reads whom."""
 
-    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int]) -> None:
-        self.numbers = numbers
+    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int], style: Style) -> None:
+        self.numbers, self.style = numbers, style
         by_array: dict[Array, Task] = {}
         for task in tasks:
             by_array |= dict.fromkeys(task.arrays, task)
@@ -199,8 +210,10 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            needed = ALWAYS if depth else task.needed
-            position[task] = self.join(items, start, size, task.conditions(depth), needed)
+            wanted = Loop(size, HERE, under=task.conditions(depth))
+            if not depth:
+                wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
+            position[task] = self.join(items, start, wanted)
             loop = items[position[task]]
             assert isinstance(loop, Loop)
             loop.tasks.append(task)
@@ -210,21 +223,14 @@ class _Placer:
                 item.body = self.place(item.tasks, depth + 1)
         return items
 
-    def join(
-        self,
-        items: list[Loop | Task],
-        start: int,
-        size: Element,
-        under: frozenset[Element],
-        needed: Conditions,
-    ) -> int:
-        """The position of the first loop of this length, under the same conditions, from `start` on; a new
-        one at the end if none is."""
+    def join(self, items: list[Loop | Task], start: int, wanted: Loop) -> int:
+        """The position of the first loop like `wanted` from `start` on; a new one at the end if none is."""
         for p in range(start, len(items)):
             item = items[p]
-            if isinstance(item, Loop) and (item.size, item.under, item.needed) == (size, under, needed):
+            if isinstance(item, Loop) and item.admits(wanted):
                 return p
-        items.append(Loop(size, next(self.numbers), under=under, needed=needed))
+        wanted.number = next(self.numbers)
+        items.append(wanted)
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from adcompiler.codegen.cpu import Compiled, lengths
+from adcompiler.codegen.cpu import lengths
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.passes.gemm import Product, chosen, with_calls
-from adcompiler.passes.pipeline import KERNEL, run
+
+
+class Compiled(Protocol):
+    """What a backend makes of a program."""
+
+    func: Func
+
+    def __call__(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> list[Any]: ...
 
 
 class Variants:
     """A program with matrix products; each kernel is compiled when a call first has lengths for it."""
 
-    def __init__(self, func: Func, products: Sequence[Product], precise: bool = False) -> None:
-        self.func, self.products, self.precise = func, products, precise
+    def __init__(self, func: Func, products: Sequence[Product], compiled: Callable[[Func], Compiled]) -> None:
+        self.func, self.products, self.compiled = func, products, compiled
         self.lengths = [lengths(p.lengths) for p in products]
         self.kernels: dict[tuple[int, ...], Compiled] = {}
         self.lock = threading.Lock()
@@ -42,5 +51,5 @@ class Variants:
             with self.lock:
                 if called not in self.kernels:
                     func = with_calls(self.func, [self.products[k] for k in called])
-                    self.kernels[called] = Compiled(run(KERNEL, func), self.precise)
+                    self.kernels[called] = self.compiled(func)
         return self.kernels[called]

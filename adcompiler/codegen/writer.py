@@ -84,6 +84,10 @@ class Writer:
         self.base -= 1
         self.close()
 
+    def over(self, axis: str, size: Element, depth: int = 0) -> str:
+        """The header of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
+        return "    " * depth + f"for {axis} in range(uint64(0), uint64({self.text(size)})):"
+
     def limits(self, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
         switches = [self.text(value, NOT) for side, value in loop.bounds if side == "if"]

@@ -58,7 +58,8 @@ class Function:
         if backend not in BACKENDS:
             raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
         self.__name__ = self.__qualname__ = name
-        self.parameters, self.backend = parameters, backend
+        self.backend = backend
+        self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
         self._specialisations: dict[Types, Specialisation] = {}
         self._last: Types | None = None
         self._of_floats: Callable[[Sequence[float]], Any] | None = None  # the call for Python floats
@@ -337,7 +338,7 @@ class Function:
         return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
 
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
-        """The program at a stage: "source", "ast", "ir", "forward", "propagate" or "kernel".
+        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" or "ptx".
 
         It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from adcompiler.codegen.cuda.backend import kernels, ptx
 from adcompiler.codegen.emit import emit
 from adcompiler.errors import Error
 from adcompiler.ir import text
@@ -79,7 +80,12 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
 
 
 def _kernel(f: Shown, types: Types, wrt: Any) -> str:
-    return emit(run(KERNEL, run(OPTIMISE, f.trace(types).func))).source
+    func = run(OPTIMISE, f.trace(types).func)
+    return kernels(func) if f.backend.startswith("cuda") else emit(run(KERNEL, func)).source
+
+
+def _ptx(f: Shown, types: Types, wrt: Any) -> str:
+    return ptx(run(OPTIMISE, f.trace(types).func))
 
 
 STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
@@ -89,4 +95,5 @@ STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
     "forward": _forward,
     "propagate": _propagate,
     "kernel": _kernel,
+    "ptx": _ptx,
 }

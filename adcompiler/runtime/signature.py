@@ -10,6 +10,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
@@ -30,11 +31,13 @@ class ArgumentError(Error, TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: `integer` if its annotation makes a Python int an integer."""
+    """One parameter: `integer` if its annotation makes a Python int an integer, `device` if its arrays may be
+    on a CUDA device."""
 
     name: str
     static: bool
     integer: bool
+    device: bool = False
 
 
 def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Parameter, ...]:
@@ -89,6 +92,8 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
         )
     if kind is not np.ndarray and isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
+    if kind is not np.ndarray and is_on_device(value):
+        return describe_on_device(parameter.name, value, parameter.device)
     array = value if kind is np.ndarray else _array(parameter, value)
     dtype = DTYPE_OF.get(array.dtype.char)
     if dtype is None:
@@ -135,7 +140,8 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
     types: list[Any] = []
     values: list[Any] = []
     for key, part in zip(container.keys, container.parts, strict=True):
-        leaf = Parameter(parameter.name + container.path(key), False, container.integer(key))
+        name = parameter.name + container.path(key)
+        leaf = Parameter(name, False, container.integer(key), parameter.device)
         if part is None or type(part) is str:
             types.append(Static(part))
             continue

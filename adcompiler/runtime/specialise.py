@@ -68,12 +68,26 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.cpu import Compiled
     from adcompiler.codegen.variants import Variants
 
+    def compiled(one: Func) -> Compiled:
+        return Compiled(run(KERNEL, one), precise)
+
     products = found(func)
-    return Variants(func, products, precise) if products else Compiled(run(KERNEL, func), precise)
+    return Variants(func, products, compiled) if products else compiled(func)
+
+
+def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:
+    from adcompiler.codegen.cuda.backend import executable
+    from adcompiler.codegen.variants import Variants
+
+    products, compiled = found(func), partial(executable, atomics=atomics, fast=fast)
+    made: Executable = Variants(func, products, compiled) if products else compiled(func)
+    return made
 
 
 BACKENDS: dict[str, Callable[[Func], Executable]] = {
-    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numpy": _Interpreted
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda,
+    "cuda-atomics": partial(_cuda, atomics=True), "cuda-fast": partial(_cuda, fast=True),
+    "numpy": _Interpreted,
 }  # fmt: skip
 
 

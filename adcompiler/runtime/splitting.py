@@ -13,6 +13,7 @@ from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
@@ -151,6 +152,10 @@ class Saved(tuple[Any, ...]):
 
 def _own(value: Any) -> Any:
     """An input as it is now: the caller may write to its array before the backward pass."""
+    if not isinstance(value, np.ndarray | np.generic | float | int) and is_on_device(value):
+        from adcompiler.codegen.cuda.arrays import copy_of
+
+        return copy_of(value)
     return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
 
 
@@ -239,14 +244,17 @@ class SplitFunction:
         result, name = program.parts.forward.results[k], program.parts.forward.result_names[k]
         if value is None or not program.parts.differentiable[k]:
             return None
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
+        device = not isinstance(value, np.ndarray) and is_on_device(value)
+        array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
+        if not device and array.dtype.kind not in "biuf":
             raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
         shape = tuple(length(n, saved.sizes) for n in result.shape)
-        if array.shape != shape:
+        if np.shape(array) != shape:
             raise ShapeError(
                 f"the cotangent of {name} has shape {array.shape}, the result {shape}",
                 remedy="a cotangent has its result's shape",
             )
-        array = array.astype(NUMPY[result.dtype], copy=False)
+        if device and shape:
+            return array
+        array = np.asarray(array).astype(NUMPY[result.dtype], copy=False)
         return array[()] if not shape else array

@@ -1,0 +1,381 @@
+"""From a schedule to the kernels of a device.
+
+A nest of the program is a kernel over the points of its outermost loops: thread by thread, or a team (a warp,
+a block) a point that shares the loops inside. Sums over these points leave a partial sum a block. What is in
+no nest, numbers and loops of the program, is computed by one block, which also adds partial sums, in order.
+Which threads a nest has is decided when lengths are known (`plan.py`); every choice gives the same bits on
+every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from adcompiler.codegen.cuda.header import with_header
+from adcompiler.codegen.cuda.order import STYLE, last_read
+from adcompiler.codegen.cuda.steps import (
+    LANES,
+    NOWHERE,
+    ONE_BLOCK,
+    POINTS,
+    KernelText,
+    Nest,
+    Product,
+    Scatter,
+    Step,
+    chained,
+)
+from adcompiler.codegen.cuda.turns import DeviceTurns
+from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
+from adcompiler.codegen.emit import Buffer, Emitter, computed
+from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
+from adcompiler.codegen.precedence import TERNARY
+from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.writer import Writer
+from adcompiler.errors import Error
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Reduce, const
+from adcompiler.ir.types import Dtype
+
+
+class DeviceEmitter(Emitter):
+    """Writes the kernels of a program. With `alone` one block computes all of it, in one kernel."""
+
+    def __init__(self, func: Func, alone: bool = False, fast: bool = False) -> None:
+        super().__init__(func, STYLE)
+        self.alone, self.fast = alone, fast
+        self.slots: dict[Array, Slot] = {}
+        self.slot_buffers: dict[Dtype, str] = {}
+        self.counts: dict[Dtype, int] = {}
+        self.steps: list[Step] = []
+        self.block: DeviceWriter | None = None  # what one block computes, until its kernel is written
+        self.made: list[Array] = []  # the numbers that it gives
+        for item in self.schedule.body:
+            self.step(item)
+        self.flush()
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def step(self, item: Loop | Task) -> None:
+        """Add what computes one item of the schedule."""
+        if isinstance(item, Loop) and not self.alone:
+            self.flush()
+            if isinstance(item.tasks[0].array, Accumulate):
+                self.steps.append(self.scattered(item))
+            else:
+                self.steps.append(self.nest_of(item))
+        elif isinstance(item, Task) and _is_product(item.array) and not self.alone:
+            self.flush()
+            assert isinstance(item.array, Call)
+            self.steps.append(Product(item.array))
+        else:
+            self.in_block(item)
+
+    def in_block(self, item: Loop | Task) -> None:
+        """Add an item to what one block computes."""
+        tasks = tasks_of(item)
+        if any(computed(a.shape) for t in tasks for a in t.arrays):
+            self.flush()  # lengths are read back before
+        writer = self.one_block()
+        writer.names = {**writer.names, **self.local(tasks)}
+        writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.elements)
+        self.prepare(writer, item)
+        self.body(writer, [item], {})
+        for task in tasks:
+            self.give(writer, task.arrays)
+
+    def one_block(self) -> DeviceWriter:
+        """The writer of what one block computes."""
+        if self.block is None:
+            self.block = DeviceWriter(self.labels, self.sizes, {}, self.slots)
+            self.block.team = "block"
+            for line in ONE_BLOCK:
+                self.block.line(line)
+        return self.block
+
+    def give(self, writer: DeviceWriter, arrays: Iterable[Array]) -> None:
+        """Numbers that a block has computed are for later kernels too."""
+        for array in arrays:
+            if not array.rank:
+                self.slot(array)
+                writer.local.add(array)
+                self.made.append(array)
+
+    def slot(self, array: Array) -> Slot:
+        """The place of a number between kernels."""
+        if array not in self.slots:
+            if array.dtype not in self.slot_buffers:
+                self.slot_buffers[array.dtype] = f"_slots_{array.dtype}"
+            place = self.counts.get(array.dtype, 0)
+            self.counts[array.dtype] = place + 1
+            self.slots[array] = self.slot_buffers[array.dtype], place
+        return self.slots[array]
+
+    def flush(self) -> None:
+        """Write the kernel of what one block computes."""
+        writer, self.block = self.block, None
+        if writer is None:
+            return
+        writer.line("if _lane == 0:")
+        for array in dict.fromkeys(self.made):
+            buffer, place = self.slots[array]
+            writer.line(f"    {writer.use(buffer)}[{place}] = {self.labels[array]}")
+        if not self.made:
+            writer.line("    pass")
+        self.made = []
+        self.steps.append(self.text(f"block{len(self.steps)}", writer))
+
+    def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
+        """The module of one kernel; numbers that it computes itself are no parameters."""
+        known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
+        params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
+        lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in writer.scopes[0])]
+        return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
+
+    # -- nests ---------------------------------------------------------------------------------
+
+    def nest_of(self, loop: Loop) -> Nest:
+        """A nest, and the buffers and numbers that its sums over all points become."""
+        number = len(self.nests)
+        self.nests.append(loop)
+        chain = chained(loop, 0)
+        reduces = [t for t in loop.tasks if isinstance(t.array, Reduce)]
+        full = [t for t in reduces if t.first_reduced == 0]
+        sums = [t for t in reduces if t.first_reduced == len(chain) and t not in full]
+        inside = chain[-1].body
+        inner = inside[0] if len(inside) == 1 and isinstance(inside[0], Loop) else None
+        found = Nest(number, loop, chain, full, sums, inner, self.neighbours(loop, chain))
+        found.names = self.local(loop.tasks)
+        for task in full:
+            writer = self.one_block()
+            self.combine_blocks(writer, task, number)
+        return found
+
+    def neighbours(self, loop: Loop, chain: Sequence[Loop]) -> bool:
+        """Whether more accesses have an axis inside a point last than the last axis of the points."""
+        inside = outside = 0
+        for task in loop.tasks:
+            for depth, axis in enumerate(task.order):
+                if last_read(task.array, axis):
+                    inside += depth >= len(chain)
+                    outside += depth == len(chain) - 1
+        return inside > outside
+
+    def combine_blocks(self, writer: DeviceWriter, task: Task, number: int) -> None:
+        """One block adds the partial sums of a nest: its threads take every so many, then a tree."""
+        register, array = self.registers[task], task.array
+        assert isinstance(array, Reduce)
+        part = writer.use(self.part(task))
+        writer.line(f"{register} = {neutral(array)}")
+        writer.line(f"for _b in range(_lane, uint64({writer.use(f'_blocks{number}')}), _lanes):")
+        writer.line(f"    {register} = {update(array, register, f'{part}[_b]')}")
+        writer.line(f"{register} = _block_{array.op}({register})")
+        if array.rank:
+            writer.line(f"{self.place(writer, task)} = {register}")
+        self.give(writer, [array])
+
+    def part(self, task: Task) -> str:
+        """The buffer of the partial sums of a task."""
+        return f"_part_{self.labels[task.array]}"
+
+    def nest_text(self, nest: Nest, team: str, sliced: bool) -> KernelText:
+        """The kernel of a nest for threads on their own or teams, with its inner loop cut or not."""
+        writer = self.nest_writer(nest.loop.tasks, nest.names)
+        for task in nest.full:
+            writer.line(f"{self.registers[task]} = {neutral(task.array)}")
+        for line in LANES[team]:
+            writer.line(line)
+        writer.share(nest.chain, *POINTS[team])
+        writer.team = team
+        if sliced:
+            assert nest.inner is not None
+            self.slice(writer, nest, nest.inner)
+        else:
+            self.body(writer, nest.chain[-1].body, {})
+        writer.team = ""
+        writer.unshare(nest.chain)
+        for task in nest.full:
+            assert isinstance(task.array, Reduce)
+            writer.line(f"{self.registers[task]} = _block_{task.array.op}({self.registers[task]})")
+            writer.line("if cuda.threadIdx.x == 0:")
+            spot = "cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x"
+            writer.line(f"    {writer.use(self.part(task))}[{spot}] = {self.registers[task]}")
+        name = f"nest{nest.number}{'_' * bool(team)}{team}{'_sliced' * sliced}"
+        return self.text(name, writer, ["_chunk"] if sliced else [])
+
+    def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+        writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
+        writer.expect(e for t in tasks for e in t.elements)
+        return writer
+
+    def slice(self, writer: DeviceWriter, nest: Nest, inner: Loop) -> None:
+        """One slice of the loop inside a point; its sums are partial."""
+        team, writer.team = writer.team, ""
+        for task in nest.sums:
+            self.begin(writer, task)
+        low, high = writer.limits(inner)
+        first = writer.assign(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)")
+        last = writer.assign(f"min({high}, {first} + uint64(_chunk))")
+        header = f"range({first} + _lane, {last}, _lanes)" if team else f"range({first}, {last})"
+        writer.open(inner, f"for i{inner.number} in {header}:")
+        super().body(writer, inner.body, {})
+        writer.close()
+        for task in nest.sums:
+            assert isinstance(task.array, Reduce)
+            register = self.registers[task]
+            if team:
+                writer.line(f"{register} = _{team}_{task.array.op}({register})")
+            kept = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
+            spot = ", ".join(["cuda.blockIdx.y", *kept])
+            writer.line(f"{writer.use(self.part(task))}[{spot}] = {register}")
+
+    def scattered(self, loop: Loop) -> Scatter:
+        """A nest that adds at computed places."""
+        (task,) = loop.tasks
+        number = len(self.nests)
+        self.nests.append(loop)
+        return Scatter(number, loop, chained(loop, 0, whole=True), task, self.local([task]))
+
+    def scatter_text(self, scatter: Scatter) -> KernelText:
+        """The kernel that computes places, as whole numbers, and values; beyond the end for nowhere."""
+        writer = self.nest_writer([scatter.task], scatter.names)
+        writer.share(scatter.chain, *POINTS[""])
+        array = scatter.task.array
+        *indices, body = scatter.task.elements
+        _, inside = writer.place(array, indices, [writer.written(i) for i in indices])
+        writer.used.pop(self.labels[array], None)
+        lengths = [f"uint64({writer.text(n)})" for n in array.shape]
+        place, total = "uint64(0)", " * ".join(lengths)
+        for index, n in zip(indices, lengths, strict=True):
+            place = f"({place} * {n} + uint64({writer.text(index)}))"
+        value = writer.text(body)
+        point = writer.after[-1].split()[0]
+        if inside:
+            place = f"select({inside}, {place}, {total})"
+        writer.line(f"_places[{point}] = {place}")
+        writer.line(f"_values[{point}] = {value}")
+        writer.unshare(scatter.chain)
+        return self.text(f"scatter{scatter.number}", writer, ["_places", "_values"])
+
+    # -- inside a nest -------------------------------------------------------------------------
+
+    def prepare(self, writer: Writer, item: Loop | Task) -> None:
+        for task in tasks_of(item):
+            if any(computed(a.shape) for a in task.arrays) and writer.base:
+                raise Error(
+                    f"{self.func.name} computes the length of an array inside a loop",
+                    remedy='compile it with backend="cpu"',
+                )
+            if isinstance(task.array, Accumulate) and task.array not in writer.grown:
+                row = writer.prefixes.get(task.array, "")
+                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
+                assert isinstance(writer, DeviceWriter)
+                writer.sync()
+
+    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
+        super().adopt(tasks, rows)
+        known = {b.name for b in self.buffers}
+        for task in tasks:
+            for array in task.arrays:
+                label = self.labels[array]
+                if array.rank and computed(array.shape) and task.stored and label not in known:
+                    self.buffers.append(Buffer(label, array.dtype, array.shape))
+
+    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
+        assert isinstance(writer, DeviceWriter)
+        if not writer.team:
+            super().body(writer, items, partial)
+            return
+        for item in items:
+            if isinstance(item, Recurrence):
+                DeviceTurns(self, writer, item).write()
+            elif isinstance(item, Task):
+                self.statement(writer, item, partial)
+            elif isinstance(item.tasks[0].array, Accumulate):
+                self.by_one(writer, item)
+            else:
+                self.shared(writer, item)
+
+    def shared(self, writer: DeviceWriter, loop: Loop) -> None:
+        """A loop whose turns the threads of a team share."""
+        depth = len(writer.loops) - writer.base
+        chain = [loop] if loop.bounds else chained(loop, depth)
+        starting = [t for t in loop.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
+        for task in starting:
+            self.begin(writer, task)
+        writer.sync()
+        team, writer.team = writer.team, ""
+        if loop.bounds:
+            low, high = writer.limits(loop)
+            writer.open(loop, f"for i{loop.number} in range({low} + _lane, {high}, _lanes):")
+            super().body(writer, loop.body, {})
+            writer.close()
+        else:
+            writer.share(chain, "_lane", "_lanes")
+            super().body(writer, chain[-1].body, {})
+            writer.unshare(chain)
+        for task in starting:
+            assert isinstance(task.array, Reduce)
+            register = self.registers[task]
+            writer.line(f"{register} = _{team}_{task.array.op}({register})")
+            self.finish(writer, task)
+        writer.team = team
+        writer.sync()
+
+    def by_one(self, writer: DeviceWriter, loop: Loop) -> None:
+        """A loop that scatters, on one thread."""
+        writer.sync()
+        team, writer.team = writer.team, ""
+        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        writer.base += 1
+        super().body(writer, [loop], {})
+        writer.base -= 1
+        writer.close()
+        writer.team = team
+        writer.sync()
+
+    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
+        assert isinstance(writer, DeviceWriter)
+        if not writer.team:
+            super().statement(writer, task, partial)
+        elif isinstance(task.array, Reduce):
+            # A sum over all points, at a point of a team: one thread adds.
+            value = writer.text(task.elements[0], operand_level(task.array))
+            register = self.registers[task]
+            writer.line("if _lane == 0:")
+            writer.line(f"    {register} = {update(task.array, register, value)}")
+        elif isinstance(task.array, Accumulate):
+            writer.sync()
+            *indices, body = task.elements
+            spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
+            value = writer.text(body, TERNARY)
+            writer.line(f"if _lane == 0{' and ' * bool(inside)}{inside}:")
+            writer.line(f"    {spot} += {value}")
+            writer.sync()
+        elif isinstance(task.array, Call):
+            writer.sync()
+            self.routine(writer, task)
+            writer.sync()
+        else:
+            if task.array.rank:
+                writer.sync()
+            super().statement(writer, task, partial)
+            if task.array.rank:
+                writer.sync()
+
+    def routine(self, writer: DeviceWriter, task: Task) -> None:
+        """A routine of the library: a thread a case."""
+        assert isinstance(task.array, Call)
+        if task.array.cases:
+            super().statement(writer, task)
+            return
+        team, writer.team = writer.team, ""
+        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        super().statement(writer, task)
+        writer.close()
+        writer.team = team
+
+
+def _is_product(array: Array) -> bool:
+    """Whether an array is a product of matrices that a library makes."""
+    return isinstance(array, Call) and array.op.startswith("matmul")

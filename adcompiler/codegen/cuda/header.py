@@ -1,0 +1,41 @@
+"""The top of a generated module: what its text uses, and no more."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+NAMES = (
+    "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "select",
+    "series", "uint64",
+    *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
+)  # fmt: skip
+COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
+OTHERS = ("adcompiler.ops.series", "adcompiler.ops.bessel", "adcompiler.codegen.library")
+
+
+def with_header(comment: str, text: str, fast: bool = False) -> str:
+    """A module of generated kernels: `comment`, imports, and the decorator `kernel`.
+
+    Arithmetic is IEEE's, with contraction; with `fast` mathematics is approximate.
+    """
+    words = set(re.findall(r"\w+", text)) | {"cuda"}
+    used = [n for n in NAMES if n in words]
+    lines = [f"from adcompiler.codegen.cuda.device import {', '.join(used)}"]
+    lines += ["from adcompiler.codegen.cuda.device import WARP as _WARP"] if "_WARP" in words else []
+    if called := sorted(word for word in words if word.startswith("library_")):
+        lines.append(f"from adcompiler.codegen.cuda.routines import {', '.join(called)}")
+    lines += ["", f"kernel = cuda.jit(cache=True{', fastmath=True' * fast})  # with {_digest()}"]
+    return comment + "\n".join(lines) + "\n\n\n" + text
+
+
+@cache
+def _digest() -> str:
+    """The digest of what is compiled into kernels: numba does not look at it when it caches them."""
+    package = Path(str(find_spec("adcompiler.codegen.cuda.header").origin)).parent  # type: ignore[union-attr]
+    files = [package / f"{name}.py" for name in COMPILED]
+    files += [Path(str(find_spec(name).origin)) for name in OTHERS]  # type: ignore[union-attr]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]

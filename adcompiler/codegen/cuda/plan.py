@@ -1,0 +1,70 @@
+"""How many threads a nest has and how they share it: by lengths only, so that sums keep their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What kernels are launched for: threads a block, lanes a warp, threads that keep a device busy, and how
+    many points are enough for a thread each."""
+
+    threads: int
+    warp: int
+    busy: int
+    enough: int
+    most_blocks: int
+
+
+DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12)
+SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3)
+FEWEST_TURNS = 32  # of a loop that is cut into slices
+MOST_SLICES = 1024
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Threads of a nest: which teams, the blocks along both axes of the grid, turns a slice (0: not cut)."""
+
+    team: str
+    blocks: int
+    slices: int
+    threads: int
+    chunk: int
+
+
+def launch(machine: Machine, points: int, turns: int, inner: int | None, neighbours: bool) -> Launch:
+    """The threads of a nest over `points` with `turns` inside each.
+
+    `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours
+    inside.
+    """
+    team = _team(machine, points, turns, neighbours, inner is not None)
+    width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]
+    slices, chunk = 1, 0
+    if inner is not None and points * width < machine.busy and inner > 1:
+        fewest = FEWEST_TURNS if machine.threads > machine.warp else 1
+        wanted = min(machine.busy // max(points * width, 1), inner // (fewest * width), MOST_SLICES)
+        if wanted > 1:
+            chunk = -(-inner // wanted)
+            slices = -(-inner // chunk)
+    blocks = -(-points * width // machine.threads)
+    return Launch(team, max(min(blocks, machine.most_blocks), 1), slices, machine.threads, chunk)
+
+
+def _team(machine: Machine, points: int, turns: int, neighbours: bool, sliceable: bool) -> str:
+    few = points < machine.enough
+    if turns < machine.warp // 2 or not (neighbours or few):
+        return ""
+    if not neighbours and sliceable and points >= machine.warp:
+        return ""
+    long = turns >= 2 * machine.threads and points * machine.warp < machine.busy
+    return "block" if long else "warp"
+
+
+def points_of(lengths: Sequence[int]) -> int:
+    """How many points there are."""
+    return prod(max(n, 0) for n in lengths)

@@ -1,0 +1,90 @@
+"""Products of matrices: cuBLAS, through CuPy or PyTorch if one of them is there, else a kernel of our own."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from adcompiler.codegen.cuda.arrays import handle
+from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.header import with_header
+
+TILE = 2 if SIMULATED else 16  # rows and columns of a tile of shared memory
+EACH = 2 if SIMULATED else 4  # rows and columns of the result that a thread computes
+
+TEXT = """@kernel
+def multiply(a, a_row, a_column, b, b_row, b_column, c, rows, columns, turns):
+    # A block computes a square of c: each thread {each} by {each} of its elements, in registers.
+    left = cuda.shared.array(({side}, {tile}), kind)
+    right = cuda.shared.array(({tile}, {side}), kind)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    t = y * {tile} + x
+    top, first = cuda.blockIdx.y * {side}, cuda.blockIdx.x * {side}
+    total = cuda.local.array(({each}, {each}), kind)
+    for p in range({each}):
+        for q in range({each}):
+            total[p, q] = 0
+    for start in range(0, turns, {tile}):
+        for p in range({each}):
+            i, k = (t + p * {threads}) // {tile}, (t + p * {threads}) % {tile}
+            inside = top + i < rows and start + k < turns
+            left[i, k] = a[(top + i) * a_row + (start + k) * a_column] if inside else 0
+            k, j = (t + p * {threads}) // {side}, (t + p * {threads}) % {side}
+            inside = first + j < columns and start + k < turns
+            right[k, j] = b[(start + k) * b_row + (first + j) * b_column] if inside else 0
+        cuda.syncthreads()
+        for k in range({tile}):
+            for p in range({each}):
+                for q in range({each}):
+                    total[p, q] += left[y + p * {tile}, k] * right[k, x + q * {tile}]
+        cuda.syncthreads()
+    for p in range({each}):
+        for q in range({each}):
+            i, j = top + y + p * {tile}, first + x + q * {tile}
+            if i < rows and j < columns:
+                c[i, j] = total[p, q]
+"""
+
+
+@cache
+def _kernel(dtype: str) -> Any:
+    numbers = {"tile": TILE, "each": EACH, "side": TILE * EACH, "threads": TILE * TILE}
+    text = f"kind = np.{dtype}\n\n\n" + TEXT.format(**numbers)
+    return loaded(with_header("# A product of matrices.\n", text), "multiply")
+
+
+def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
+    """out = A B, A Bᵀ ("matmul_nt") or Aᵀ B ("matmul_tn")."""
+    left, right = operands
+    (rows, columns), turns = out.shape, left.shape[0] if op == "matmul_tn" else left.shape[1]
+    if not rows or not columns:
+        return
+    for name in () if SIMULATED else ("cupy", "torch"):
+        if name in sys.modules:
+            LIBRARIES[name](op, left, right, out, stream)
+            return
+    steps = (1, left.shape[1]) if op == "matmul_tn" else (left.shape[1], 1)
+    others = (1, right.shape[1]) if op == "matmul_nt" else (right.shape[1], 1)
+    side = TILE * EACH
+    blocks = -(-columns // side), -(-rows // side)
+    flat = left.reshape(left.size), right.reshape(right.size)
+    kernel = _kernel(str(out.dtype))[blocks, (TILE, TILE), stream]
+    kernel(flat[0], *steps, flat[1], *others, out, rows, columns, turns)
+
+
+def _by_cupy(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:
+    cupy = sys.modules["cupy"]
+    a, b, c = (cupy.asarray(x) for x in (left, right, out))
+    with cupy.cuda.ExternalStream(handle(stream)):
+        cupy.matmul(a.T if op == "matmul_tn" else a, b.T if op == "matmul_nt" else b, out=c)
+
+
+def _by_torch(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:
+    torch = sys.modules["torch"]
+    a, b, c = (torch.as_tensor(x, device="cuda") for x in (left, right, out))
+    with torch.cuda.stream(torch.cuda.ExternalStream(handle(stream))):
+        torch.matmul(a.T if op == "matmul_tn" else a, b.T if op == "matmul_nt" else b, out=c)
+
+
+LIBRARIES = {"cupy": _by_cupy, "torch": _by_torch}

@@ -1,0 +1,232 @@
+"""The kernels of a program, and a call of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adcompiler.codegen.cpu import Lengths, lengths
+from adcompiler.codegen.cuda.arrays import handle
+from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.emit import DeviceEmitter
+from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
+from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
+from adcompiler.codegen.cuda.product import multiply
+from adcompiler.codegen.cuda.reduction import add_slices
+from adcompiler.codegen.cuda.scatter import scatter
+from adcompiler.codegen.cuda.steps import KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.reference import length, require
+from adcompiler.ir.nodes import Array, Element, Func, Input, Read
+from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import elements_of
+
+MACHINE = SIMULATOR if SIMULATED else DEVICE
+ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
+
+
+class Program:
+    """The kernels of a program, and the memory that they need besides inputs and results."""
+
+    def __init__(self, func: Func, alone: bool, atomics: bool, fast: bool = False) -> None:
+        self.func, self.atomics = func, atomics
+        self.emitter = DeviceEmitter(func, alone, fast)
+        self.steps: list[Step] = self.emitter.steps
+        self.labels = self.emitter.labels
+        self.memory = Memory()
+        self.kernels: dict[Any, tuple[Callable[..., Any], list[str]]] = {}
+        self.out = {self.labels[a] for a in func.results if not isinstance(a, Input) and a.rank}
+        self.known: dict[tuple[Element, ...], Lengths | None] = {}
+        self.plans: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether there is work that one block would do badly: sums at computed places, and products."""
+        return any(isinstance(s, Scatter | Product) for s in self.steps)
+
+    def points(self, sizes: Sequence[int]) -> int:
+        """The points of the largest nest, as far as lengths are known before the call."""
+        return max((points_of(of(sizes)) for of in self.domains), default=1)
+
+    @cached_property
+    def domains(self) -> list[Lengths]:
+        """The lengths of all loops of nests that are known before the call."""
+        found = [t.array.domain for s in self.steps if isinstance(s, Nest) for t in s.loop.tasks]
+        return [lengths(tuple(n for n in domain if not _read(n))) for domain in dict.fromkeys(found)]
+
+    def lengths(self, shape: tuple[Element, ...]) -> Lengths | None:
+        """A function from the values of the size symbols to lengths; None if the program computes them."""
+        if shape not in self.known:
+            self.known[shape] = None if any(_read(n) for n in shape) else lengths(shape)
+        return self.known[shape]
+
+    def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
+        """The results on the device; those of rank 0 as NumPy's scalars."""
+        return _Call(self, sizes, args, stream).results()
+
+    def kernel(self, key: Any, text: Callable[[], KernelText]) -> tuple[Callable[..., Any], list[str]]:
+        """A kernel and the names of its parameters, loaded once."""
+        if key not in self.kernels:
+            made = text()
+            self.kernels[key] = loaded(made.source, made.name), made.params
+        return self.kernels[key]
+
+
+def _read(size: Element) -> list[Array]:
+    """The arrays whose values a length is."""
+    return [e.array for e in elements_of((size,)) if isinstance(e, Read)]
+
+
+class _Call:
+    """One call: what the names in kernels stand for."""
+
+    def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> None:
+        self.program, self.sizes, self.args, self.stream = program, tuple(sizes), args, stream
+        self.emitter = program.emitter
+        self.values: dict[str, Any] = dict(zip(self.emitter.sizes, map(int, sizes), strict=True))
+        for array, arg in zip(program.func.inputs, args, strict=True):
+            self.values[program.labels[array]] = arg if array.rank else NUMPY[array.dtype].type(arg)
+        for dtype, name in self.emitter.slot_buffers.items():
+            self.values[name] = program.memory.get(name, (self.emitter.counts[dtype],), NUMPY[dtype])
+        self.pending = {b.name: b for b in self.emitter.buffers}
+        for step in program.steps:
+            self.step(step)
+
+    # -- what names stand for ------------------------------------------------------------------
+
+    def value(self, name: str) -> Any:
+        """What a name stands for; a buffer is made when it is first needed: then its lengths are known."""
+        if name not in self.values:
+            buffer = self.pending[name]
+            shape, dtype = self.lengths(buffer.shape), NUMPY[buffer.dtype]
+            fresh, memory = name in self.program.out, self.program.memory
+            self.values[name] = (
+                empty(shape, dtype, handle(self.stream)) if fresh else memory.get(name, shape, dtype)
+            )
+        return self.values[name]
+
+    def lengths(self, shape: tuple[Element, ...]) -> tuple[int, ...]:
+        """The values of lengths; those that the program computes are read back."""
+        known = self.program.lengths(shape)
+        if known is not None:
+            return tuple(max(n, 0) for n in known(self.sizes))
+        needed = {a for n in shape for a in _read(n)}
+        values = {a: np.asarray(v) for a, v in self.numbers().items()}
+        inputs = zip(self.program.func.inputs, self.args, strict=True)
+        values |= {i: np.asarray(a) for i, a in inputs if i in needed}
+        return tuple(max(length(n, self.sizes, values), 0) for n in shape)
+
+    def numbers(self) -> Mapping[Array, Any]:
+        """The numbers that kernels have computed so far, on the host."""
+        names = self.emitter.slot_buffers.values()
+        host = {name: self.values[name].copy_to_host(stream=self.stream) for name in names}
+        if self.stream:
+            self.stream.synchronize()
+        return {a: host[name][place] for a, (name, place) in self.emitter.slots.items()}
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> None:
+        """Launch what a step is."""
+        match step:
+            case KernelText():
+                self.start(step.name, lambda: step, (1, 1), ONE_BLOCK)
+            case Nest():
+                self.nest(step)
+            case Scatter():
+                self.scatter(step)
+            case Product():
+                operands = [self.array(a) for a in step.call.operands]
+                multiply(step.call.op, operands, self.array(step.call), self.stream)
+
+    def array(self, array: Array) -> Any:
+        """An array of the program."""
+        return self.value(self.program.labels[array])
+
+    def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
+        """Launch a kernel on what its parameters stand for."""
+        kernel, params = self.program.kernel(key, text)
+        kernel[blocks, threads, self.stream](*[self.value(p) for p in params])  # type: ignore[index]
+
+    def nest(self, nest: Nest) -> None:
+        """One nest, and the sums of its slices."""
+        points, plan = self.plan(nest)
+        blocks = plan.blocks * plan.slices if points else 0
+        self.values[f"_blocks{nest.number}"], self.values["_chunk"] = blocks, plan.chunk
+        for task in nest.full:
+            name = self.emitter.part(task)
+            self.values[name] = self.program.memory.get(name, (blocks,), NUMPY[task.array.dtype])
+        sliced = plan.slices > 1
+        parts = self.slices(nest, plan) if sliced else []
+        if points:
+            key = nest.number, plan.team, sliced
+            self.start(
+                key,
+                lambda: self.emitter.nest_text(nest, plan.team, sliced),
+                (plan.blocks, plan.slices),
+                plan.threads,
+            )
+            for op, part, out in parts:
+                length = prod(out.shape)
+                add = add_slices(op)[-(-length // plan.threads), plan.threads, self.stream]
+                add(shaped(part, (plan.slices, length)), shaped(out, (length,)))
+
+    def plan(self, nest: Nest) -> tuple[int, Launch]:
+        """The points of a nest, and how they are launched; remembered where lengths are not computed."""
+        key = nest.number, self.sizes
+        if key in self.program.plans:
+            return self.program.plans[key]
+        points = points_of(self.lengths(nest.points))
+        turns = max(points_of(self.lengths(d)) for d in nest.inside)
+        inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
+        found = points, launch(MACHINE, points, turns, inner, nest.neighbours)
+        if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
+            self.program.plans[key] = found
+        return found
+
+    def slices(self, nest: Nest, plan: Launch) -> list[tuple[str, Any, Any]]:
+        """For each sum inside a point how it is reduced, its partial sums, and where it goes."""
+        found = []
+        for task in nest.sums:
+            name, out = self.emitter.part(task), self.array(task.array)
+            part = self.program.memory.get(name, (plan.slices, *out.shape), NUMPY[task.array.dtype])
+            self.values[name] = part
+            found.append((getattr(task.array, "op", "sum"), part, out))
+        return found
+
+    def scatter(self, step: Scatter) -> None:
+        """Places and values, and then their sums."""
+        points, array = points_of(self.lengths(step.points)), step.task.array
+        memory = self.program.memory
+        places = self.values["_places"] = memory.get("_places", (points,), NUMPY["i64"])
+        values = self.values["_values"] = memory.get("_values", (points,), NUMPY[array.dtype])
+        if points:
+            blocks = min(-(-points // MACHINE.threads), MACHINE.most_blocks)
+            self.start(
+                ("scatter", step.number),
+                lambda: self.emitter.scatter_text(step),
+                (blocks, 1),
+                MACHINE.threads,
+            )
+        out = self.array(array)
+        row = shaped(out, (prod(out.shape),))
+        scatter(places, values, row, memory.rows(), self.stream, self.program.atomics)
+
+    # -- results -------------------------------------------------------------------------------
+
+    def results(self) -> list[Any]:
+        """Results in order; one that stands twice, or is an input, is a copy."""
+        func, numbers = self.program.func, self.numbers()
+        require(func, [numbers[c.holds] for c in func.checks])
+        found: list[Any] = []
+        seen: set[Array] = set()
+        for array in func.results:
+            value = numbers[array] if array in numbers else self.array(array)
+            if array.rank and (array in seen or isinstance(array, Input)):
+                value = copied(value)
+            seen.add(array)
+            found.append(value)
+        return found

@@ -1,0 +1,101 @@
+"""What the kernels of a program are made of: nests, sums at computed places, products, and single blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from adcompiler.codegen.nests import Loop, Task
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Element, Reduce, Shape
+
+ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
+NOWHERE = -(10**8)  # the axis of what is no loop
+_POINT = "uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)"
+_STEP = "uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)"
+LANES = {
+    "": (),
+    "warp": ("_lane = uint64(cuda.threadIdx.x % _WARP)", "_lanes = uint64(_WARP)"),
+    "block": ONE_BLOCK,
+}
+POINTS = {
+    "": (_POINT, _STEP),
+    "warp": (f"({_POINT}) // uint64(_WARP)", f"{_STEP} // uint64(_WARP)"),
+    "block": ("uint64(cuda.blockIdx.x)", "uint64(cuda.gridDim.x)"),
+}
+
+
+def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
+    """Loops without anything between them whose points may be dealt out as one space: none of them is where a
+    sum of its own begins, unless it is the outermost."""
+    chain = [loop]
+    while len(chain[-1].body) == 1:
+        (inside,) = chain[-1].body
+        at = depth + len(chain)
+        if not isinstance(inside, Loop) or (inside.bounds and not whole):
+            break
+        if any(isinstance(t.array, Reduce) and t.first_reduced == at for t in inside.tasks):
+            break
+        chain.append(inside)
+    return chain
+
+
+@dataclass
+class KernelText:
+    """The source of one kernel, its name there, and the names of what it is called with."""
+
+    name: str
+    params: list[str]
+    source: str
+
+
+@dataclass
+class Nest:
+    """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
+    only loop inside is `inner` if it may be cut into slices."""
+
+    number: int
+    loop: Loop
+    chain: list[Loop]
+    full: list[Task]
+    sums: list[Task]
+    inner: Loop | None
+    neighbours: bool  # whether the threads of a team read neighbours in the loops inside
+    names: dict[Element, str] = field(default_factory=dict)
+
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
+
+    @cached_property
+    def inside(self) -> list[Shape]:
+        """The lengths of the loops inside a point, for each task."""
+        depth = len(self.chain)
+        return list({tuple(t.array.domain[k] for k in t.order[depth:]) for t in self.loop.tasks})
+
+
+@dataclass
+class Scatter:
+    """Additions at computed places: a kernel gives places and values, which are then added up in order."""
+
+    number: int
+    loop: Loop
+    chain: list[Loop]
+    task: Task
+    names: dict[Element, str]
+
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
+
+
+@dataclass
+class Product:
+    """A product of matrices, by a library."""
+
+    call: Call
+
+
+Step = KernelText | Nest | Scatter | Product

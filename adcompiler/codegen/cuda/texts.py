@@ -1,0 +1,29 @@
+"""The sources of a program's kernels, before lengths choose between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adcompiler.codegen.cuda.emit import DeviceEmitter
+from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Product, Scatter
+
+
+def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
+    """The sources of the kernels."""
+    for step in emitter.steps:
+        match step:
+            case KernelText():
+                yield step
+            case Nest():
+                inside = step.inner is not None or any(
+                    len(t.order) > len(step.chain) for t in step.loop.tasks
+                )
+                usual = "warp" if inside and step.neighbours else ""
+                for team in LANES if every and inside else (usual,):
+                    yield emitter.nest_text(step, team, False)
+                    if every and step.inner is not None:
+                        yield emitter.nest_text(step, team, True)
+            case Scatter():
+                yield emitter.scatter_text(step)
+            case Product():
+                pass  # a library's

@@ -1,0 +1,31 @@
+"""Loops of a program on a device: one block takes the turns, its threads share what a turn does."""
+
+from __future__ import annotations
+
+from adcompiler.codegen.cuda.writer import DeviceWriter
+from adcompiler.codegen.inplace import Store
+from adcompiler.codegen.recurrence import Turns
+from adcompiler.ir.nodes import Array, Const, Shape
+
+
+class DeviceTurns(Turns):
+    """Turns with barriers around what threads share."""
+
+    writer: DeviceWriter
+
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+        if shape:
+            self.writer.sync()
+        super().copy(source, target, shape, row, to_row)
+        if shape:
+            self.writer.sync()
+
+    def carry(self) -> None:
+        self.writer.sync()  # numbers are read from arrays before these change
+        super().carry()
+        self.writer.sync()
+
+    def store(self, final: Array, store: Store) -> None:
+        self.writer.sync()
+        super().store(final, store)
+        self.writer.sync()

@@ -1,0 +1,93 @@
+"""The writer of kernels: points that are shared by threads, and teams of threads that share loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.precedence import Text
+from adcompiler.codegen.writer import Writer, axis_name
+from adcompiler.ir.nodes import Array, Const, Element, Read
+
+Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
+
+
+class DeviceWriter(Writer):
+    """A writer of one kernel.
+
+    Outside of the loops that a `team` shares ("block", "warp"; "" for threads on their own), all its threads
+    do the same; what they share is between barriers.
+    """
+
+    team: str = ""
+
+    def __init__(
+        self,
+        labels: Mapping[Array, str],
+        sizes: tuple[str, ...],
+        names: Mapping[Element, str],
+        slots: Mapping[Array, Slot],
+    ) -> None:
+        super().__init__(labels, sizes, (), names)
+        self.slots = slots
+        self.local: set[Array] = set()  # numbers that this kernel computes itself
+
+    def leaf(self, element: Element) -> Text | None:
+        if isinstance(element, Read) and element.array in self.slots and element.array not in self.local:
+            buffer, place = self.slots[element.array]
+            return Text(f"{self.use(buffer)}[{place}]")
+        return super().leaf(element)
+
+    def over(self, axis: str, size: Element, depth: int = 0) -> str:
+        if self.team and not depth:
+            return f"for {axis} in range(_lane, uint64({self.text(size)}), _lanes):"
+        return super().over(axis, size, depth)
+
+    def sync(self) -> None:
+        """A barrier of the team, unless there was one just now."""
+        barrier = f"_{self.team}_sync()"
+        if self.team and self.scopes[-1][-1:] != [barrier]:
+            self.line(barrier)
+
+    def share(self, chain: Sequence[Loop], first: str, step: str) -> None:
+        """Enter loops whose points are dealt out: thread after thread takes the next one."""
+        count = self.count
+        self.count += 1
+        lengths = []
+        for d, loop in enumerate(chain):
+            lengths.append(f"_n{count}_{d}")
+            self.line(f"{lengths[d]} = uint64({self.text(loop.size)})")
+        point = f"_p{count}"
+        self.line(f"{point} = {first}")
+        self.deal(chain, f"while {point} < {' * '.join(lengths)}:")
+        rest = point
+        for d in range(len(chain) - 1, 0, -1):
+            self.line(f"{axis_name(chain[d].number)} = {rest} % {lengths[d]}")
+            rest = self.assign(f"{rest} // {lengths[d]}")
+        self.line(f"{axis_name(chain[0].number)} = {rest}")
+        self.after = [*self.after, f"{point} += {step}"]
+
+    after: list[str] = []  # what ends the turns of the loops that are dealt out  # noqa: RUF012
+
+    def deal(self, chain: Sequence[Loop], header: str) -> None:
+        """Enter loops that are one in the text: their scopes are the same."""
+        self.open(chain[0], header)
+        for loop in chain[1:]:
+            self.loops.append(loop)
+            self.scopes.append(self.scopes[-1])
+            self.values.append(self.values[-1])
+
+    def unshare(self, chain: Sequence[Loop]) -> None:
+        """Leave them."""
+        *self.after, last = self.after
+        self.line(last)
+        for _ in chain[1:]:
+            self.loops.pop()
+            self.scopes.pop()
+            self.values.pop()
+        self.close()
+
+
+def is_short(size: Element) -> bool:
+    """Whether a length is a small constant."""
+    return isinstance(size, Const) and size.value <= 16

@@ -1,0 +1,57 @@
+"""Arguments in the memory of a CUDA device: what is known of them without importing a library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.syntax.values import ArgType
+
+ON_CUDA = 2, 13  # DLPack's numbers for memory of CUDA devices
+BY_DTYPE: dict[np.dtype, Dtype] = {dtype: name for name, dtype in NUMPY.items()}
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an array in the memory of a CUDA device, of whatever library."""
+    if hasattr(value, "copy_to_host"):  # numba's, and those of its simulator
+        return True
+    try:
+        return hasattr(value, "__cuda_array_interface__") or _dlpack_device(value)[0] in ON_CUDA
+    except RuntimeError as error:  # as of PyTorch's tensors that require a gradient
+        raise DtypeError(f"an array on a device cannot be read: {error}", remedy="pass x.detach()") from error
+
+
+def _dlpack_device(value: Any) -> tuple[int, int]:
+    if not hasattr(value, "__dlpack_device__"):
+        return 0, 0
+    kind, number = value.__dlpack_device__()
+    return int(kind), int(number)
+
+
+def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, Any]:
+    """The type of an array on a device, and the value that kernels take: the array, or a number of rank 0.
+
+    DtypeError if the function runs elsewhere, or for a dtype that kernels do not take.
+    """
+    if not allowed:
+        raise DtypeError(
+            f"the argument {name!r} is on a CUDA device",
+            remedy='compile the function with backend="cuda", or pass a copy of it on the host',
+        )
+    text = str(value.dtype).removeprefix("torch.")
+    dtype = next((name for d, name in BY_DTYPE.items() if d.name == text), None)
+    if dtype is None:
+        raise DtypeError(
+            f"the argument {name!r} has dtype {text}, and is on a CUDA device",
+            remedy="convert it there: kernels take bool, int64, float32 and float64",
+        )
+    shape = tuple(value.shape)
+    if shape:
+        return ArgType(dtype, tuple(n == 1 for n in shape)), value
+    from adcompiler.codegen.cuda.arrays import on_host
+
+    number = on_host(value)[()]
+    return ArgType(dtype), float(number) if dtype == "f64" else number

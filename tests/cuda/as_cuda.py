@@ -1,0 +1,39 @@
+"""A plugin of pytest: the CPU's tests with the CUDA backend in its place, in numba's simulator.
+
+    PYTHONPATH=tests/cuda python -m pytest -p as_cuda tests/unit/test_language.py
+
+ADC_TEST_SMALL is up to how many points one block computes a program alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other
+
+# What cannot pass, and why; by the end of the test's name.
+REASONS = {
+    "test_many_threads_call_a_function_while_it_compiles": "the simulator runs one kernel at a time",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from adcompiler.codegen.cuda import executable
+    from adcompiler.runtime import specialise
+
+    executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
+    for name in ("cpu", "cpu-precise"):
+        specialise.BACKENDS[name] = specialise.BACKENDS["cuda"]
+    config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
+    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        reason = REASONS.get(item.name.split("[")[0])
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))

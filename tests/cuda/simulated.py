@@ -1,0 +1,150 @@
+"""What only a device has, in numba's simulator; `test_simulator.py` runs this file with its flag set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from irprograms import arguments, optimised, orders, program, reference, sizes_of
+from irtexts import CASES
+from numba import cuda
+
+import adcompiler as adc
+from adcompiler.codegen import variants
+from adcompiler.codegen.cuda import arrays, plan
+from adcompiler.codegen.cuda import program as device_program
+from adcompiler.codegen.cuda.backend import of_device
+from adcompiler.codegen.cuda.executable import Compiled
+from adcompiler.codegen.cuda.memory import Memory
+from adcompiler.codegen.cuda.scatter import scatter
+from adcompiler.codegen.cuda.steps import Product
+
+RANDOM = np.random.default_rng(0)
+LAUNCHES = {
+    "threads on their own": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=3),
+    "slices": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2),
+    "teams": plan.Machine(threads=4, warp=4, busy=0, enough=10**6, most_blocks=3),
+}
+
+
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+SUMS = """
+def f(x, w, v):
+    y = tanh(x * w)
+    return sum(y * v[:, None]), sum(y, axis=0), sum(y * y, axis=1), max(y, axis=1), sum(x)
+"""
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_every_way_to_launch_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
+    args = RANDOM.normal(size=(9, 7)), RANDOM.normal(size=7), RANDOM.normal(size=9)
+    f, g = (adc.compile(SUMS, backend=b) for b in ("cuda", "numpy"))
+    for found, expected in zip(f(*args), g(*args), strict=True):
+        same(found, expected)
+    total = "def f(x, w, v):\n    return sum(exp(-(x * w) ** 2) * v[:, None])\n"
+    for found, expected in zip(
+        *(adc.grad(adc.compile(total, backend=b))(*args) for b in ("cuda", "numpy")), strict=True
+    ):
+        same(found, expected)
+
+
+@pytest.mark.parametrize("places", [
+    np.array([0, 3, 3, 1, 9, 0, 4, 9, 9, 9, 9, 9]), np.full(70, 2), np.arange(40) % 10, np.full(5, 10),
+    RANDOM.integers(0, 11, 200),
+])  # fmt: skip
+@pytest.mark.parametrize("atomics", [False, True])
+def test_a_scatter_adds_runs_of_any_length(places: np.ndarray, atomics: bool) -> None:
+    values, out = RANDOM.normal(size=len(places)), cuda.device_array(10, np.float64)
+    scatter(cuda.to_device(places), cuda.to_device(values), out, Memory().rows(), 0, atomics)
+    expected = np.zeros(11)
+    np.add.at(expected, places, values)
+    same(out.copy_to_host(), expected[:10])
+
+
+def test_a_scatter_is_sorted_by_place_and_then_by_position() -> None:
+    from adcompiler.codegen.cuda.scatter import _sorted
+
+    places = RANDOM.integers(0, 400, 300)
+    found = _sorted(cuda.to_device(places), cuda.to_device(np.arange(300.0)), 400, Memory().rows(), 0)
+    np.testing.assert_array_equal(found[1].copy_to_host(), np.argsort(places, kind="stable"))
+
+
+def test_arrays_on_the_device_stay_there() -> None:
+    x, w = RANDOM.normal(size=(4, 5)), RANDOM.normal(size=5)
+    f = adc.compile("tanh(x * w)", backend="cuda")
+    found = f(cuda.to_device(x), cuda.to_device(w))
+    assert not isinstance(found, np.ndarray)
+    same(found.copy_to_host(), np.tanh(x * w))
+    value, gradient = adc.value_and_grad(adc.compile("sum(tanh(x * w))", backend="cuda"))(
+        cuda.to_device(x), w
+    )
+    same(value, np.sum(np.tanh(x * w)))
+    same(gradient[0].copy_to_host(), w / np.cosh(x * w) ** 2)
+
+
+def test_forward_and_propagate_on_the_device() -> None:
+    x = RANDOM.normal(size=6)
+    parts = adc.compile("sin(x) * x", backend="cuda").split()
+    results, saved = parts.forward(cuda.to_device(x))
+    (found,) = parts.propagate(saved, cuda.to_device(np.ones(6)))
+    same(results.copy_to_host(), np.sin(x) * x)
+    same(found.copy_to_host(), np.cos(x) * x + np.sin(x))
+
+
+def test_an_array_on_the_device_is_refused_elsewhere() -> None:
+    with pytest.raises(adc.DtypeError, match=r"'x' is on a CUDA device(.|\n)*backend=\"cuda\""):
+        adc.compile("sum(x)")(cuda.to_device(np.ones(3)))
+    with pytest.raises(adc.DtypeError, match="int32"):
+        adc.compile("sum(x)", backend="cuda")(cuda.to_device(np.ones(3, np.int32)))
+
+
+def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_told", False)
+    monkeypatch.setattr(arrays, "NOTICE_FROM", 8)
+    f = adc.compile("sum(x)", backend="cuda")
+    with pytest.warns(arrays.CopyNotice, match="copied to the CUDA device"):
+        f(np.ones(4))
+    f(np.ones(4))  # a warning would be an error
+
+
+@pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
+def test_programs_of_the_ir(text: str) -> None:
+    for func in (program(text), *next(orders(program(text)))):
+        args = arguments(func, CASES[text])
+        made = Compiled(of_device(optimised(func)))(sizes_of(func, args), args)
+        for found, expected in zip(made, reference(func, args), strict=True):
+            same(found, expected)
+
+
+@pytest.mark.parametrize("expression", ["x @ y", "x @ z.T", "z @ x.T", "y.T @ x.T", "x.T @ x"])
+def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "chosen", lambda lengths: True)
+    args = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(5, 6)), RANDOM.normal(size=(6, 5))
+    f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))
+    same(f(*args), g(*args))
+    (found,) = f._specialisations.values()
+    assert any(isinstance(s, Product) for k in found.executable.kernels.values() for s in k.get(False).steps)
+
+
+@pytest.mark.parametrize("expression", ["sum(solve(a, b))", "det(a)", "sum(cholesky(a @ a.T))"])
+def test_routines_on_matrices(expression: str) -> None:
+    args = RANDOM.normal(size=(4, 4)) + 4 * np.eye(4), RANDOM.normal(size=4)
+    f, g = (
+        adc.grad(adc.compile(f"def f(a, b):\n    return {expression}", backend=b)) for b in ("cuda", "numpy")
+    )
+    for found, expected in zip(f(*args), g(*args), strict=True):
+        if expected is not None:
+            same(found, expected)
+
+
+def test_the_kernels_of_a_program_do_not_depend_on_its_lengths() -> None:
+    f = adc.compile("sum((a + b) * b)", backend="cuda")
+    for n in (3, 50, 200):
+        f(np.ones(n), np.ones(n))
+    (found,) = f._specialisations.values()
+    assert len(found.executable.get(False).kernels) == 2  # the nest, and the sum of its parts

@@ -1,0 +1,121 @@
+"""Every kernel compiles to PTX that `ptxas` accepts, for several generations of devices; no device is needed.
+
+Registers, spills and local memory stand in the report (`--junitxml`), and are printed with `-rA`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from irprograms import optimised, orders, program
+from irtexts import CASES
+
+import adcompiler as adc
+from adcompiler.ir.nodes import Func
+from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
+
+
+def has_nvvm() -> bool:
+    """Whether numba-cuda is here with its compiler, and not its simulator."""
+    if find_spec("numba_cuda") is None or os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        return False
+    from numba.cuda.cudadrv import nvvm
+
+    return bool(nvvm.is_available())
+
+
+pytestmark = pytest.mark.skipif(not has_nvvm(), reason='needs pip install "adcompiler[cuda]"')
+ARCHS = [(7, 5), (8, 0), (9, 0)]
+PTXAS = shutil.which("ptxas")
+
+
+def assembled(func: Func, arch: tuple[int, int], folder: Path, every: bool) -> Iterator[tuple[str, Any]]:
+    """Each kernel's name, and its registers, bytes of spills and of local memory: None without ptxas."""
+    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.codegen.cuda.ptx import compiled
+
+    for kernel in compiled(of_device(optimised(func)), arch, every):
+        assert f".target sm_{arch[0]}{arch[1]}" in kernel.ptx
+        # The features that kernels use are older than the version that the compiler writes.
+        path = folder / f"{kernel.name}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", kernel.ptx), "utf-8")
+        yield kernel.name, resources(path, arch) if PTXAS else None
+
+
+def resources(path: Path, arch: tuple[int, int]) -> dict[str, int]:
+    """What ptxas says of a kernel."""
+    call = [str(PTXAS), "-v", f"-arch=sm_{arch[0]}{arch[1]}", str(path), "-o", os.devnull]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    patterns = {
+        "registers": r"Used (\d+) registers",
+        "spills": r"(\d+) bytes spill stores",
+        "local": r"(\d+) bytes stack",
+    }  # fmt: skip
+    return {k: int((re.search(p, done.stderr) or [0, 0])[1]) for k, p in patterns.items()}
+
+
+def traced(work: Workload, dtype: str) -> Func:
+    """The program of a workload's value and gradient."""
+    args = work.make(np.random.default_rng(0), 40, dtype).values()
+    f = adc.value_and_grad(adc.compile(work.text(dtype)), wrt=work.wrt)
+    return f.trace(f.describe(tuple(args), {})[0]).func
+
+
+def prove(work: Workload, dtype: str, arch: tuple[int, int], folder: Path, every: bool, record: Any) -> None:
+    """No kernel spills; some functions, as sin, have local memory of their own."""
+    for name, found in assembled(traced(work, dtype), arch, folder, every):
+        record(f"{work.name} {dtype} {name} {arch}", found)
+        print(f"{work.name:<12}{dtype:<9}{name:<24}{arch} {found}")
+        assert found is None or found["spills"] == 0, (name, found)
+
+
+@pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
+@pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
+def test_the_kernels_of_the_workloads_spill_nothing(
+    work: Workload, arch: tuple[int, int], tmp_path: Path, record_property: Any
+) -> None:
+    prove(work, work.dtypes[0], arch, tmp_path, False, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
+@pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
+def test_none_of_their_kernels_spills(
+    work: Workload, arch: tuple[int, int], tmp_path: Path, record_property: Any
+) -> None:
+    for dtype in work.dtypes:
+        prove(work, dtype, arch, tmp_path, True, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
+def test_the_kernels_of_test_programs_assemble(text: str, tmp_path: Path) -> None:
+    _, joint = next(orders(program(text)))
+    for name, found in assembled(joint, (7, 5), tmp_path, False):
+        print(f"{joint.name:<30}{name:<24}{found}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature[0])
+def test_every_kernel_of_the_features_assembles(feature: Any, arch: tuple[int, int], tmp_path: Path) -> None:
+    _, source, make = feature
+    args = make(np.random.default_rng(0))
+    f = adc.compile(source)
+    types = f.describe(args, {})[0]
+    first = f.trace(types).func
+    if not first.results[0].rank:
+        gradient = adc.value_and_grad(f)
+        first = gradient.trace(types).func
+    for name, found in assembled(first, arch, tmp_path, True):
+        print(f"{feature[0]:<20}{name:<24}{arch} {found}")

@@ -1,0 +1,67 @@
+"""The CUDA backend in numba's simulator: the CPU backend's own tests, and what only a device has.
+
+The simulator is chosen when numba.cuda is imported, so each of these is a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+ROOT = Path(__file__).resolve().parents[2]
+EVERYTHING = 10**9
+
+QUICK = {
+    "language": ["tests/unit/test_array_language.py"],
+    "loops": ["tests/unit/test_loops.py"],
+    "device": ["tests/cuda/simulated.py"],
+}
+# Files whose tests are of the language and its derivatives, and not of one backend's code or times.
+ALL = [
+    *(f"tests/unit/test_{name}.py" for name in (
+        "array_language", "broadcasting", "containers", "custom_vjp", "derivatives", "einsum", "function",
+        "index_notation", "language", "linalg", "loops", "matrices", "methods", "modes", "pairs", "primitive",
+        "sparse", "special", "tape", "taylor", "vmap",
+    )),
+    "tests/examples/test_simple_autograd.py",
+    "tests/examples/test_misra1a.py",
+]  # fmt: skip
+
+
+def run(files: list[str], small: int | None = None, *options: str) -> None:
+    """Run test files with the CUDA backend in place of the CPU's."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "cuda")}
+    if small is not None:
+        env["ADC_TEST_SMALL"] = str(small)
+    call = [sys.executable, "-m", "pytest", "-p", "as_cuda", "-q", "-n0", *options, *files]
+    done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_cpus_tests_pass(name: str) -> None:
+    run(QUICK[name])
+
+
+def test_they_pass_on_one_block() -> None:
+    run(QUICK["language"], EVERYTHING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [None, EVERYTHING])
+def test_all_of_the_language(small: int | None) -> None:
+    run(ALL, small, "-n2")
+
+
+@pytest.mark.slow
+def test_the_proof_runs_here() -> None:
+    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    call = [sys.executable, "-m", "tests.gpu.prove", "--quick"]
+    done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
