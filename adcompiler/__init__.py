@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.custom import custom_vjp
     from adcompiler.runtime.function import Function
+    from adcompiler.runtime.memory import recycle
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.pairs import DiffPair
     from adcompiler.runtime.primitive import primitive
@@ -40,6 +41,7 @@ _HOMES = {
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.custom": ("custom_vjp",),
     "adcompiler.runtime.function": ("Function",),
+    "adcompiler.runtime.memory": ("recycle",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.pairs": ("DiffPair",),
     "adcompiler.runtime.primitive": ("primitive",),
@@ -74,6 +76,7 @@ __all__ = [
     "jvp",
     "load",
     "primitive",
+    "recycle",
     "tape",
     "taylor",
     "value_and_grad",

@@ -19,6 +19,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
 from adcompiler.ir.walk import elements_of, read_by, rewrite
 from adcompiler.ops.costs import costly
+from adcompiler.passes.conditions import decides, is_scalar
 
 N = TypeVar("N", bound="Array | Element")
 Conditions = tuple[tuple[Element, bool], ...]  # what holds, or does not: all of it; each part once
@@ -80,16 +81,11 @@ def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
     for element in reversed(elements_of(array.elements)):
         where = found[element]
         sides = [where] * len(element.args)
-        if isinstance(element, Select) and is_scalar(element.guard):
+        if isinstance(element, Select) and decides(element.guard):
             sides[1:] = (join(where, facts(element.guard, holds)) for holds in (True, False))
         for arg, side in zip(element.args, sides, strict=True):
             _meet(found, arg, side)
     return found
-
-
-def is_scalar(element: Element) -> bool:
-    """Whether an element has no axis of an array's domain; those of turns of loops are negative."""
-    return all(a < 0 for a in element.axes)
 
 
 def facts(guard: Element, holds: bool) -> Conditions:
@@ -136,7 +132,7 @@ def cases(elements: Iterable[Element]) -> Iterator[Conditions]:
     guards: dict[Element, None] = {}
     costs: dict[Element, bool] = {}
     for element in elements_of(elements):
-        if isinstance(element, Select) and is_scalar(element.guard):
+        if isinstance(element, Select) and decides(element.guard):
             sides = (element.then, element.otherwise)
             if any(not is_scalar(side) and costly(side, costs) for side in sides):
                 guards |= dict.fromkeys(g for g, _ in facts(element.guard, True))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen import cache
+from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.emit import Kernel, emit
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.machine import compiled, threads
@@ -104,7 +105,7 @@ class Compiled:
             points += total
         given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
         buffers = [
-            given[p] if p in given else np.empty(
+            given[p] if p in given else POOL.empty(
                 shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype
             )
             for p, (b, shape, dtype) in enumerate(self.shapes)

@@ -21,6 +21,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, with_elements
 from adcompiler.ops.costs import costly
+from adcompiler.passes.conditions import decides
 
 
 def branch(func: Func) -> Func:
@@ -36,6 +37,8 @@ class _Branch(Rewriter):
     def element(self, element: Element) -> Element:
         if not isinstance(element, Select) or element.axes or not is_float(element.dtype):
             return element
+        if not decides(element.guard):
+            return element
         return Select((element.guard, self.side(element.then), self.side(element.otherwise)))
 
     def array(self, array: Array) -> Array:
@@ -44,7 +47,7 @@ class _Branch(Rewriter):
             return array
         nothing = neutral(array.op if isinstance(array, Reduce) else "sum", array.dtype)
         body = array.elements[-1]
-        if not isinstance(body, Select) or body.guard.axes or body.otherwise is not nothing:
+        if not isinstance(body, Select) or not decides(body.guard) or body.otherwise is not nothing:
             return array
         whole = with_elements(array, lambda elements: tuple(body.then if e is body else e for e in elements))
         return Map(array.shape, Select((body.guard, Read(whole, identity(array.shape)), nothing)))

@@ -1,8 +1,9 @@
-"""The conditions under which a reduction takes a point."""
+"""Conditions: under which a reduction takes a point, and which a program branches by."""
 
 from __future__ import annotations
 
 from adcompiler.ir.nodes import Apply, Element, Index, Select, is_const, neutral
+from adcompiler.ir.walk import is_computed
 
 
 def conditions(op: str, body: Element) -> list[Element]:
@@ -38,3 +39,14 @@ def ties(condition: Element) -> list[tuple[int, Element]]:
         return []
     sides = (condition.args, condition.args[::-1])
     return [(k.axis, place) for k, place in sides if isinstance(k, Index) and k.axis not in place.axes]
+
+
+def is_scalar(element: Element) -> bool:
+    """Whether an element has no axis of an array's domain; those of turns of loops are negative."""
+    return all(a < 0 for a in element.axes)
+
+
+def decides(guard: Element) -> bool:
+    """Whether a guard is a condition to branch by: one number, and no matter of lengths alone, which all but
+    ever holds and would only keep loops apart."""
+    return is_scalar(guard) and (is_computed(guard) or bool(guard.axes))

@@ -1,0 +1,83 @@
+"""Memory for results and temporaries, used again once nobody holds it.
+
+Memory that is new to the process costs more than the arithmetic on it: each page is mapped and cleared when
+it is first written. So large arrays that kernels have written are kept, and one that nobody else refers to is
+given out again: no result, no view of one, no tensor or buffer that shares its memory. CPython counts
+references, which tells.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from weakref import getweakrefcount
+
+import numpy as np
+
+SMALLEST = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
+MOST = 1 << 28  # bytes that are kept at most, idle and in use
+MOST_ARRAYS = 64  # that are looked through at a call
+
+OWN = 4  # references of the pool itself: its list, its loop, and the arguments of the question
+
+
+class Pool:
+    """Arrays that have been given out, oldest first; `limit` bytes of them at most."""
+
+    def __init__(self, limit: int) -> None:
+        self.possible = _counts_references()
+        self.limit = limit if self.possible else 0
+        self.arrays: list[np.ndarray] = []
+        self.bytes = 0
+        self.lock = threading.Lock()
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array with any content, as `np.empty`."""
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        if size < SMALLEST or size > self.limit:
+            return np.empty(shape, dtype)
+        with self.lock:
+            array: np.ndarray
+            for array in reversed(self.arrays):  # the youngest is warm
+                if array.nbytes == size and _is_free(array, shape, dtype):
+                    return array
+            made: np.ndarray = np.empty(shape, dtype)
+            self.keep(made)
+        return made
+
+    def keep(self, array: np.ndarray) -> None:
+        """Remember an array; the oldest ones are forgotten where there are too many."""
+        self.arrays.append(array)
+        self.bytes += array.nbytes
+        while self.bytes > self.limit or len(self.arrays) > MOST_ARRAYS:
+            self.bytes -= self.arrays.pop(0).nbytes
+
+    def resize(self, limit: int) -> None:
+        """Keep `limit` bytes at most from now on; what is kept so far is forgotten."""
+        with self.lock:
+            self.limit, self.arrays, self.bytes = limit, [], 0
+
+
+def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether nobody else holds an array, and it is as it was made."""
+    return (
+        sys.getrefcount(array) == OWN
+        and array.shape == shape
+        and array.dtype == dtype
+        and array.flags.c_contiguous
+        and array.flags.writeable
+        and not getweakrefcount(array)
+    )
+
+
+def _counts_references() -> bool:
+    """Whether a count of references is one: CPython with its global lock."""
+    locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return sys.implementation.name == "cpython" and locked()
+
+
+POOL = Pool(0 if os.environ.get("ADC_RECYCLE") == "0" else MOST)
