@@ -34,7 +34,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import arrays_read, lengths_read, postorder, read_by, substitute
 from adcompiler.ops.costs import costly
-from adcompiler.passes.loops import loop_order
+from adcompiler.passes.loops import long_axes, loop_order
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,12 @@ class Style:
     alone: Callable[[Array], bool]
 
 
-CPU = Style(lambda arrays: {a: loop_order(a) for a in arrays}, lambda array: False)
+# A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does, where
+# what it reads would else have to be stored.
+CPU = Style(
+    lambda arrays: {a: loop_order(a) for a in arrays},
+    lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
+)
 
 
 def schedule(func: Func, style: Style = CPU) -> Schedule:

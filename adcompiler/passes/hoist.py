@@ -5,13 +5,15 @@ themselves if its axes are the outermost ones. Else it becomes an array, if that
 most: exp(w[j]) inside a loop over i and j. A part over pairs is computed again rather than stored,
 unless each pair would meet a third long axis.
 
+What a scatter adds, if it is costly and over one long axis, is an array too.
+
 The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well:
 read one after the other they fill vector registers, and read with gaps they took five times as long.
 """
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Func, Index, Map, Read, is_const
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import long_axes, loop_order
@@ -25,6 +27,8 @@ def hoist(func: Func) -> Func:
 class _Hoist(Rewriter):
     def array(self, array: Array) -> Array:
         axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+        if isinstance(array, Accumulate):
+            array = _apart(array)
         if len(axes) < 2:
             return array
         order = loop_order(array)
@@ -53,6 +57,18 @@ class _Hoist(Rewriter):
         )
         known: dict[Element, bool] = {}
         return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
+
+
+def _apart(array: Accumulate) -> Array:
+    """A scatter of costly values reads them from an array: a loop that scatters is not vectorised, nor does
+    it run in parallel, but the loop that computes the values is and does."""
+    value = array.body
+    while isinstance(value, Apply) and value.op == "negative":  # one array for what is added and subtracted
+        value = value.args[0]
+    if len(long_axes(array)) > 1 or not costly(value, {}):
+        return array
+    own = _own(array, value)
+    return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
 
 
 def _strided(element: Element, innermost: int) -> bool:
