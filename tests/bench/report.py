@@ -16,7 +16,7 @@ SIGNS = {
     "disagrees": "disagrees",
     "failed": "failed",
 }
-TITLES = {"ours": "adcompiler", "numba": "by hand (numba)", "torch": "torch", "jax": "JAX"}
+TITLES = {"ours": "adcompiler", "numba": "by hand (numba)", "jax": "JAX", "casadi": "CasADi"}
 Results = Mapping[str, Any]
 
 

@@ -42,8 +42,9 @@ def gradient_block(x, y, z, m, dx, dm, lo, hi):
         for j in range(n):
             a, b, c = x[i] - x[j], y[i] - y[j], z[i] - z[j]
             s = a * a + b * b + c * c + epsilon
-            p = m[j] / math.sqrt(s)
-            w = p / s
+            r = one / math.sqrt(s)
+            p = m[j] * r
+            w = p * r * r
             potential += p
             gx += w * a
             gy += w * b
@@ -52,7 +53,7 @@ def gradient_block(x, y, z, m, dx, dm, lo, hi):
         dx[i, 0], dx[i, 1], dx[i, 2] = f * gx, f * gy, f * gz
         dm[i] = two * potential
         total += m[i] * potential
-    return total * one
+    return total
 
 
 @parallel
