@@ -207,11 +207,17 @@ def _saved(turn: _Turn, roots: Sequence[Array]) -> list[Array]:
     body = turn.body
     slots = {c.slot for c in body.carried}
     own = set(arrays_of(roots_of(body)))
-    most = max((c.init.rank for c in body.carried), default=0)
-    kept = {a for a in own if a in slots or (a.rank <= most and _is_worth_saving(a) and not is_over_pairs(a))}
+    most = max((_extent(c.init) for c in body.carried), default=0)
+    kept = {a for a in own if a in slots}
+    kept |= {a for a in own if _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)}
     kept -= {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
     kept = {a for a in kept if not lengths_read(a)}  # rows of different lengths make no stack
     return [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+
+
+def _extent(array: Array) -> int:
+    """The number of an array's axes that are not of length 1."""
+    return sum(not is_const(n, 1) for n in array.shape)
 
 
 def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:

@@ -46,8 +46,8 @@ class Style:
     alone: Callable[[Array], bool]
 
 
-# A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does, where
-# what it reads would else have to be stored.
+# A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does,
+# where what it reads would else have to be stored.
 CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
     lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
@@ -245,7 +245,22 @@ class _Placer:
         axis = producer.order[depth]
         if axis >= producer.array.rank:
             return False
+        if not depth and self.vectorises_apart(producer, consumer):
+            return False
         return all(read.args[axis] is Index(consumer.order[depth]) for read in reads)
+
+    def vectorises_apart(self, producer: Task, consumer: Task) -> bool:
+        """Whether one of two tasks is a loop of costly operations that is vectorised if the loops inside the
+        other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again: that
+        is best done while a row is in the cache."""
+        if len(consumer.order) > 1:
+            return _is_costly_loop(producer) and not self.reads[producer]
+        rows = (t for t in postorder([consumer], self.readers) if len(t.order) > 1)
+        return len(producer.order) > 1 and _is_costly_loop(consumer) and not any(rows)
+
+    def readers(self, task: Task) -> list[Task]:
+        """The tasks that read what a task gives."""
+        return [t for t, reads in self.reads.items() if task in reads]
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
@@ -262,3 +277,8 @@ class _Placer:
                 if reader.loops[: len(own)] != own or here != task.kept:
                     return True
         return False
+
+
+def _is_costly_loop(task: Task) -> bool:
+    """Whether a task is one loop of costly operations."""
+    return len(task.order) == 1 and costly(task.array.elements[-1], {})

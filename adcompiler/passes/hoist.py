@@ -2,8 +2,8 @@
 
 A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops
 themselves if its axes are the outermost ones. Else it becomes an array, if that has one long axis at
-most: exp(w[j]) inside a loop over i and j. A part over pairs is computed again rather than stored,
-unless each pair would meet a third long axis.
+most: exp(w[j]) inside a loop over i and j. So does exp(v[i]): in a loop of its own it is vectorised. A part
+over pairs is computed again rather than stored, unless each pair would meet a third long axis.
 
 What a scatter adds, if it is costly and over one long axis, is an array too.
 
@@ -13,7 +13,19 @@ read one after the other they fill vector registers, and read with gaps they too
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    is_const,
+)
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import long_axes, loop_order
@@ -39,7 +51,8 @@ class _Hoist(Rewriter):
             new.update((e, _own(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1]))
         for part in self.parts(array, len(axes)):
             long = len(part.axes & far)
-            if part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2)):
+            stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
+            if stored or (len(part.axes) == long == 1 and _is_ready(part)):
                 new[part] = _own(array, part)
         if not new:
             return array
@@ -57,6 +70,13 @@ class _Hoist(Rewriter):
         )
         known: dict[Element, bool] = {}
         return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
+
+
+def _is_ready(part: Element) -> bool:
+    """Whether what a part reads is there before: then a loop of its own costs little, and is vectorised, as
+    it is not beside the loops inside. What a sum over a row gives is best used while the row is in the cache.
+    """
+    return all(isinstance(e.array, Input) for e in elements_of((part,)) if isinstance(e, Read))
 
 
 def _apart(array: Accumulate) -> Array:
