@@ -251,8 +251,8 @@ class _Placer:
 
     def vectorises_apart(self, producer: Task, consumer: Task) -> bool:
         """Whether one of two tasks is a loop of costly operations that is vectorised if the loops inside the
-        other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again: that
-        is best done while a row is in the cache."""
+        other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again:
+        they meet best while a row is in the cache."""
         if len(consumer.order) > 1:
             return _is_costly_loop(producer) and not self.reads[producer]
         rows = (t for t in postorder([consumer], self.readers) if len(t.order) > 1)

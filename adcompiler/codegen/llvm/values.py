@@ -66,8 +66,8 @@ class Needs:
     @property
     def attributes(self) -> str:
         """What is appended to the head of a function: LLVM prefers shorter vectors for some processors, and
-        code that is loaded at run time may be called with a stack that is not aligned for long ones: registers
-        that are saved there across two cache lines cost up to twice the time."""
+        code loaded at run time may be called with a stack that is not aligned for long ones: registers that
+        are saved there across two cache lines cost up to twice the time."""
         if self.vectors is None:
             return ""
         return f' "prefer-vector-width"="{self.vectors.bits}" "stackrealign"'
