@@ -10,6 +10,7 @@ from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
 from adcompiler.passes.dissolve import dissolve
 from adcompiler.passes.expand import expand
+from adcompiler.passes.factor import factor
 from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
@@ -28,6 +29,7 @@ KERNEL: tuple[Pass, ...] = (
     unroll,
     fold,
     inline,
+    factor,
     canonical,
     merge,
     canonical,

@@ -1,12 +1,14 @@
 """Divide once: where several quotients have one denominator, multiply by its reciprocal.
 
 Only where the denominator is far from the subnormal numbers, so that its reciprocal is no infinity
-that the quotients are not: a square root, or a positive constant plus something that is not negative.
+that the quotients are not: a square root, a positive constant plus something that is not negative, or
+products of these.
 A quotient changes by one rounding.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -52,12 +54,23 @@ class _Reciprocal(Rewriter):
 
 def _is_normal(element: Element) -> bool:
     """Whether a value is 0, or far from the subnormal numbers."""
+    root = isinstance(element, Apply) and element.op == "sqrt"
+    return root or _least(element) > TINY
+
+
+def _least(element: Element) -> float:
+    """A number that a value is not below, as far as its form tells; 0 where it tells nothing, or negative."""
     match element:
-        case Apply(op="sqrt"):
-            return True
-        case Apply(op="add", args=(Const(value=value), x)) | Apply(op="add", args=(x, Const(value=value))):
-            return value > TINY and _not_negative(x)
-    return False
+        case Const(value=value):
+            return float(value)
+        case Apply(op="add", args=(x, y)):
+            if _not_negative(x) and _not_negative(y):
+                return _least(x) + _least(y)
+        case Apply(op="multiply", args=(x, y)):
+            return max(_least(x), 0.0) * max(_least(y), 0.0)
+        case Apply(op="sqrt", args=(x,)):
+            return math.sqrt(max(_least(x), 0.0))
+    return 0.0
 
 
 def _not_negative(element: Element) -> bool:

@@ -1,0 +1,106 @@
+"""Draw factors out of sums: the sum over i and a of f(i, a) g(a) is the sum over a of g(a) times that of f.
+
+The first takes as many multiplications as there are pairs (i, a) for each element of the result; the second
+adds up f once, for all elements. So in the gradient of a mixture of Gaussians the precision matrix meets the
+sum of the points, not every point. It is done where each of the two sums is over fewer long axes than the
+one, and where what stands between them is no larger than the result. Sums of floats change by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce as fold_left
+
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, Reduce, const, select
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, substitute, with_elements
+from adcompiler.ops.build import apply
+from adcompiler.passes.loops import long_axes
+
+
+def factor(func: Func) -> Func:
+    """The program with factors drawn out of sums."""
+    return _Factor().func(func)
+
+
+class _Factor(Rewriter):
+    def array(self, array: Array) -> Array:
+        lengths: list[Element] = []
+        while isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype):
+            axis = _axis(array)
+            if axis is None:
+                break
+            lengths.append(array.domain[axis])
+            array = _in_two(array, axis)
+        if not lengths:
+            return array
+        whole = array.elements[-1]
+        return with_elements(array, lambda es: tuple(_of_some(e, lengths) if e is whole else e for e in es))
+
+
+def _axis(array: Reduce) -> int | None:
+    """An axis whose sum other factors need not be in."""
+    _, factors = _factors(array.body)
+    long = set(long_axes(array))
+    kept = sum(k < array.rank for k in long)
+    for axis in sorted(long - set(range(array.rank))):
+        own = _axes(f for f in factors if axis in f.axes)
+        rest = _axes(f for f in factors if axis not in f.axes)
+        if (rest - own) & long and len(own & long) - 1 <= max(kept, 1):
+            return axis
+    return None
+
+
+def _in_two(array: Reduce, axis: int) -> Array:
+    """A sum as one over an axis, and one over the others."""
+    negated, factors = _factors(array.body)
+    inside = _summed(array, [f for f in factors if axis in f.axes], axis)
+    body = _product([inside, *(f for f in factors if axis not in f.axes)])
+    return _without(array, axis, apply("negative", body) if negated else body)
+
+
+def _of_some(body: Element, lengths: Sequence[Element]) -> Element:
+    """A body that is 0 if one of the lengths is: a sum of nothing is 0, even where a factor is infinite."""
+    zero = const(0, "i64")
+    for length in lengths:
+        body = select(apply("less", zero, length), body, const(0, body.dtype))
+    return body
+
+
+def _factors(body: Element) -> tuple[bool, list[Element]]:
+    """Whether a body is negated, and its factors."""
+    negated, found, work = False, list[Element](), [body]
+    while work:
+        element = work.pop()
+        if isinstance(element, Apply) and element.op == "negative":
+            negated = not negated
+            work.append(element.args[0])
+        elif isinstance(element, Apply) and element.op == "multiply":
+            work.extend(reversed(element.args))
+        else:
+            found.append(element)
+    return negated, found
+
+
+def _axes(elements: Iterable[Element]) -> frozenset[int]:
+    return frozenset[int]().union(*(e.axes for e in elements))
+
+
+def _product(factors: Sequence[Element]) -> Element:
+    return fold_left(lambda x, y: apply("multiply", x, y), factors)
+
+
+def _summed(array: Reduce, factors: Sequence[Element], axis: int) -> Element:
+    """The sum of a product over one axis, read over the others that it depends on."""
+    axes = sorted(_axes(factors) - {axis})
+    moved: dict[int, Element] = {k: Index(p) for p, k in enumerate((*axes, axis))}
+    shape = tuple(array.domain[k] for k in axes)
+    total = Reduce("sum", shape, (array.domain[axis],), substitute(_product(factors), moved))
+    return Read(total, tuple(map(Index, axes)))
+
+
+def _without(array: Reduce, axis: int, body: Element) -> Array:
+    """A sum over all axes of another but one."""
+    body = substitute(body, {k: Index(k - (k > axis)) for k in range(len(array.domain))})
+    reduced = tuple(n for k, n in enumerate(array.domain) if k >= array.rank and k != axis)
+    return Reduce("sum", array.shape, reduced, body) if reduced else Map(array.shape, body)

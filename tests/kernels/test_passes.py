@@ -1,0 +1,144 @@
+"""Passes before the schedule, judged by the kernels that come of them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+RNG = np.random.default_rng(3)
+X, Y, A, B = RNG.normal(size=3), RNG.normal(size=4), RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
+
+
+def deepest(f):
+    """How many loops stand inside each other in a kernel, at most; those over blocks do not count."""
+    loops = [line for line in f.show("kernel").splitlines() if re.match(r" +for i\d+ in", line)]
+    return max(len(line) - len(line.lstrip()) for line in loops) // 4
+
+
+# -- factors drawn out of sums -------------------------------------------------------------------------
+
+FACTORED = {
+    "rank one": (
+        "def f(x: f64[n], y: f64[m]):\n    return sum(x[i] * y[j] for i in range(n) for j in range(m))",
+        (X, Y), 1,
+    ),
+    "three": (
+        "def f(x: f64[n], y: f64[m], A: f64[n, m]):\n"
+        "    return sum(-x[i] * y[j] * x[k] for i in range(n) for j in range(m) for k in range(n))",
+        (X, Y, A), 1,
+    ),
+    "chain": (
+        "def f(x: f64[n], A: f64[n, m], B: f64[m, k]):\n"
+        "    return [sum(x[i] * A[i, j] * B[j, l] for i in range(n) for j in range(m)) for l in range(k)]",
+        (X, A, B), 2,
+    ),
+    "nothing to gain": (
+        "def f(x: f64[n], A: f64[n, m]):\n    return sum(x[i] * A[i, j] for i in range(n) for j in range(m))",
+        (X, A), 2,
+    ),
+    "pairs": (
+        "def f(x: f64[n], y: f64[m]):\n"
+        "    return sum(x[i] / (1 + (x[i] - y[j])**2) * y[j] for i in range(n) for j in range(m))",
+        (X, Y), 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_factors_are_drawn_out_of_sums(name):
+    source, args, depth = FACTORED[name]
+    f, slow = adc.compile(source), adc.compile(source, backend="numpy")
+    np.testing.assert_allclose(f(*args), slow(*args), rtol=1e-13)
+    assert deepest(f) == depth
+    names = ", ".join(p.name for p in f.parameters)
+    total = f"{source}\n\ndef total({names}):\n    return sum(f({names})**2)"
+    adc.check_grad(adc.compile(total), *args, order=2)
+
+
+def test_a_sum_of_nothing_is_nothing():
+    f = adc.compile(FACTORED["rank one"][0])
+    for x, y in ((X[:0], np.array([np.inf, np.nan])), (np.array([np.inf]), Y[:0]), (X[:0], Y[:0])):
+        assert f(x, y) == 0.0
+
+
+def test_pairs_are_not_stored_for_a_factor():
+    """What is drawn out is no larger than the result."""
+    f = adc.compile(
+        "def f(x: f64[n], y: f64[m], z: f64[k]):\n"
+        "    return sum(exp(-(x[i] - y[j])**2 * z[l]) * cos(x[i] * y[j]) for i in range(n) for j in range(m)"
+        " for l in range(k))"
+    )
+    args = (X, Y, Y)
+    x, y, z = X[:, None, None], Y[None, :, None], Y[None, None, :]
+    np.testing.assert_allclose(f(*args), np.sum(np.exp(-((x - y) ** 2) * z) * np.cos(x * y)), rtol=1e-13)
+    assert "np.empty" not in f.show("kernel")
+    params = re.search(r"def run\((.*?)\)", f.show("kernel"))[1].split(", ")
+    assert [
+        p for p in params if p not in ("n", "m", "k", "x", "y", "z") and not re.match("part|blocks|rows", p)
+    ] == []
+
+
+# -- one division for a shared denominator -------------------------------------------------------------
+
+
+def test_a_product_of_large_factors_is_divided_by_once():
+    f = adc.compile(
+        "def f(p: f64[n, 2], m: f64[n]):\n"
+        "    def cube(s):\n        return s * sqrt(s)\n"
+        "    def far(i, j):\n        return cube(sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.01)\n"
+        "    def force(i, k):\n        return sum(m[j] * (p[j, k] - p[i, k]) / far(i, j)"
+        " for j in range(n))\n"
+        "    return [[force(i, k) for k in range(2)] for i in range(n)]"
+    )
+    p, m = RNG.normal(size=(6, 2)), RNG.uniform(1, 2, 6)
+    d = p[None] - p[:, None]
+    expected = (m[None, :, None] * d / (np.sum(d * d, 2) + 0.01)[..., None] ** 1.5).sum(1)
+    np.testing.assert_allclose(f(p, m), expected, rtol=1e-12)
+    code = [line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#")]
+    assert "\n".join(code).count(" / ") == 1
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])
+def test_small_denominators_are_divided_by_each_time(tiny):
+    f = adc.compile("def f(x, y, d):\n    return [v / (d * d) for v in (x, y)]")
+    np.testing.assert_array_equal(f(tiny, 2 * tiny, 1e-160), np.array([tiny, 2 * tiny]) / 1e-160**2)
+
+
+# -- scatters, and loops that are vectorised -----------------------------------------------------------
+
+
+def test_a_scatter_has_a_loop_of_its_own():
+    f = adc.grad(adc.compile(
+        "def f(x: f64[n], a: i64[m], w: f64[m]):\n    return sum(w[e] * exp(-x[a[e]]**2) for e in range(m))"
+    ), ("x", "w"))  # fmt: skip
+    x, a, w = RNG.normal(size=5), RNG.integers(-5, 5, 40), RNG.normal(size=40)
+    dx, dw = f(x, a, w)
+    expected = np.zeros(5)
+    np.add.at(expected, a, w * np.exp(-(x[a] ** 2)) * -2 * x[a])
+    np.testing.assert_allclose(dx, expected, rtol=1e-12)
+    np.testing.assert_allclose(dw, np.exp(-(x[a] ** 2)), rtol=1e-13)
+    nests = f.show("kernel").split("@jit")
+    (scatter,) = [n for n in nests if "] += " in n]
+    assert "math.exp" not in scatter
+
+
+def test_costly_loops_stand_apart_from_products():
+    f = adc.compile("def f(W: f64[m, m], y: f64[m]):\n    return tanh(W @ y)")
+    W, y = RNG.normal(size=(6, 6)), RNG.normal(size=6)
+    np.testing.assert_allclose(f(W, y), np.tanh(W @ y), rtol=1e-13)
+    (nest,) = [n for n in f.show("kernel").split("@jit") if "math.tanh" in n]
+    assert "reduce_add" not in nest
+
+
+def test_rows_are_read_once_for_what_a_row_needs():
+    """A softmax keeps its rows in the cache: its costly numbers do not cut its loop."""
+    f = adc.compile(
+        "def f(x: f64[n, m]):\n"
+        "    return [[x[i, j] - logsumexp(x[i, l] for l in range(m)) for j in range(m)] for i in range(n)]"
+    )
+    f(A)
+    assert len(re.findall(r"def nest\d+\(", f.show("kernel"))) == 1
