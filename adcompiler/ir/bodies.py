@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
-from adcompiler.ir.loop import Loop
+from adcompiler.ir.loop import Loop, inside
 from adcompiler.ir.nodes import (
     Array,
     Const,
@@ -86,9 +86,9 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
     """
     step, *others = loop.slots
     inits, scanned = len(loop.inits), len(loop.scanned)
-    new: dict[Array, Array] = {s: like(s) for s in (step, *others[: inits + scanned])}
-    new |= dict(zip(others[inits + scanned :], loop.consts, strict=True))
+    new: dict[Array, Array] = dict(zip(others[inits + scanned :], loop.consts, strict=True))
     new |= places or {}
+    new |= {s: _standing(s, new) for s in (step, *others[: inits + scanned])}
     rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits:], strict=False))
     roots = Replace(new).run(loop.roots)
     carried = tuple(
@@ -102,8 +102,14 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
 
 def const_places(loop: Loop) -> dict[Array, Array]:
     """A placeholder for the slot of each const of a loop."""
-    first = 1 + len(loop.inits) + len(loop.scanned)
-    return {slot: like(slot) for slot in loop.slots[first:]}
+    slots = loop.slots[1 + len(loop.inits) + len(loop.scanned) :]
+    lengths: dict[Array, Array] = {slot: like(slot) for slot in slots if not slot.rank}
+    return {slot: lengths[slot] if slot in lengths else _standing(slot, lengths) for slot in slots}
+
+
+def _standing(slot: Array, places: Mapping[Array, Array]) -> Array:
+    """A placeholder for a slot, whose lengths read what stands for other slots."""
+    return fresh(slot.dtype, tuple(inside(n, places) for n in slot.shape))
 
 
 @dataclass(frozen=True)

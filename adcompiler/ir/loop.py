@@ -50,14 +50,13 @@ class Loop(Node):
         A length that reads a const of the loop reads its slot in the body.
         """
         first = 1 + len(self.inits) + len(self.scanned)
-        inside = {a: Slot(first + k, a.dtype, ()) for k, a in enumerate(self.consts) if not a.rank}
+        places = {a: Slot(first + k, a.dtype, ()) for k, a in enumerate(self.consts) if not a.rank}
         shapes: list[tuple[Dtype, Shape]] = [("i64", ())]
         shapes += [(a.dtype, a.shape) for a in self.inits]
         shapes += [(a.dtype, a.shape[1:]) for a in self.scanned]
         shapes += [(a.dtype, a.shape) for a in self.consts]
         return tuple(
-            Slot(k, dtype, tuple(_inside(n, inside) for n in shape))
-            for k, (dtype, shape) in enumerate(shapes)
+            Slot(k, dtype, tuple(inside(n, places) for n in shape)) for k, (dtype, shape) in enumerate(shapes)
         )
 
     @property
@@ -90,15 +89,15 @@ class Item(Array):
             assert loop.length is not None
             out = loop.outs[self.k - count]
             outside = dict(zip(loop.slots[len(loop.slots) - len(loop.consts) :], loop.consts, strict=True))
-            shape = tuple(_inside(n, outside) for n in out.shape)
+            shape = tuple(inside(n, outside) for n in out.shape)
             self.dtype, self.shape = out.dtype, (loop.length, *shape)
         else:
             self.dtype, self.shape = "i64", ()
 
 
-def _inside(length: Element, places: Mapping[Any, Array]) -> Element:
+def inside(length: Element, places: Mapping[Any, Array]) -> Element:
     """A length with what it reads replaced: by slots inside a body, by consts outside."""
-    args = tuple(_inside(a, places) for a in length.args)
+    args = tuple(inside(a, places) for a in length.args)
     match length:
         case Read(array=array) if array in places:
             return Read(places[array], args)

@@ -30,6 +30,11 @@ def prune(func: Func) -> Func:
     return func.with_(results=roots[:count], checks=checks, names=names, spans=spans)
 
 
+def alone(array: Array) -> Array:
+    """An array by itself: made of loops that carry and collect only what it takes."""
+    return _Prune().run((array,))[0] if any(isinstance(a, Item) for a in arrays_of((array,))) else array
+
+
 class _Prune(Rewriter):
     """Prunes the bodies of loops, then the loops, until nothing changes; `steps` are the changes."""
 

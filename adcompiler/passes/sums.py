@@ -33,6 +33,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by, rewrite, substitute
 from adcompiler.passes.conditions import guarded, parts, ties
+from adcompiler.passes.prune import alone
 
 
 def sums(func: Func) -> Func:
@@ -83,6 +84,7 @@ def _apart(loop: Loop) -> list[Array]:
         return list(loop.items)
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
+    added = {c: _sliced(a, every) for c, a in added.items()}
     read = [a for a in read_by(added.values()) if a not in every]
     turns = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
@@ -93,6 +95,14 @@ def _apart(loop: Loop) -> list[Array]:
         for c, a in added.items()
     }
     return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs]
+
+
+def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
+    """An element whose loops carry only what it takes: so that they read nothing else of the turn."""
+    parts = {a: alone(a) for a in read_by((element,)) if a not in places}
+    return rewrite(
+        (element,), lambda e: Read(parts[e.array], e.args) if isinstance(e, Read) and e.array in parts else e
+    )[0]
 
 
 def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
