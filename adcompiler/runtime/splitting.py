@@ -12,9 +12,10 @@ from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_n
 from adcompiler.codegen.cpu import is_computed
 from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Element, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
@@ -62,6 +63,14 @@ class SplitProgram:
     def reads(self) -> tuple[int, ...]:
         """The values (forward's inputs, then its results) that some propagate reads."""
         return self.parts.propagate(self.parts.differentiable, self.parts.all_asked).reads
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """What forward keeps: the values that are read and, where there are loops, every input. For fewer
+        cotangents a loop gives fewer stacks, so it is another one that is run again from its inputs."""
+        forward = self.parts.forward
+        loops = any(isinstance(a, Item) for a in arrays_of(forward.results))
+        return tuple(sorted({*self.reads, *range(len(forward.inputs) if loops else 0)}))
 
     @property
     def saved_names(self) -> tuple[str, ...]:
@@ -139,7 +148,7 @@ class Saved(tuple[Any, ...]):
     def of(cls, program: SplitProgram, values: Sequence[Any], sizes: Sequence[int], plain: bool) -> Saved:
         """Keep, of forward's inputs and results, those that a propagate may read."""
         kept: list[Any] = [None] * len(values)
-        for k in program.reads:
+        for k in program.kept:
             kept[k] = _own(values[k]) if k < len(program.parts.forward.inputs) else values[k]
         saved = cls(kept[k] for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
