@@ -66,11 +66,12 @@ class SplitProgram:
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
-        """What forward keeps: the values that are read and, where there are loops, every input. For fewer
-        cotangents a loop gives fewer stacks, so it is another one that is run again from its inputs."""
+        """What forward keeps: the values that are read or, where there are loops, all. For fewer cotangents
+        a loop gives fewer stacks, so it is another one, which reads other values."""
         forward = self.parts.forward
-        loops = any(isinstance(a, Item) for a in arrays_of(forward.results))
-        return tuple(sorted({*self.reads, *range(len(forward.inputs) if loops else 0)}))
+        if any(isinstance(a, Item) for a in arrays_of(forward.results)):
+            return tuple(range(len(forward.inputs) + len(forward.results)))
+        return self.reads
 
     @property
     def saved_names(self) -> tuple[str, ...]:
