@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from compared import leaves
-from oracle import evaluate
+from oracle import derivative, evaluate
 from programs import Program
 
 import adcompiler as adc
@@ -139,6 +139,14 @@ class Judged:
         nothing = [None] * len(v)
         along = adc.jvp(twice, (*self.args, *v, *w), (*self.full(u), *nothing, *nothing))[1]
         self.contracted("forward in forward in forward", along[1][1], 3, u)
+
+    def has_differences(self) -> None:
+        """JAX agrees with differences of a hundred digits, but where these meet a kink."""
+        for k in range(1, self.order + 1):
+            ways = [self.full(way) for way in self.ways[:k]]
+            found, error = derivative(self.total.source, self.args, ways)
+            if error <= RELATIVE * max(1.0, abs(found)):
+                self.contracted("differences", found, k, self.ways[k - 1])
 
     def holds(self) -> None:
         self.values()

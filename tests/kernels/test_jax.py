@@ -140,6 +140,19 @@ def test_random_programs_of_everything_compiled(program: Program) -> None:
 # ---- The judge itself ----
 
 
+@settings(max_examples=3)
+@given(mixed_programs())
+def test_the_judges_agree(program: Program) -> None:
+    Judged(program, "numpy", 2).has_differences()
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(mixed_programs())
+def test_the_judges_agree_on_many(program: Program) -> None:
+    Judged(program, "numpy", 3).has_differences()
+
+
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_a_wrong_derivative_is_seen(order: int) -> None:
     """Another program, whose derivatives differ from this order on, by one part in a hundred million."""
