@@ -1,7 +1,8 @@
 """The operations of the test oracle: each on NumPy's values, and on reals of a hundred digits.
 
-The functions look at their operands: NumPy values are computed by NumPy, reals by mpmath. So one
-translated program gives its value and, by differences with a minute step, its derivatives.
+The functions look at their operands: NumPy values are computed by NumPy, reals by mpmath, and JAX's by
+`oracle_jax`. So one translated program gives its value and, by differences with a minute step or by JAX,
+its derivatives.
 
 Python numbers are weak, as in NumPy 2: among float32 they become float32, among themselves they stay
 Python numbers.
@@ -18,6 +19,7 @@ from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
+from oracle_dispatch import is_jax, jax_column, shared
 
 Value = Any  # a Python number, a NumPy scalar or array, a real of mpmath, an object array of those, a tuple
 
@@ -185,6 +187,7 @@ BUILTINS: dict[str, Callable[..., Value]] = {
     **{name: elementwise(fast, exact, count, truth=True) for name, (fast, exact, count) in TRUTHS.items()},
     **{name: getattr(np, name) for name in BITS},
 }
+BUILTINS = {name: shared(name, function) for name, function in BUILTINS.items()}
 ALIASES = {
     "absolute": "abs",
     "fabs": "abs",
@@ -213,6 +216,8 @@ class Stream:
 def array(stream: Stream) -> Value:
     """The values stacked along a new first axis."""
     samples = stream.samples()
+    if any(map(is_jax, samples)):
+        return jax_column()["stack"](samples)[: len(stream.values)]
     if any(map(is_exact, samples)):
         dtype = np.dtype(object)
     else:
@@ -231,12 +236,14 @@ def listed(*items: Value) -> Value:
 def peek(x: Value, index: Value) -> Value:
     """`x[index]` in a probe, where every loop variable is 0 and `x` may be empty."""
     shape = tuple(max(size, 1) for size in np.shape(x))
+    dtype = x.dtype if is_jax(x) else np.asarray(x).dtype
     try:
-        return np.zeros(shape, np.asarray(x).dtype)[index]
+        return np.zeros(shape, dtype)[index]
     except IndexError:
-        return np.zeros((), np.asarray(x).dtype)[()]
+        return np.zeros((), dtype)[()]
 
 
+@functools.partial(shared, "store")
 def store(x: Value, index: Value, value: Value) -> Value:
     """A new `x` with `x[index] = value`."""
     result = np.array(x, dtype=object if is_exact(value) else None)
@@ -244,6 +251,7 @@ def store(x: Value, index: Value, value: Value) -> Value:
     return result
 
 
+@functools.partial(shared, "where")
 def where(test: Value, then: Value, otherwise: Value) -> Value:
     value: Value = np.asarray(np.where(test, then, otherwise))[()]
     return value.item() if is_weak(then) and is_weak(otherwise) and not np.ndim(test) else value
@@ -280,13 +288,15 @@ def compare(names: Sequence[str], *operands: Value) -> Value:
     return functools.reduce(BUILTINS["logical_and"], tests)
 
 
-def reduction(fast: Callable[..., Value]) -> Callable[..., Value]:
+def reduction(name: str, fast: Callable[..., Value]) -> Callable[..., Value]:
     """A reduction of an array over all axes or some, or of a comprehension."""
 
     def apply(x: Value, axis: Value = None, keepdims: bool = False) -> Value:
         weak = is_weak(x)
         if isinstance(x, Stream):
             weak, x, axis = all(map(is_weak, x.samples())), array(x), 0
+        if is_jax(x):
+            return jax_column()[name](x, axis=axis, keepdims=keepdims)
         value = fast(np.asarray(x), axis=axis, keepdims=keepdims)
         return value.item() if weak else value
 
@@ -324,7 +334,7 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "std": lambda x, axis, keepdims: BUILTINS["sqrt"](variance(x, axis, keepdims)),
     "logsumexp": logsumexp,
 }
-BUILTINS |= {name: reduction(fast) for name, fast in REDUCTIONS.items()}
+BUILTINS |= {name: reduction(name, fast) for name, fast in REDUCTIONS.items()}
 
 
 def extreme(name: str, pair: str) -> Callable[..., Value]:
@@ -337,21 +347,30 @@ def extreme(name: str, pair: str) -> Callable[..., Value]:
     return apply
 
 
+def solve_triangular(a: Value, b: Value, lower: bool = False) -> Value:
+    return np.linalg.solve(np.tril(a) if lower else np.triu(a), b)
+
+
 SHAPING = (
     "arange broadcast_to concatenate cumprod cumsum diag dot einsum expand_dims eye flip full full_like "
     "linspace matmul ones ones_like outer roll squeeze stack swapaxes tensordot trace tril triu zeros "
     "zeros_like"
 )
+LINALG = "cholesky det inv solve"
 
-BUILTINS |= {name: getattr(np, name) for name in SHAPING.split()}
+BUILTINS |= {name: shared(name, getattr(np, name)) for name in SHAPING.split()}
+BUILTINS |= {name: shared(name, getattr(np.linalg, name)) for name in LINALG.split()}
+BUILTINS["solve_triangular"] = shared("solve_triangular", solve_triangular)
 BUILTINS |= {
     "min": extreme("min", "minimum"),
     "max": extreme("max", "maximum"),
     "where": where,
     "clip": lambda x, low, high: BUILTINS["minimum"](BUILTINS["maximum"](x, low), high),
     "range": range,
-    "reshape": lambda x, *sizes: np.reshape(x, sizes if len(sizes) > 1 else sizes[0]),
-    "transpose": lambda x, *axes: np.transpose(x, axes if len(axes) > 1 else None if not axes else axes[0]),
+    "reshape": lambda x, *sizes: shared("reshape", np.reshape)(x, sizes if len(sizes) > 1 else sizes[0]),
+    "transpose": lambda x, *axes: shared("transpose", np.transpose)(
+        x, axes if len(axes) > 1 else None if not axes else axes[0]
+    ),
     "len": len,
     "enumerate": enumerate,
     "zip": zip,
@@ -365,7 +384,7 @@ INTERNAL: dict[str, Callable[..., Value]] = {
     "store": store,
     "slice": slice,
     "size": lambda x, axis: np.shape(x)[axis],
-    "attribute": lambda x, name: getattr(np.asarray(x), name),
+    "attribute": lambda x, name: getattr(x if is_jax(x) else np.asarray(x), name),
     "ternary": ternary,
     "and": connective("logical_and", stops=False),
     "or": connective("logical_or", stops=True),

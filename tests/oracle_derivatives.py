@@ -1,7 +1,7 @@
 """`diff`, `grad`, `value_and_grad` and `jvp` for the test oracle: central differences in many digits.
 
 On NumPy's values the arguments become exact for the differences, and the result is rounded to the type of
-what is differentiated; on exact reals it stays exact, so that differences nest.
+what is differentiated; on exact reals it stays exact, so that differences nest. On JAX's values JAX does it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from oracle_builtins import Value, is_exact, mp
+from oracle_dispatch import is_jax, jax_column
 
 Function = Callable[..., Value]
 STEP = mp.mpf(2) ** -32  # squared it is less than a float can tell; its sixth power leaves half the digits
@@ -43,6 +44,8 @@ def combined(weights: Sequence[int], values: Sequence[Value], scale: Value) -> V
 
 def along(function: Function, point: Sequence[Value], way: Sequence[Value], order: int) -> Value:
     """The derivative of `order` of t ↦ function(point + t way) at 0; None in `way` moves nothing."""
+    if any(map(is_jax, point)):
+        return jax_column()["along"](function, point, way, order)
 
     def at(t: Value) -> Value:
         moved = [p if w is None else exact(p) + t * exact(w) for p, w in zip(point, way, strict=True)]
@@ -78,7 +81,8 @@ def diff_of(function: Function, parameters: Sequence[str], *variables: str | int
 
 
 def is_float(value: Value) -> bool:
-    return is_exact(value) or np.asarray(value).dtype.kind == "f" or type(value) is int
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return is_exact(value) or dtype.kind == "f" or type(value) is int
 
 
 def gradient(function: Function, args: Sequence[Value], position: int) -> Value:
@@ -88,8 +92,11 @@ def gradient(function: Function, args: Sequence[Value], position: int) -> Value:
     entries = []
     for row in np.eye(size).reshape(size, *shape):
         entries.append(along(function, args, [row if k == position else None for k in range(len(args))], 1))
-    result = np.array(entries, dtype=object if any(map(is_exact, entries)) else None).reshape(shape)
-    return result if shape else entries[0]
+    if not shape:
+        return entries[0]
+    if any(map(is_jax, entries)):
+        return jax_column()["stack"](entries).reshape(shape)
+    return np.array(entries, dtype=object if any(map(is_exact, entries)) else None).reshape(shape)
 
 
 def grad_of(function: Function, parameters: Sequence[str], wrt: Value = None) -> Function:

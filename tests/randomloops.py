@@ -30,7 +30,7 @@ REDUCED = ("sum", "max", "min", "mean", "logsumexp")
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Writes the body of a def; `scalars`, `vectors` and `counts` are the names in scope, `indices` those of
     loops and clauses."""
 
@@ -190,7 +190,7 @@ class _Writer:
 @st.composite
 def loop_programs(draw: Draw) -> Program:
     """A def of loops and branches, and arguments."""
-    writer = _Writer(draw)
+    writer = Writer(draw)
     for name, start, names in (
         ("s", "0.5", writer.scalars),
         ("u", "x[0]", writer.scalars),

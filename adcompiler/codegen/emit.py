@@ -179,6 +179,7 @@ class Emitter:
         self.nests.append(loop)
         tasks = loop.tasks
         writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements), self.local(tasks))
+        writer.await_bounds([loop])
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         for t in tasks:

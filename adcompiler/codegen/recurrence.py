@@ -85,6 +85,7 @@ class Turns:
             if made is not None:
                 self.emitter.adopt(made.tasks, writer.prefixes)
                 writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.elements)
+                writer.await_bounds(item for item in made.body if isinstance(item, Loop))
         self.open(axis, size)
         writer.base += 1
         self.turn(axis)

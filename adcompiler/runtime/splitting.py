@@ -11,7 +11,9 @@ import numpy as np
 from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
 from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.ir.loop import Item
 from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
@@ -60,6 +62,15 @@ class SplitProgram:
     def reads(self) -> tuple[int, ...]:
         """The values (forward's inputs, then its results) that some propagate reads."""
         return self.parts.propagate(self.parts.differentiable, self.parts.all_asked).reads
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """What forward keeps: the values that are read or, where there are loops, all. For fewer cotangents
+        a loop gives fewer stacks, so it is another one, which reads other values."""
+        forward = self.parts.forward
+        if any(isinstance(a, Item) for a in arrays_of(forward.results)):
+            return tuple(range(len(forward.inputs) + len(forward.results)))
+        return self.reads
 
     @property
     def saved_names(self) -> tuple[str, ...]:
@@ -137,7 +148,7 @@ class Saved(tuple[Any, ...]):
     def of(cls, program: SplitProgram, values: Sequence[Any], sizes: Sequence[int], plain: bool) -> Saved:
         """Keep, of forward's inputs and results, those that a propagate may read."""
         kept: list[Any] = [None] * len(values)
-        for k in program.reads:
+        for k in program.kept:
             kept[k] = _own(values[k]) if k < len(program.parts.forward.inputs) else values[k]
         saved = cls(kept[k] for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain

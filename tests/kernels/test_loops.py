@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compared import has_oracles_value, leaves, near, totalled
 from hypothesis import given, settings
-from loopprograms import PROGRAMS
+from loopprograms import MIXED, PROGRAMS
 from oracle import derivative
 from plainkernels import plain_kernels
 from programs import Program
@@ -230,3 +230,21 @@ def test_random_programs_compiled(program: Program) -> None:
 def test_many_random_programs(program: Program) -> None:
     holds(program)
     Judged(program, "numpy").third_order()
+
+
+CONDITIONS = [
+    "def f(x: f64[n]):\n    return sum(x[k] for k in range(n) for j in range(k) if j % 2)",
+    "def f(x: f64[n]):\n    return sum(x[k] for k in range(n) for j in range(k) if x[j % n] > 0 and k > 1)",
+    "def f(x: f64[n]):\n    s = x[0]\n    for t in range(6):\n"
+    "        s = sin(s) + sum(s * x[k] for k in range(n) for j in range(k) if x[(j + t) % n] > 0)\n"
+    "    return s",
+]
+
+
+@pytest.mark.parametrize("source", CONDITIONS)
+def test_a_condition_on_the_outer_index_may_be_computed(source: str) -> None:
+    """It decides whether the inner loop runs, and is itself an array in a register, read by no body."""
+    program = Program(source, (MIXED,))
+    has_oracles_value(program, "cpu")
+    judged = Judged(program, "cpu")
+    judged.compare(judged.dot(adc.grad(judged.f, judged.wrt)(MIXED), judged.ways[0]), 1)

@@ -21,7 +21,9 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.modes import Tangent
 from adcompiler.runtime.specialise import Specialisation
+from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.program import Lowered
 
 
@@ -238,3 +240,19 @@ def test_a_program_with_a_loop_is_split_and_its_propagate_splits_again(backend):
     product = adc.hvp(f)((x, 0.5), (np.array([1.0, -2.0]), 0.0))
     for found, expected in zip(again(np.array([1.0, -2.0])), product, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_fewer_cotangents_run_a_loop_again_from_its_inputs():
+    """With all cotangents nothing reads `c`; for one of them a loop with fewer stacks does."""
+    f = adc.compile(
+        "def f(x: f64[n], w, at: i64[m], c: f64[n]):\n    y = zeros(n)\n    for i in range(1, n):\n"
+        "        y[i] = sin(sum(x[at] * (w * w)))\n        x = x[::-1]\n    return sum(c * y)",
+        backend="numpy",
+    )
+    args = np.array([1.847, 0.529, 1.595]), 0.687, np.array([0, -2]), np.ones(3)
+    way = np.array([1.0, 0.5, -1.0]), 0.3
+    product = Tangent(Gradient(f, (0, 1), with_value=False), (0, 1))
+    found = adc.vjp(product, *args, *way, wrt=(0, 1))[1](((None, None), way))
+    blocks = adc.jvp(adc.hessian(f, (0, 1)), args, (*way, None, None))[1]
+    for one, row in zip(found, blocks, strict=True):
+        np.testing.assert_allclose(one, sum(map(np.tensordot, row, way, (1, 0))), rtol=1e-12)
