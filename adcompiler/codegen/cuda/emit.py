@@ -9,9 +9,11 @@ every run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from adcompiler.codegen.cuda.header import with_header
+from adcompiler.codegen.cuda.hosted import host_loop
 from adcompiler.codegen.cuda.order import STYLE, last_read
 from adcompiler.codegen.cuda.steps import (
     LANES,
@@ -23,7 +25,10 @@ from adcompiler.codegen.cuda.steps import (
     Product,
     Scatter,
     Step,
+    arrays_of_task,
     chained,
+    computes_lengths,
+    is_product,
 )
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
@@ -38,11 +43,17 @@ from adcompiler.ir.types import Dtype
 
 
 class DeviceEmitter(Emitter):
-    """Writes the kernels of a program. With `alone` one block computes all of it, in one kernel."""
+    """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
+    the host runs loops of the program."""
 
-    def __init__(self, func: Func, alone: bool = False, fast: bool = False) -> None:
+    def __init__(self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False) -> None:
         super().__init__(func, STYLE)
-        self.alone, self.fast = alone, fast
+        self.alone, self.fast, self.hosted = alone, fast, hosted
+        self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
+        self.grown: set[Array] = set()
+        self.turns: list[str] = []
+        self.blocks = 0
+        self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
@@ -57,13 +68,15 @@ class DeviceEmitter(Emitter):
 
     def step(self, item: Loop | Task) -> None:
         """Add what computes one item of the schedule."""
-        if isinstance(item, Loop) and not self.alone:
+        if isinstance(item, Recurrence) and self.hosted and not computes_lengths(item):
+            host_loop(self, item)
+        elif isinstance(item, Loop) and not self.alone:
             self.flush()
             if isinstance(item.tasks[0].array, Accumulate):
                 self.steps.append(self.scattered(item))
             else:
                 self.steps.append(self.nest_of(item))
-        elif isinstance(item, Task) and _is_product(item.array) and not self.alone:
+        elif isinstance(item, Task) and is_product(item.array) and not self.alone:
             self.flush()
             assert isinstance(item.array, Call)
             self.steps.append(Product(item.array))
@@ -73,7 +86,7 @@ class DeviceEmitter(Emitter):
     def in_block(self, item: Loop | Task) -> None:
         """Add an item to what one block computes."""
         tasks = [item] if isinstance(item, Task) else item.tasks
-        if any(computed(a.shape) for t in tasks for a in _arrays(t)):
+        if any(computed(a.shape) for t in tasks for a in arrays_of_task(t)):
             self.flush()  # lengths are read back before
         writer = self.one_block()
         writer.names = {**writer.names, **self.local(tasks)}
@@ -81,12 +94,12 @@ class DeviceEmitter(Emitter):
         self.prepare(writer, item)
         self.body(writer, [item], {})
         for task in tasks:
-            self.give(writer, _arrays(task))
+            self.give(writer, arrays_of_task(task))
 
     def one_block(self) -> DeviceWriter:
         """The writer of what one block computes."""
         if self.block is None:
-            self.block = DeviceWriter(self.labels, self.sizes, {}, self.slots)
+            self.block = self.writer({})
             self.block.team = "block"
             for line in ONE_BLOCK:
                 self.block.line(line)
@@ -115,6 +128,7 @@ class DeviceEmitter(Emitter):
         writer, self.block = self.block, None
         if writer is None:
             return
+        writer.sync()  # numbers are read before they change
         writer.line("if _lane == 0:")
         for array in dict.fromkeys(self.made):
             buffer, place = self.slots[array]
@@ -122,12 +136,15 @@ class DeviceEmitter(Emitter):
         if not self.made:
             writer.line("    pass")
         self.made = []
-        self.steps.append(self.text(f"block{len(self.steps)}", writer))
+        self.blocks += 1
+        self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
         """The module of one kernel; numbers that it computes itself are no parameters."""
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
+        words = set(re.findall(r"turn\d+", "\n".join(writer.scopes[0])))
+        params += [turn for turn in self.turns if turn in words]
         lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in writer.scopes[0])]
         return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
 
@@ -202,8 +219,14 @@ class DeviceEmitter(Emitter):
         name = f"nest{nest.number}{'_' * bool(team)}{team}{'_sliced' * sliced}"
         return self.text(name, writer, ["_chunk"] if sliced else [])
 
-    def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+    def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
+        """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
+        writer.prefixes, writer.grown = self.prefixes, self.grown
+        return writer
+
+    def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+        writer = self.writer(names)
         writer.expect(e for t in tasks for e in t.elements)
         return writer
 
@@ -260,7 +283,7 @@ class DeviceEmitter(Emitter):
 
     def prepare(self, writer: Writer, item: Loop | Task) -> None:
         for task in [item] if isinstance(item, Task) else item.tasks:
-            if any(computed(a.shape) for a in _arrays(task)) and writer.base:
+            if any(computed(a.shape) for a in arrays_of_task(task)) and writer.base:
                 raise Error(
                     f"{self.func.name} computes the length of an array inside a loop",
                     remedy='compile it with backend="cpu"',
@@ -275,7 +298,7 @@ class DeviceEmitter(Emitter):
         super().adopt(tasks, rows)
         known = {b.name for b in self.buffers}
         for task in tasks:
-            for array in _arrays(task):
+            for array in arrays_of_task(task):
                 label = self.labels[array]
                 if array.rank and computed(array.shape) and task.stored and label not in known:
                     self.buffers.append(Buffer(label, array.dtype, array.shape))
@@ -298,6 +321,7 @@ class DeviceEmitter(Emitter):
     def shared(self, writer: DeviceWriter, loop: Loop) -> None:
         """A loop whose turns the threads of a team share."""
         depth = len(writer.loops) - writer.base
+        self.shared_domains |= dict.fromkeys(t.array.domain for t in loop.tasks)
         chain = [loop] if loop.bounds else chained(loop, depth)
         starting = [t for t in loop.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
         for task in starting:
@@ -373,13 +397,3 @@ class DeviceEmitter(Emitter):
         super().statement(writer, task)
         writer.close()
         writer.team = team
-
-
-def _arrays(task: Task) -> tuple[Array, ...]:
-    """What a task gives."""
-    return task.loop.items if isinstance(task, Recurrence) else (task.array,)
-
-
-def _is_product(array: Array) -> bool:
-    """Whether an array is a product of matrices that a library makes."""
-    return isinstance(array, Call) and array.op.startswith("matmul")

@@ -103,7 +103,7 @@ def add_runs(places, values, stretch, out, left_places, left_values):
                     left_places[2 * t + 1] = place
                     left_values[2 * t + 1] = total
                 elif place < nowhere:
-                    out[place] = total
+                    out[place] += total
                 if p < stop:
                     place, total, begun = places[p], values[p], False
 
@@ -132,11 +132,10 @@ def routine(name: str) -> Any:
 def scatter(
     places: Any, values: Any, out: Any, new: Callable[[int, np.dtype], Any], stream: Any, atomics: bool
 ) -> None:
-    """out[place] = the sum of its values, where `out` is one row; a place beyond it is nowhere.
+    """out[place] += the sum of its values, where `out` is one row; a place beyond it is nowhere.
 
     `new` gives memory.
     """
-    launch("fill", out.shape[0], stream, (out, out.dtype.type(0)))
     if not places.shape[0] or not out.shape[0]:
         return
     if atomics or out.dtype.kind == "i":
@@ -150,6 +149,11 @@ def scatter(
         if stretches == 1:
             return
         places, values = left
+
+
+def fill(out: Any, value: Any, stream: Any) -> None:
+    """Set all elements of a row."""
+    launch("fill", out.shape[0], stream, (out, out.dtype.type(value)))
 
 
 def _sorted(

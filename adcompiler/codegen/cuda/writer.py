@@ -26,7 +26,7 @@ class DeviceWriter(Writer):
         labels: Mapping[Array, str],
         sizes: tuple[str, ...],
         names: Mapping[Element, str],
-        slots: Mapping[Array, Slot],
+        slots: dict[Array, Slot],
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
