@@ -143,6 +143,14 @@ def test_routines_on_matrices(expression: str) -> None:
             same(found, expected)
 
 
+def test_a_thread_takes_several_points_a_turn() -> None:
+    a, b = RANDOM.normal(size=(2, 203))
+    value, (da, db) = adc.value_and_grad(adc.compile("sum((a + b) * b)", backend="cuda"))(a, b)
+    same(value, np.sum((a + b) * b))
+    same(da, b)
+    same(db, a + 2 * b)
+
+
 def test_the_kernels_of_a_program_do_not_depend_on_its_lengths() -> None:
     f = adc.compile("sum((a + b) * b)", backend="cuda")
     for n in (3, 50, 200):

@@ -209,7 +209,7 @@ class DeviceEmitter(Emitter):
         else:
             self.body(writer, nest.chain[-1].body, {})
         writer.team = ""
-        writer.unshare(nest.chain)
+        writer.unshare(nest.chain, not team)
         for task in nest.full:
             assert isinstance(task.array, Reduce)
             writer.line(f"{self.registers[task]} = _block_{task.array.op}({self.registers[task]})")
@@ -276,7 +276,7 @@ class DeviceEmitter(Emitter):
             place = f"select({inside}, {place}, {total})"
         writer.line(f"_places[{point}] = {place}")
         writer.line(f"_values[{point}] = {value}")
-        writer.unshare(scatter.chain)
+        writer.unshare(scatter.chain, True)
         return self.text(f"scatter{scatter.number}", writer, ["_places", "_values"])
 
     # -- inside a nest -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle
-from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
@@ -200,7 +200,7 @@ class _Call:
     def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
         """Launch a kernel on what its parameters stand for."""
         kernel, params = self.program.kernel(key, text)
-        kernel[blocks, threads, self.stream](*[self.value(p) for p in params])  # type: ignore[index]
+        launcher(kernel, blocks, threads, self.stream)(*[self.value(p) for p in params])
 
     def nest(self, nest: Nest) -> None:
         """One nest, and the sums of its slices."""
@@ -222,7 +222,7 @@ class _Call:
             )
             for op, part, out in parts:
                 length = prod(out.shape)
-                add = add_slices(op)[-(-length // plan.threads), plan.threads, self.stream]
+                add = launcher(add_slices(op), -(-length // plan.threads), plan.threads, self.stream)
                 add(shaped(part, (plan.slices, length)), shaped(out, (length,)))
 
     def plan(self, nest: Nest) -> tuple[int, Launch]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.header import with_header
 
 STRETCH = 4 if SIMULATED else 32
@@ -168,7 +168,7 @@ def _sorted(
     there = new(length, places.dtype), new(length, values.dtype)
     for shift in range(0, int(most).bit_length(), 4):
         launch("count_digits", stretches, stream, (here[0], shift, stretch, counts))
-        routine("add_before")[1, SCANNERS, stream](counts, sums)
+        launcher(routine("add_before"), 1, SCANNERS, stream)(counts, sums)
         launch("move_digits", stretches, stream, (*here, shift, stretch, counts, *there))
         here, there = there, here
     return here
@@ -177,4 +177,4 @@ def _sorted(
 def launch(name: str, threads: int, stream: Any, args: Sequence[Any]) -> None:
     """Run a kernel on so many threads."""
     if threads:
-        routine(name)[-(-threads // THREADS), THREADS, stream](*args)
+        launcher(routine(name), -(-threads // THREADS), THREADS, stream)(*args)
