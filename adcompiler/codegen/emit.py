@@ -96,7 +96,7 @@ class Emitter:
         self.functions: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
         self.driver = Writer(
-            self.labels, self.sizes, (e for t in alone for e in t.elements), self.local(alone)
+            self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
         )
 
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
@@ -162,7 +162,7 @@ class Emitter:
         k = len(self.nests)
         self.nests.append(loop)
         tasks = loop.tasks
-        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements), self.local(tasks))
+        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         for t in tasks:

@@ -95,7 +95,7 @@ class Turns:
         for made in (rec.before, rec.turn):
             if made is not None:
                 self.emitter.adopt(made.tasks, writer.prefixes)
-                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.elements)
+                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
         self.open(axis, size)
         writer.base += 1
         self.turn(axis)

@@ -90,7 +90,7 @@ class DeviceEmitter(Emitter):
             self.flush()  # lengths are read back before
         writer = self.one_block()
         writer.names = {**writer.names, **self.local(tasks)}
-        writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.elements)
+        writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.written)
         self.prepare(writer, item)
         self.body(writer, [item], {})
         for task in tasks:
@@ -227,7 +227,7 @@ class DeviceEmitter(Emitter):
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
         writer = self.writer(names)
-        writer.expect(e for t in tasks for e in t.elements)
+        writer.expect(e for t in tasks for e in t.written)
         return writer
 
     def slice(self, writer: DeviceWriter, nest: Nest, inner: Loop) -> None:
