@@ -98,7 +98,7 @@ class Emitter:
         self.functions: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
         self.driver = Writer(
-            self.labels, self.sizes, (e for t in alone for e in t.elements), self.local(alone)
+            self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
         )
 
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
@@ -178,8 +178,7 @@ class Emitter:
         k = len(self.nests)
         self.nests.append(loop)
         tasks = loop.tasks
-        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.elements), self.local(tasks))
-        writer.await_bounds([loop])
+        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         for t in tasks:
@@ -279,14 +278,14 @@ class Emitter:
                 self.begin(writer, task)
             limits = ", ".join(writer.limits(item))
             if depth:
-                self.turns(writer, item, limits, partial)
+                self.write_loop(writer, item, limits, partial)
             else:
                 self.cases(writer, item, limits, partial)
             for task in starting:
                 if task.in_register:
                     self.finish(writer, task)
 
-    def turns(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
+    def write_loop(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
         """One loop of a nest."""
         writer.open(loop, f"for i{loop.number} in range({limits}):")
         self.body(writer, loop.body, partial)
@@ -298,7 +297,7 @@ class Emitter:
             for task in loop.tasks:
                 task.known = case
             with writer.under(case):
-                self.turns(writer, loop, limits, partial)
+                self.write_loop(writer, loop, limits, partial)
         for task in loop.tasks:
             task.known = ALWAYS
 

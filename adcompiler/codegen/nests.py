@@ -52,6 +52,11 @@ class Task:
             return (without(self.array.op, found[0], self.seen_to),)
         return found
 
+    @property
+    def written(self) -> tuple[Element, ...]:
+        """What is written for the task: its elements, and what the bounds of its loops read."""
+        return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
+
     def conditions(self, depth: int) -> frozenset[Element]:
         """The conditions of a reduction on its axis at `depth`, in terms of the loops around it."""
         if not isinstance(self.array, Reduce) or self.order[depth] < self.array.rank:

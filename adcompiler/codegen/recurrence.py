@@ -84,8 +84,7 @@ class Turns:
         for made in (rec.before, rec.turn):
             if made is not None:
                 self.emitter.adopt(made.tasks, writer.prefixes)
-                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.elements)
-                writer.await_bounds(item for item in made.body if isinstance(item, Loop))
+                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
         self.open(axis, size)
         writer.base += 1
         self.turn(axis)

@@ -55,11 +55,6 @@ class Writer:
         for element in elements_of(roots):
             self.uses.update(element.args)
 
-    def await_bounds(self, loops: Iterable[Loop]) -> None:
-        """Count what the bounds of loops read: a condition may be an array of its own, in a register."""
-        bounds = (value for loop in loops for inner in loop.walk() for _, value in inner.bounds)
-        self.uses.update(e for e in elements_of(bounds) if isinstance(e, Read))
-
     # -- scopes --------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:

@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests/cuda python -m pytest -p as_cuda tests/unit/test_language.py
 
-ADC_TEST_SMALL is up to how many points one block computes a program alone.
+ADC_TEST_SMALL is up to how many points one block computes a program alone, ADC_TEST_LARGE_TURN from how many
+points of a turn the host runs a loop.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from adcompiler.runtime import specialise
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
+    executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))
     for name in ("cpu", "cpu-precise"):
         specialise.BACKENDS[name] = specialise.BACKENDS["cuda"]
     config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")

@@ -12,13 +12,13 @@ from numba import cuda
 
 import adcompiler as adc
 from adcompiler.codegen import variants
-from adcompiler.codegen.cuda import arrays, plan
+from adcompiler.codegen.cuda import arrays, executable, plan
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
 from adcompiler.codegen.cuda.memory import Memory
-from adcompiler.codegen.cuda.scatter import scatter
-from adcompiler.codegen.cuda.steps import Product
+from adcompiler.codegen.cuda.scatter import fill, scatter
+from adcompiler.codegen.cuda.steps import HostLoop, Product
 
 RANDOM = np.random.default_rng(0)
 LAUNCHES = {
@@ -60,6 +60,7 @@ def test_every_way_to_launch_gives_the_same(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("atomics", [False, True])
 def test_a_scatter_adds_runs_of_any_length(places: np.ndarray, atomics: bool) -> None:
     values, out = RANDOM.normal(size=len(places)), cuda.device_array(10, np.float64)
+    fill(out, 0, 0)
     scatter(cuda.to_device(places), cuda.to_device(values), out, Memory().rows(), 0, atomics)
     expected = np.zeros(11)
     np.add.at(expected, places, values)
@@ -128,7 +129,7 @@ def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyP
     f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))
     same(f(*args), g(*args))
     (found,) = f._specialisations.values()
-    assert any(isinstance(s, Product) for k in found.executable.kernels.values() for s in k.get(False).steps)
+    assert any(isinstance(s, Product) for k in found.executable.kernels.values() for s in k.get().steps)
 
 
 @pytest.mark.parametrize("expression", ["sum(solve(a, b))", "det(a)", "sum(cholesky(a @ a.T))"])
@@ -142,9 +143,54 @@ def test_routines_on_matrices(expression: str) -> None:
             same(found, expected)
 
 
+def test_a_thread_takes_several_points_a_turn() -> None:
+    a, b = RANDOM.normal(size=(2, 203))
+    value, (da, db) = adc.value_and_grad(adc.compile("sum((a + b) * b)", backend="cuda"))(a, b)
+    same(value, np.sum((a + b) * b))
+    same(da, b)
+    same(db, a + 2 * b)
+
+
 def test_the_kernels_of_a_program_do_not_depend_on_its_lengths() -> None:
     f = adc.compile("sum((a + b) * b)", backend="cuda")
     for n in (3, 50, 200):
         f(np.ones(n), np.ones(n))
     (found,) = f._specialisations.values()
-    assert len(found.executable.get(False).kernels) == 2  # the nest, and the sum of its parts
+    assert len(found.executable.get().kernels) == 2  # the nest, and the sum of its parts
+
+
+LOOP = """
+def f(h, w, x):
+    k = 0.0
+    for t in range(len(x)):
+        k = 0.5 * k + sum(h)
+        h = tanh(w @ h + x[t]) + 0.1 * k
+        h[0] = h[0] * k
+    return sum(h * h) + k
+"""
+WHILE = """
+def f(x, a):
+    while sum(x * x) < 100:
+        x = x * a + 0.1
+        x[0] = x[1] + a
+    return sum(x * x)
+"""
+
+
+@pytest.mark.parametrize("large", [-1, 10**9])
+@pytest.mark.parametrize("text", [LOOP, WHILE], ids=["for", "while"])
+def test_loops_run_on_one_block_and_on_the_host(
+    text: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executable, "LARGE_TURN", large)
+    args: tuple[Any, ...] = (RANDOM.normal(size=5), 1.3)
+    if text == LOOP:
+        args = RANDOM.normal(size=5), RANDOM.normal(size=(5, 5)) / 3, RANDOM.normal(size=(4, 5))
+    f, g = (adc.value_and_grad(adc.compile(text, backend=b)) for b in ("cuda", "numpy"))
+    (value, found), (expected, exact) = f(*args), g(*args)
+    same(value, expected)
+    for one, other in zip(found, exact, strict=True):
+        same(one, other)
+    (made,) = f._specialisations.values()
+    steps = [s for p in made.executable.programs.values() for s in p.steps]
+    assert any(isinstance(s, HostLoop) for s in steps) == (large < 0)

@@ -87,6 +87,36 @@ def test_the_kernels_of_the_workloads_spill_nothing(
     prove(work, work.dtypes[0], arch, tmp_path, False, record_property)
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) -> None:
+    from numba import cuda
+    from numba.cuda import types
+
+    from adcompiler.codegen.cuda import product, ptx, reduction, scatter
+
+    number, whole = getattr(types, kind), types.int64
+    row, places, matrix = types.Array(number, 1, "C"), types.Array(whole, 1, "C"), types.Array(number, 2, "C")
+    kernels = {
+        "count_digits": (places, whole, whole, places),
+        "add_before": (places, places),
+        "move_digits": (places, row, whole, whole, places, places, row),
+        "add_runs": (places, row, whole, row, places, row),
+        "add_atomically": (places, row, row),
+        "fill": (row, number),
+    }
+    made = {name: (scatter.routine(name), signature) for name, signature in kernels.items()}
+    made |= {op: (reduction.add_slices(op), (matrix, row)) for op in reduction.STEPS}
+    made["multiply"] = product._kernel(kind), (row, whole, whole, row, whole, whole, matrix, *(whole,) * 3)
+    for name, (kernel, signature) in made.items():
+        with ptx._device((8, 0)):
+            text, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(8, 0))
+        path = tmp_path / f"{name}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", text), "utf-8")
+        found = resources(path, (8, 0)) if PTXAS else None
+        print(f"{name:<24}{kind} {found}")
+        assert found is None or found["spills"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)

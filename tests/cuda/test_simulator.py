@@ -34,11 +34,10 @@ ALL = [
 ]  # fmt: skip
 
 
-def run(files: list[str], small: int | None = None, *options: str) -> None:
+def run(files: list[str], *options: str, **settings: int) -> None:
     """Run test files with the CUDA backend in place of the CPU's."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "cuda")}
-    if small is not None:
-        env["ADC_TEST_SMALL"] = str(small)
+    env |= {f"ADC_TEST_{name.upper()}": str(value) for name, value in settings.items()}
     call = [sys.executable, "-m", "pytest", "-p", "as_cuda", "-q", "-n0", *options, *files]
     done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
@@ -50,13 +49,16 @@ def test_the_cpus_tests_pass(name: str) -> None:
 
 
 def test_they_pass_on_one_block() -> None:
-    run(QUICK["language"], EVERYTHING)
+    run(QUICK["language"], small=EVERYTHING)
+
+
+SETTINGS = {"as they are": {}, "on one block": {"small": EVERYTHING}, "loops on the host": {"large_turn": -1}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("small", [None, EVERYTHING])
-def test_all_of_the_language(small: int | None) -> None:
-    run(ALL, small, "-n2")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_all_of_the_language(name: str) -> None:
+    run(ALL, "-n2", **SETTINGS[name])
 
 
 @pytest.mark.slow

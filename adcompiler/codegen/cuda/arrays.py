@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -132,12 +133,17 @@ def copy_of(array: Any) -> Any:
 
 def _torch_stream() -> Any:
     torch = sys.modules["torch"]
-    return cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+    return _stream(torch.cuda.current_stream().cuda_stream)
 
 
 def _cupy_stream() -> Any:
     cupy = sys.modules["cupy"]
-    return cuda.external_stream(cupy.cuda.get_current_stream().ptr)
+    return _stream(cupy.cuda.get_current_stream().ptr)
+
+
+@cache
+def _stream(address: int) -> Any:
+    return cuda.external_stream(address) if address else 0
 
 
 def _to_torch(array: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from numba.cuda import config
@@ -22,6 +24,19 @@ def __getattr__(name: str) -> Any:
         return getattr(_names, name)
     except AttributeError as error:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+
+
+def launcher(kernel: Any, blocks: int | tuple[int, ...], threads: int | tuple[int, ...], stream: Any) -> Any:
+    """A kernel for so many threads. Few blocks are meant, and need no warning of numba's."""
+    # The simulator's kernels are their own launchers, each the last one that was asked for.
+    return kernel[blocks, threads, stream] if SIMULATED else _launcher(kernel, blocks, threads, stream)
+
+
+@lru_cache(maxsize=2**12)
+def _launcher(kernel: Any, blocks: Any, threads: Any, stream: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kernel[blocks, threads, stream]
 
 
 def loaded(source: str, name: str) -> Callable[..., Any]:

@@ -9,9 +9,11 @@ every run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from adcompiler.codegen.cuda.header import with_header
+from adcompiler.codegen.cuda.hosted import host_loop
 from adcompiler.codegen.cuda.order import STYLE, last_read
 from adcompiler.codegen.cuda.steps import (
     LANES,
@@ -24,6 +26,8 @@ from adcompiler.codegen.cuda.steps import (
     Scatter,
     Step,
     chained,
+    computes_lengths,
+    is_product,
 )
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
@@ -39,11 +43,17 @@ from adcompiler.ir.types import Dtype
 
 
 class DeviceEmitter(Emitter):
-    """Writes the kernels of a program. With `alone` one block computes all of it, in one kernel."""
+    """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
+    the host runs loops of the program."""
 
-    def __init__(self, func: Func, alone: bool = False, fast: bool = False) -> None:
+    def __init__(self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False) -> None:
         super().__init__(func, STYLE)
-        self.alone, self.fast = alone, fast
+        self.alone, self.fast, self.hosted = alone, fast, hosted
+        self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
+        self.grown: set[Array] = set()
+        self.turns: list[str] = []
+        self.blocks = 0
+        self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
@@ -58,13 +68,15 @@ class DeviceEmitter(Emitter):
 
     def step(self, item: Loop | Task) -> None:
         """Add what computes one item of the schedule."""
-        if isinstance(item, Loop) and not self.alone:
+        if isinstance(item, Recurrence) and self.hosted and not computes_lengths(item):
+            host_loop(self, item)
+        elif isinstance(item, Loop) and not self.alone:
             self.flush()
             if isinstance(item.tasks[0].array, Accumulate):
                 self.steps.append(self.scattered(item))
             else:
                 self.steps.append(self.nest_of(item))
-        elif isinstance(item, Task) and _is_product(item.array) and not self.alone:
+        elif isinstance(item, Task) and is_product(item.array) and not self.alone:
             self.flush()
             assert isinstance(item.array, Call)
             self.steps.append(Product(item.array))
@@ -78,7 +90,7 @@ class DeviceEmitter(Emitter):
             self.flush()  # lengths are read back before
         writer = self.one_block()
         writer.names = {**writer.names, **self.local(tasks)}
-        writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.elements)
+        writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.written)
         self.prepare(writer, item)
         self.body(writer, [item], {})
         for task in tasks:
@@ -87,7 +99,7 @@ class DeviceEmitter(Emitter):
     def one_block(self) -> DeviceWriter:
         """The writer of what one block computes."""
         if self.block is None:
-            self.block = DeviceWriter(self.labels, self.sizes, {}, self.slots)
+            self.block = self.writer({})
             self.block.team = "block"
             for line in ONE_BLOCK:
                 self.block.line(line)
@@ -116,6 +128,7 @@ class DeviceEmitter(Emitter):
         writer, self.block = self.block, None
         if writer is None:
             return
+        writer.sync()  # numbers are read before they change
         writer.line("if _lane == 0:")
         for array in dict.fromkeys(self.made):
             buffer, place = self.slots[array]
@@ -123,12 +136,15 @@ class DeviceEmitter(Emitter):
         if not self.made:
             writer.line("    pass")
         self.made = []
-        self.steps.append(self.text(f"block{len(self.steps)}", writer))
+        self.blocks += 1
+        self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
         """The module of one kernel; numbers that it computes itself are no parameters."""
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
+        words = set(re.findall(r"turn\d+", "\n".join(writer.scopes[0])))
+        params += [turn for turn in self.turns if turn in words]
         lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in writer.scopes[0])]
         return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
 
@@ -193,7 +209,7 @@ class DeviceEmitter(Emitter):
         else:
             self.body(writer, nest.chain[-1].body, {})
         writer.team = ""
-        writer.unshare(nest.chain)
+        writer.unshare(nest.chain, not team)
         for task in nest.full:
             assert isinstance(task.array, Reduce)
             writer.line(f"{self.registers[task]} = _block_{task.array.op}({self.registers[task]})")
@@ -203,9 +219,15 @@ class DeviceEmitter(Emitter):
         name = f"nest{nest.number}{'_' * bool(team)}{team}{'_sliced' * sliced}"
         return self.text(name, writer, ["_chunk"] if sliced else [])
 
-    def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+    def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
+        """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
-        writer.expect(e for t in tasks for e in t.elements)
+        writer.prefixes, writer.grown = self.prefixes, self.grown
+        return writer
+
+    def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+        writer = self.writer(names)
+        writer.expect(e for t in tasks for e in t.written)
         return writer
 
     def slice(self, writer: DeviceWriter, nest: Nest, inner: Loop) -> None:
@@ -254,7 +276,7 @@ class DeviceEmitter(Emitter):
             place = f"select({inside}, {place}, {total})"
         writer.line(f"_places[{point}] = {place}")
         writer.line(f"_values[{point}] = {value}")
-        writer.unshare(scatter.chain)
+        writer.unshare(scatter.chain, True)
         return self.text(f"scatter{scatter.number}", writer, ["_places", "_values"])
 
     # -- inside a nest -------------------------------------------------------------------------
@@ -299,6 +321,7 @@ class DeviceEmitter(Emitter):
     def shared(self, writer: DeviceWriter, loop: Loop) -> None:
         """A loop whose turns the threads of a team share."""
         depth = len(writer.loops) - writer.base
+        self.shared_domains |= dict.fromkeys(t.array.domain for t in loop.tasks)
         chain = [loop] if loop.bounds else chained(loop, depth)
         starting = [t for t in loop.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
         for task in starting:
@@ -374,8 +397,3 @@ class DeviceEmitter(Emitter):
         super().statement(writer, task)
         writer.close()
         writer.team = team
-
-
-def _is_product(array: Array) -> bool:
-    """Whether an array is a product of matrices that a library makes."""
-    return isinstance(array, Call) and array.op.startswith("matmul")

@@ -15,14 +15,19 @@ from adcompiler.ir.nodes import Array, Func
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
+LARGE_TURN = 10**9 if SIMULATED else 2**15  # points of a turn from which the host runs a loop
 
 
 class Compiled:
-    """A program on a device. Small calls are one kernel on one block, others a kernel a nest."""
+    """A program on a device.
+
+    Small calls are one kernel on one block, others a kernel a nest. The turns of a program's loops are taken
+    by one block, or by the host if they are large.
+    """
 
     def __init__(self, func: Func, atomics: bool = False, fast: bool = False) -> None:
         self.func, self.atomics, self.fast = func, atomics, fast
-        self.programs: dict[bool, Program] = {}
+        self.programs: dict[tuple[bool, bool], Program] = {}
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
@@ -40,11 +45,14 @@ class Compiled:
 
     def program(self, sizes: Sequence[int]) -> Program:
         """The kernels for these lengths."""
-        large = self.get(False)
-        return self.get(True) if large.points(sizes) <= SMALL and not large.wide else large
+        large = self.get()
+        if large.turn_points(sizes) > LARGE_TURN:
+            return self.get(hosted=True)
+        return self.get(alone=True) if large.points(sizes) <= SMALL and not large.wide else large
 
-    def get(self, alone: bool) -> Program:
-        """The program on one block, or on all."""
-        if alone not in self.programs:
-            self.programs[alone] = Program(self.func, alone, self.atomics, self.fast)
-        return self.programs[alone]
+    def get(self, alone: bool = False, hosted: bool = False) -> Program:
+        """The program on one block or on all, with its loops there or on the host."""
+        key = alone, hosted
+        if key not in self.programs:
+            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted)
+        return self.programs[key]

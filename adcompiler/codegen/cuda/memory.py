@@ -87,7 +87,7 @@ def _allocated(context: Any, size: int) -> Any:
             raise
         for spare in _free.values():
             spare.clear()
-        context.deallocations.clear()
+        context.memory_manager.deallocations.clear()
         return context.memalloc(size)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from adcompiler.codegen.cuda.arrays import handle
-from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.header import with_header
 
 TILE = 2 if SIMULATED else 16  # rows and columns of a tile of shared memory
@@ -69,8 +69,9 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
     side = TILE * EACH
     blocks = -(-columns // side), -(-rows // side)
     flat = left.reshape(left.size), right.reshape(right.size)
-    kernel = _kernel(str(out.dtype))[blocks, (TILE, TILE), stream]
-    kernel(flat[0], *steps, flat[1], *others, out, rows, columns, turns)
+    launcher(_kernel(str(out.dtype)), blocks, (TILE, TILE), stream)(
+        flat[0], *steps, flat[1], *others, out, rows, columns, turns
+    )
 
 
 def _by_cupy(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -11,14 +13,14 @@ import numpy as np
 
 from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle
-from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
-from adcompiler.codegen.cuda.scatter import scatter
-from adcompiler.codegen.cuda.steps import KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.cuda.scatter import fill, scatter
+from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, Read
 from adcompiler.ir.types import NUMPY
@@ -31,9 +33,11 @@ ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 class Program:
     """The kernels of a program, and the memory that they need besides inputs and results."""
 
-    def __init__(self, func: Func, alone: bool, atomics: bool, fast: bool = False) -> None:
+    def __init__(
+        self, func: Func, alone: bool, atomics: bool, fast: bool = False, hosted: bool = False
+    ) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast)
+        self.emitter = DeviceEmitter(func, alone, fast, hosted)
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
@@ -50,6 +54,15 @@ class Program:
     def points(self, sizes: Sequence[int]) -> int:
         """The points of the largest nest, as far as lengths are known before the call."""
         return max((points_of(of(sizes)) for of in self.domains), default=1)
+
+    def turn_points(self, sizes: Sequence[int]) -> int:
+        """The points of the largest nest of a turn of a loop, as far as lengths are known before the call."""
+        return max((points_of(of(sizes)) for of in self.turn_domains), default=0)
+
+    @cached_property
+    def turn_domains(self) -> list[Lengths]:
+        """The lengths of all loops that one block shares."""
+        return [lengths(tuple(n for n in d if not _read(n))) for d in self.emitter.shared_domains]
 
     @cached_property
     def domains(self) -> list[Lengths]:
@@ -91,6 +104,7 @@ class _Call:
             self.values[program.labels[array]] = arg if array.rank else NUMPY[array.dtype].type(arg)
         for dtype, name in self.emitter.slot_buffers.items():
             self.values[name] = program.memory.get(name, (self.emitter.counts[dtype],), NUMPY[dtype])
+        self.turns: dict[str, int] = {}
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:
             self.step(step)
@@ -138,18 +152,55 @@ class _Call:
                 self.nest(step)
             case Scatter():
                 self.scatter(step)
+            case Copy():
+                self.copy(step)
+            case HostLoop():
+                self.loop(step)
             case Product():
                 operands = [self.array(a) for a in step.call.operands]
                 multiply(step.call.op, operands, self.array(step.call), self.stream)
 
     def array(self, array: Array) -> Any:
-        """An array of the program."""
-        return self.value(self.program.labels[array])
+        """An array of the program, or the row of this turn."""
+        found = self.value(self.program.labels[array])
+        for turn in re.findall(r"turn\d+", self.emitter.prefixes.get(array, "")):
+            found = found[self.turns[turn]]
+        return found
+
+    def loop(self, loop: HostLoop) -> None:
+        """The turns of a loop."""
+        length = None if loop.length is None else self.lengths((loop.length,))[0]
+        turns = count() if length is None else range(length)[:: -1 if loop.backward else 1]
+        for turn in turns:
+            self.turns[loop.turn], self.values[loop.turn] = turn, turn if SIMULATED else np.uint64(turn)
+            for step in loop.before:
+                self.step(step)
+            if loop.test is not None and not self.numbers()[loop.test]:
+                break
+            for step in loop.body:
+                self.step(step)
+        if loop.count is not None:
+            name, place = self.emitter.slots[loop.count]
+            fill(self.values[name][place : place + 1], self.turns[loop.turn], self.stream)
+
+    def copy(self, copy: Copy) -> None:
+        """A whole array, or a row of it."""
+        target = self.value(copy.target)
+        for turn in copy.to_row:
+            target = target[self.turns[turn]]
+        if not isinstance(copy.source, str):
+            fill(shaped(target, (prod(target.shape),)), copy.source, self.stream)
+            return
+        source = self.value(copy.source)
+        for turn in copy.row:
+            source = source[self.turns[turn]]
+        if source.size:
+            target.copy_to_device(source, stream=self.stream)
 
     def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
         """Launch a kernel on what its parameters stand for."""
         kernel, params = self.program.kernel(key, text)
-        kernel[blocks, threads, self.stream](*[self.value(p) for p in params])  # type: ignore[index]
+        launcher(kernel, blocks, threads, self.stream)(*[self.value(p) for p in params])
 
     def nest(self, nest: Nest) -> None:
         """One nest, and the sums of its slices."""
@@ -171,7 +222,7 @@ class _Call:
             )
             for op, part, out in parts:
                 length = prod(out.shape)
-                add = add_slices(op)[-(-length // plan.threads), plan.threads, self.stream]
+                add = launcher(add_slices(op), -(-length // plan.threads), plan.threads, self.stream)
                 add(shaped(part, (plan.slices, length)), shaped(out, (length,)))
 
     def plan(self, nest: Nest) -> tuple[int, Launch]:
@@ -213,6 +264,8 @@ class _Call:
             )
         out = self.array(array)
         row = shaped(out, (prod(out.shape),))
+        if array not in self.emitter.grown:
+            fill(row, 0, self.stream)
         scatter(places, values, row, memory.rows(), self.stream, self.program.atomics)
 
     # -- results -------------------------------------------------------------------------------

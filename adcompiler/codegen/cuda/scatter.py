@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.cuda.device import SIMULATED, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.header import with_header
 
 STRETCH = 4 if SIMULATED else 32
@@ -103,7 +103,7 @@ def add_runs(places, values, stretch, out, left_places, left_values):
                     left_places[2 * t + 1] = place
                     left_values[2 * t + 1] = total
                 elif place < nowhere:
-                    out[place] = total
+                    out[place] += total
                 if p < stop:
                     place, total, begun = places[p], values[p], False
 
@@ -132,11 +132,10 @@ def routine(name: str) -> Any:
 def scatter(
     places: Any, values: Any, out: Any, new: Callable[[int, np.dtype], Any], stream: Any, atomics: bool
 ) -> None:
-    """out[place] = the sum of its values, where `out` is one row; a place beyond it is nowhere.
+    """out[place] += the sum of its values, where `out` is one row; a place beyond it is nowhere.
 
     `new` gives memory.
     """
-    launch("fill", out.shape[0], stream, (out, out.dtype.type(0)))
     if not places.shape[0] or not out.shape[0]:
         return
     if atomics or out.dtype.kind == "i":
@@ -152,6 +151,11 @@ def scatter(
         places, values = left
 
 
+def fill(out: Any, value: Any, stream: Any) -> None:
+    """Set all elements of a row."""
+    launch("fill", out.shape[0], stream, (out, out.dtype.type(value)))
+
+
 def _sorted(
     places: Any, values: Any, most: int, new: Callable[[int, np.dtype], Any], stream: Any
 ) -> tuple[Any, Any]:
@@ -164,7 +168,7 @@ def _sorted(
     there = new(length, places.dtype), new(length, values.dtype)
     for shift in range(0, int(most).bit_length(), 4):
         launch("count_digits", stretches, stream, (here[0], shift, stretch, counts))
-        routine("add_before")[1, SCANNERS, stream](counts, sums)
+        launcher(routine("add_before"), 1, SCANNERS, stream)(counts, sums)
         launch("move_digits", stretches, stream, (*here, shift, stretch, counts, *there))
         here, there = there, here
     return here
@@ -173,4 +177,4 @@ def _sorted(
 def launch(name: str, threads: int, stream: Any, args: Sequence[Any]) -> None:
     """Run a kernel on so many threads."""
     if threads:
-        routine(name)[-(-threads // THREADS), THREADS, stream](*args)
+        launcher(routine(name), -(-threads // THREADS), THREADS, stream)(*args)

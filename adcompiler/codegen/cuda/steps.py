@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from adcompiler.codegen.nests import Loop, Task
+from adcompiler.codegen.emit import computed
+from adcompiler.codegen.nests import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Element, Reduce, Shape
+from adcompiler.ir.nodes import Array, Element, Reduce, Shape
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NOWHERE = -(10**8)  # the axis of what is no loop
@@ -98,4 +99,39 @@ class Product:
     call: Call
 
 
-Step = KernelText | Nest | Scatter | Product
+@dataclass
+class Copy:
+    """A whole array from another one, or a row of it, or from a constant."""
+
+    source: str | int | float | bool
+    row: list[str]
+    target: str
+    to_row: list[str]
+
+
+@dataclass
+class HostLoop:
+    """A loop of the program, turn by turn: `turn` numbers them, `test` is a number that `before` computes,
+    and `count` is where the number of turns is kept."""
+
+    turn: str
+    length: Element | None
+    backward: bool
+    before: list[Step]
+    test: Array | None
+    body: list[Step]
+    count: Array | None
+
+
+Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
+
+
+def computes_lengths(rec: Recurrence) -> bool:
+    """Whether arrays of a turn have lengths that the program computes."""
+    made = [s for s in (rec.before, rec.turn) if s is not None]
+    return any(computed(a.shape) for s in made for t in s.tasks for a in t.arrays)
+
+
+def is_product(array: Array) -> bool:
+    """Whether an array is a product of matrices that a library makes."""
+    return isinstance(array, Call) and array.op.startswith("matmul")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.recurrence import Turns
+from adcompiler.codegen.nests import Recurrence
+from adcompiler.codegen.recurrence import Emitter, Turns
 from adcompiler.ir.nodes import Array, Const, Shape
 
 
@@ -12,6 +13,13 @@ class DeviceTurns(Turns):
     """Turns with barriers around what threads share."""
 
     writer: DeviceWriter
+
+    def __init__(self, emitter: Emitter, writer: DeviceWriter, rec: Recurrence) -> None:
+        super().__init__(emitter, writer, rec)
+        for place, array in zip(rec.consts, rec.loop.consts, strict=True):
+            if array in writer.slots:  # a number that another kernel has computed, or this one
+                writer.slots[place] = writer.slots[array]
+                writer.local |= {place} if array in writer.local else set()
 
     def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
         if shape:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Const, Element, Read
+from adcompiler.ir.nodes import Array, Element, Read
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -26,7 +27,7 @@ class DeviceWriter(Writer):
         labels: Mapping[Array, str],
         sizes: tuple[str, ...],
         names: Mapping[Element, str],
-        slots: Mapping[Array, Slot],
+        slots: dict[Array, Slot],
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
@@ -77,17 +78,21 @@ class DeviceWriter(Writer):
             self.scopes.append(self.scopes[-1])
             self.values.append(self.values[-1])
 
-    def unshare(self, chain: Sequence[Loop]) -> None:
-        """Leave them."""
+    def unshare(self, chain: Sequence[Loop], several: bool = False) -> None:
+        """Leave them; with `several` a turn has several points, where their text is straight."""
         *self.after, last = self.after
-        self.line(last)
         for _ in chain[1:]:
             self.loops.pop()
             self.scopes.pop()
             self.values.pop()
+        header, *lines = self.scopes[-1]
+        count = copies(lines) if several else 1
+        if count > 1:
+            point, _, step = last.split(" ", 2)
+            total = header.removeprefix(f"while {point} < ").removesuffix(":")
+            outside, name = self.scopes[-2], f"{point}_step"
+            outside.append(f"{name} = {step}")
+            outside.extend(unrolled(lines, outside, point, name, total, count))
+            last = f"{point} += {name}"
+        self.line(last)
         self.close()
-
-
-def is_short(size: Element) -> bool:
-    """Whether a length is a small constant."""
-    return isinstance(size, Const) and size.value <= 16

@@ -1,0 +1,145 @@
+"""Loops of a program whose turns are too much for one block: the host launches each turn's kernels.
+
+A turn is steps as a program is, with its number for kernels to read. Carried numbers stay in their places
+between kernels, carried arrays in the buffers of the final ones; rows of outs are stored where they stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
+from adcompiler.codegen.cuda.turns import DeviceTurns
+from adcompiler.codegen.cuda.writer import DeviceWriter
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
+from adcompiler.codegen.recurrence import Emitter as EmitterLike
+from adcompiler.codegen.writer import axis_name, constant
+from adcompiler.ir.nodes import Array, Const, Read, Shape
+
+
+class Stepper(EmitterLike, Protocol):
+    """What the emitter of a device does for a loop."""
+
+    steps: list[Step]
+    slots: dict[Array, tuple[str, int]]
+    turns: list[str]
+
+    def one_block(self) -> DeviceWriter: ...
+    def step(self, item: Loop | Task) -> None: ...
+    def flush(self) -> None: ...
+    def give(self, writer: DeviceWriter, arrays: list[Array]) -> None: ...
+    def slot(self, array: Array) -> tuple[str, int]: ...
+
+
+def host_loop(emitter: Stepper, rec: Recurrence) -> None:
+    """Add a loop to the steps of a program."""
+    emitter.flush()
+    _HostTurns(emitter, emitter.one_block(), rec).write()
+
+
+class _HostTurns(DeviceTurns):
+    def __init__(self, emitter: Stepper, writer: DeviceWriter, rec: Recurrence) -> None:
+        super().__init__(emitter, writer, rec)
+        self.stepper = emitter
+
+    def write(self) -> None:
+        rec, emitter = self.rec, self.stepper
+        axis = axis_name(rec.number)
+        for slot, final, init in zip(rec.slots, self.finals, rec.loop.inits, strict=True):
+            value = filling(init)
+            if final.rank:
+                self.copy(self.labels[init] if value is None else value, final, init.shape, self.row(init))
+            else:
+                self.assign(final, init, value)
+                emitter.slots[slot] = emitter.slots[final]
+        if rec.loop.test is not None:
+            emitter.slot(self.stacks[-1])
+        self.store_rows(axis)
+        self.in_place()
+        for made in (rec.before, rec.turn):
+            if made is not None:
+                emitter.adopt(made.tasks, self.writer.prefixes)
+        emitter.turns.append(axis)
+        before = self.collected(lambda: self.test())
+        turn = self.collected(lambda: self.whole_turn(axis))
+        emitter.flush()
+        count = self.stacks[-1] if rec.loop.test is not None else None
+        loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count)
+        emitter.steps.append(loop)
+
+    def collected(self, write: Callable[[], None]) -> list[Step]:
+        """The steps that something adds."""
+        emitter = self.stepper
+        emitter.flush()
+        outer, emitter.steps = emitter.steps, []
+        write()
+        emitter.flush()
+        found, emitter.steps = emitter.steps, outer
+        return found
+
+    def test(self) -> None:
+        if self.rec.before is not None:
+            self.run(self.rec.before)
+
+    def whole_turn(self, axis: str) -> None:
+        assert self.rec.turn is not None
+        self.run(self.rec.turn)
+        self.carry()
+
+    def run(self, made: Schedule) -> None:
+        for item in made.body:
+            self.stepper.step(item)
+
+    def assign(self, final: Array, init: Array, value: Const | None) -> None:
+        """A number that is carried, from one that was computed or is a constant."""
+        writer = self.stepper.one_block()
+        text = writer.text(Read(init, ())) if value is None else constant(value).text
+        writer.line(f"{self.labels[final]} = {text}")
+        self.stepper.give(writer, [final])
+
+    def carry(self) -> None:
+        rec, emitter = self.rec, self.stepper
+        axis = axis_name(rec.number)
+        for out, stack in zip(rec.outs, self.stacks, strict=False):
+            if not out.rank:
+                self.writer = emitter.one_block()
+                self.writer.line(f"{self.writer.label(stack)}[{self.row(stack)}{axis}] = {self.number(out)}")
+            elif self.labels[out] != self.labels[stack]:
+                self.copy(self.labels[out], stack, out.shape, self.row(out), f"{axis}, ")
+        pairs = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not isinstance(r, tuple)]
+        scalars = [(f, r) for f, r in pairs if not f.rank]
+        if scalars:
+            self.writer = emitter.one_block()
+            values = [self.number(r) for _, r in scalars]
+            self.writer.line(f"{', '.join(self.labels[f] for f, _ in scalars)} = {', '.join(values)}")
+            emitter.give(self.writer, [f for f, _ in scalars])
+        for final, result in zip(self.finals, rec.results, strict=True):
+            if isinstance(result, tuple):
+                self.writer = emitter.one_block()
+                for store in result:
+                    self.writer.expect(i for i in store.indices if i is not None)
+                    self.store(final, store)
+            elif final.rank and self.labels[result] != self.labels[final]:
+                self.copy(self.labels[result], final, result.shape, self.row(result))
+
+    def number(self, array: Array) -> str:
+        """The text of a number in the kernel that is being written."""
+        return self.writer.text(Read(array, ()))
+
+    def label(self, array: Array) -> str:
+        return self.writer.label(array) if array.rank else self.number(array)
+
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+        """A copy of whole arrays, or a constant everywhere."""
+        self.stepper.flush()
+        value = source.value if isinstance(source, Const) else source
+        self.stepper.steps.append(
+            Copy(value, _turns(row), self.labels[target], _turns(self.row(target) + to_row))
+        )
+
+
+def _turns(row: str) -> list[str]:
+    """The numbers of turns that place a row."""
+    return re.findall(r"turn\d+", row)
