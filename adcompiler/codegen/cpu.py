@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,16 @@ class Compiled:
         if self.checked:
             self.check(scalars)
         return self.results(args, buffers, scalars)
+
+    @cached_property
+    def of_numbers(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+        """The kernel of a program of numbers that checks nothing, for a sequence of its arguments."""
+        if self.picks is None or self.checked:
+            return None
+        run, picks = self.serial, self.picks
+        if picks == list(range(len(picks))) and len(picks) == len(self.kernel.scalars):
+            return lambda args: run(*args)
+        return lambda args: itemgetter(*picks, picks[0])(run(*args))[:-1]
 
     def check(self, scalars: Sequence[Any]) -> None:
         """Raise the error of the first check that does not hold."""

@@ -34,7 +34,7 @@ from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_
 from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.structures import arrays_in, flatten, unflatten
+from adcompiler.syntax.structures import arrays_in, flatten, nester, unflatten
 from adcompiler.syntax.values import ArgType, Closure, Kind
 
 if TYPE_CHECKING:
@@ -138,11 +138,12 @@ class Function:
 
     def _float_call(self, types: Types, found: Specialisation) -> Callable[[Sequence[float]], Any]:
         """The call for Python floats: what such a call needs is known already."""
-        structure = found.lowered.structure
+        nested = nester(found.lowered.structure)
+        run = found.of_floats
 
         def call(values: Sequence[float]) -> Any:
             self._last = types
-            return unflatten(structure, found(values, True))
+            return nested(run(values))
 
         return call
 

@@ -97,6 +97,9 @@ def backend_of(name: str, precise: bool) -> str:
     return exact if precise and exact in BACKENDS else name
 
 
+MOST_MET = 1000  # calls' lengths that are remembered to fit
+
+
 class Specialisation:
     """A program, its executable (compiled when first called), and how its sizes follow from a call."""
 
@@ -120,6 +123,7 @@ class Specialisation:
 
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(self.func.results) if not r.rank]
         self.demands = [c for c in lowered.constraints if not c.merged]
+        self.met: set[tuple[int, ...]] = set()  # lengths that fit them
 
     @property
     def executable(self) -> Executable:
@@ -150,8 +154,16 @@ class Specialisation:
             ):
                 self.mismatch(args)
         if self.demands:
-            self.check(self.demands, args)
+            self.check_once(sizes, args)
         return sizes
+
+    def check_once(self, sizes: Sequence[int], args: Sequence[Any]) -> None:
+        """Check what is demanded of lengths, unless it has been for these."""
+        key = tuple(sizes)
+        if key not in self.met:
+            self.check(self.demands, args)
+            if len(self.met) < MOST_MET:
+                self.met.add(key)
 
     def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
         """The integers that lengths may be computed from."""
@@ -204,6 +216,14 @@ class Specialisation:
     def _shapes(self, args: Sequence[Any]) -> str:
         shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
         return f"the arguments have shapes {shown}"
+
+    @property
+    def of_floats(self) -> Callable[[Sequence[float]], Sequence[Any]]:
+        """The call for Python floats: the kernel itself where results are floats and no lengths matter."""
+        run = getattr(self.executable, "of_numbers", None)
+        floats = all(not r.rank and r.dtype == "f64" for r in self.func.results)
+        direct = run is not None and floats and not (self.func.size_names or self.demands)
+        return run if direct and run is not None else partial(self, plain=True)
 
     def __call__(
         self,
