@@ -88,7 +88,7 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
     inits, scanned = len(loop.inits), len(loop.scanned)
     new: dict[Array, Array] = dict(zip(others[inits + scanned :], loop.consts, strict=True))
     new |= places or {}
-    new |= {s: _standing(s, new) for s in (step, *others[: inits + scanned])}
+    new |= {s: _standing(s, new) for s in (step, *others[: inits + scanned]) if s not in new}
     rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits:], strict=False))
     roots = Replace(new).run(loop.roots)
     carried = tuple(

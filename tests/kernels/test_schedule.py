@@ -61,7 +61,7 @@ COSTLY = """
     }"""
 OUTER = """
     func @outer(%x: f64[n], %w: f64[m]) -> (%r: f64[n]) {
-      %r = reduce sum (i < n | j < m) { exp(%x[i]) * %w[j] }
+      %r = reduce sum (i < n | j < m) { maximum(exp(%x[i]), %w[j]) }
     }"""
 
 
