@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,24 @@ REASONS = {
 }
 
 
+def compiled(func: Any) -> Any:
+    """`irprograms.compiled` on the device."""
+    from irprograms import optimised
+
+    from adcompiler.codegen.cuda.backend import executable
+
+    made = executable(optimised(func))
+    made.kernel = SimpleNamespace(source="")
+    return made
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    import irprograms
+
     from adcompiler.codegen.cuda import executable
     from adcompiler.runtime import specialise
+
+    irprograms.compiled = compiled
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
     executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))

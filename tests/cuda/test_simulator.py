@@ -29,6 +29,9 @@ ALL = [
         "index_notation", "language", "linalg", "loops", "matrices", "methods", "modes", "pairs", "primitive",
         "sparse", "special", "tape", "taylor", "vmap",
     )),
+    "tests/kernels/test_ir_programs.py",
+    "tests/kernels/test_random_programs.py",
+    "tests/kernels/test_guards.py",
     "tests/examples/test_simple_autograd.py",
     "tests/examples/test_misra1a.py",
 ]  # fmt: skip
