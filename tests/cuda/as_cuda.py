@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other
+sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other: this halves its time
 
 # What cannot pass, and why; by the end of the test's name.
 REASONS = {
