@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other
+sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other: this halves its time
 
 # What cannot pass, and why; by the end of the test's name.
 REASONS = {
@@ -22,9 +24,24 @@ REASONS = {
 }
 
 
+def compiled(func: Any) -> Any:
+    """`irprograms.compiled` on the device."""
+    from irprograms import optimised
+
+    from adcompiler.codegen.cuda.backend import executable
+
+    made = executable(optimised(func))
+    made.kernel = SimpleNamespace(source="")
+    return made
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    import irprograms
+
     from adcompiler.codegen.cuda import executable
     from adcompiler.runtime import specialise
+
+    irprograms.compiled = compiled
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
     executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))

@@ -22,13 +22,17 @@ QUICK = {
     "loops": ["tests/unit/test_loops.py"],
     "device": ["tests/cuda/simulated.py"],
 }
-# Files whose tests are of the language and its derivatives, and not of one backend's code or times.
+# Files whose tests are of the language and its derivatives, and not of one backend's code or times. Sparse
+# Jacobians make hundreds of calls: they take the simulator too long.
 ALL = [
     *(f"tests/unit/test_{name}.py" for name in (
         "array_language", "broadcasting", "containers", "custom_vjp", "derivatives", "einsum", "function",
         "index_notation", "language", "linalg", "loops", "matrices", "methods", "modes", "pairs", "primitive",
-        "sparse", "special", "tape", "taylor", "vmap",
+        "special", "tape", "taylor", "vmap",
     )),
+    "tests/kernels/test_ir_programs.py",
+    "tests/kernels/test_random_programs.py",
+    "tests/kernels/test_guards.py",
     "tests/examples/test_simple_autograd.py",
     "tests/examples/test_misra1a.py",
 ]  # fmt: skip

@@ -238,10 +238,10 @@ class DeviceEmitter(Emitter):
         low, high = writer.limits(inner)
         first = writer.assign(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)")
         last = writer.assign(f"min({high}, {first} + uint64(_chunk))")
-        header = f"range({first} + _lane, {last}, _lanes)" if team else f"range({first}, {last})"
-        writer.open(inner, f"for i{inner.number} in {header}:")
+        begin, step = (f"{first} + _lane", "_lanes") if team else (first, "uint64(1)")
+        writer.stretch(inner, begin, last, step)
         super().body(writer, inner.body, {})
-        writer.close()
+        writer.unshare([inner], several=True)
         for task in nest.sums:
             assert isinstance(task.array, Reduce)
             register = self.registers[task]

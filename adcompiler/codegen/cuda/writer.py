@@ -68,6 +68,15 @@ class DeviceWriter(Writer):
         self.line(f"{axis_name(chain[0].number)} = {rest}")
         self.after = [*self.after, f"{point} += {step}"]
 
+    def stretch(self, loop: Loop, first: str, last: str, step: str) -> None:
+        """Enter a part of a loop."""
+        point = f"_p{self.count}"
+        self.count += 1
+        self.line(f"{point} = {first}")
+        self.deal([loop], f"while {point} < {last}:")
+        self.line(f"{axis_name(loop.number)} = {point}")
+        self.after = [*self.after, f"{point} += {step}"]
+
     after: list[str] = []  # what ends the turns of the loops that are dealt out  # noqa: RUF012
 
     def deal(self, chain: Sequence[Loop], header: str) -> None:
@@ -90,9 +99,9 @@ class DeviceWriter(Writer):
         if count > 1:
             point, _, step = last.split(" ", 2)
             total = header.removeprefix(f"while {point} < ").removesuffix(":")
-            outside, name = self.scopes[-2], f"{point}_step"
-            outside.append(f"{name} = {step}")
-            outside.extend(unrolled(lines, outside, point, name, total, count))
+            name, before = f"{point}_step", [line for scope in self.scopes[:-1] for line in scope]
+            self.scopes[-2].append(f"{name} = {step}")
+            self.scopes[-2].extend(unrolled(lines, before, point, name, total, count))
             last = f"{point} += {name}"
         self.line(last)
         self.close()
