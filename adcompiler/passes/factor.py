@@ -46,7 +46,7 @@ def _axis(array: Reduce) -> int | None:
     for axis in sorted(long - set(range(array.rank))):
         own = _axes(f for f in factors if axis in f.axes)
         rest = _axes(f for f in factors if axis not in f.axes)
-        if (rest - own) & long and len(own & long) - 1 <= max(kept, 1):
+        if own and (rest - own) & long and len(own & long) - 1 <= max(kept, 1):
             return axis
     return None
 
