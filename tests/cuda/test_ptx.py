@@ -24,16 +24,21 @@ from adcompiler.ir.nodes import Func
 from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
 
 
-def has_nvvm() -> bool:
-    """Whether numba-cuda is here with its compiler, and not its simulator."""
+def has_compilers() -> bool:
+    """Whether numba-cuda is here with its two compilers, and not its simulator."""
     if find_spec("numba_cuda") is None or os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return False
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
     from numba.cuda.cudadrv import nvvm
 
+    try:
+        load_nvidia_dynamic_lib("nvrtc")
+    except DynamicLibNotFoundError:
+        return False
     return bool(nvvm.is_available())
 
 
-pytestmark = pytest.mark.skipif(not has_nvvm(), reason='needs pip install "adcompiler[cuda]"')
+pytestmark = pytest.mark.skipif(not has_compilers(), reason='needs pip install "adcompiler[cuda]"')
 ARCHS = [(7, 5), (8, 0), (9, 0)]
 PTXAS = shutil.which("ptxas")
 
