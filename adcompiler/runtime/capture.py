@@ -34,6 +34,7 @@ def compile(
     memory: int | str | None = None,
     precise: bool = False,
     save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -53,10 +54,12 @@ def compile(
                   backend="cpu-precise"
     save          what a forward pass saves for its backward pass, where the two are apart (split, vjp, the
                   tape): "partials", "auto" or names of temporaries, see `Function.split`
+    unchecked     do not look for indices that only values can tell to be out of range (`x[idx[i]]`): they
+                  read 0 and store nothing, in place of an error. Nothing outside of an array is touched
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
-    chosen = options(broadcasting, backend, memory, precise, save)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
@@ -74,13 +77,14 @@ def load(
     memory: int | str | None = None,
     precise: bool = False,
     save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
 ) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
     Raises OSError if the file cannot be read, and the errors of `compile`.
     """
     path = Path(path)
-    chosen = options(broadcasting, backend, memory, precise, save)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
@@ -107,6 +111,7 @@ def function(
     memory: int | str | None = None,
     precise: bool = False,
     save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -118,13 +123,14 @@ def function(
     memory: int | str | None = None,
     precise: bool = False,
     save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
     Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
     for `compile`.
     """
-    chosen = options(broadcasting, backend, memory, precise, save)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
     if f is None:
         return lambda g: _from_python(g, _names(static), chosen)
     return _from_python(f, _names(static), chosen)

@@ -374,6 +374,7 @@ class SourceFunction(Function):
 
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, strict=self.options.strict, calculus=CALCULUS)
+        func = lowered.func if self.options.checks else lowered.func.with_(checks=())
         budget = self.options.memory
         passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))
-        return replace(lowered, func=run(passes, lowered.func))
+        return replace(lowered, func=run(passes, func))

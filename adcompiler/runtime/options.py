@@ -21,6 +21,7 @@ class Options:
     backend: str = "cpu"
     memory: int | None = None
     save: Save = PARTIALS
+    checks: bool = True
 
 
 def options(
@@ -29,12 +30,15 @@ def options(
     memory: int | str | None = None,
     precise: bool = False,
     save: str | Sequence[str] = PARTIALS,
+    unchecked: bool = False,
 ) -> Options:
     """The options that these arguments mean; Error for what is none."""
     if broadcasting not in ("numpy", "strict"):
         raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
     amount = None if memory is None else in_bytes(memory)
-    return Options(broadcasting == "strict", backend_of(backend, precise), amount, checked_save(save))
+    return Options(
+        broadcasting == "strict", backend_of(backend, precise), amount, checked_save(save), not unchecked
+    )
 
 
 def in_bytes(amount: int | str) -> int:

@@ -179,3 +179,16 @@ def test_mistakes(marked: str, kind: type[adc.Error], cause: str) -> None:
     assert caught.value.cause == cause
     assert (caught.value.line, caught.value.column) == (2, len("    return ") + marked.index("»") + 1)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_unchecked_indices_read_zero_and_store_nothing(backend):
+    source = "def f(x: f64[n], idx: i64[m]):\n    return sum(x[idx[k]]**2 for k in range(m))"
+    x, idx = np.array([1.0, 2.0, 3.0]), np.array([0, 7, -2, -9])
+    with pytest.raises(adc.OutOfRangeError):
+        adc.compile(source, backend=backend)(x, idx)
+    f = adc.compile(source, backend=backend, unchecked=True)
+    assert f(x, idx) == 5.0
+    np.testing.assert_array_equal(adc.grad(f)(x, idx), [2.0, 4.0, 0.0])
+    np.testing.assert_array_equal(np.diag(adc.hessian(f)(x, idx)), [2.0, 2.0, 0.0])
+    assert "min" not in f.show("ir")
