@@ -9,6 +9,7 @@ import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.syntax.structures import flatten, leaves, places_of, unflatten
 from adcompiler.syntax.values import ArgType
 
@@ -28,6 +29,10 @@ def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:
 
 def _like(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
     """The tangent of one array in its shape and dtype; it stays a Python number beside one."""
+    if not isinstance(tangent, np.ndarray | np.generic | float | int | list) and is_on_device(tangent):
+        found, value = describe_on_device(f"the tangent of {name}", tangent, True)
+        if found.dtype == kind.dtype and np.shape(value) == np.shape(arg):
+            return value
     array = np.asarray(tangent)
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(

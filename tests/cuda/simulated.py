@@ -105,6 +105,19 @@ def test_dlpack_gives_the_memory_of_an_array() -> None:
     assert (interface["shape"], interface["strides"]) == (array.shape, array.strides)
 
 
+def test_tangents_and_containers_on_the_device() -> None:
+    x, v = RANDOM.normal(size=(2, 5))
+    here, along = cuda.to_device(x), cuda.to_device(v)
+    f = adc.compile("sin(x) * x", backend="cuda")
+    value, tangent = adc.jvp(f, (here,), (along,))
+    same(value.copy_to_host(), np.sin(x) * x)
+    same(tangent.copy_to_host(), (np.cos(x) * x + np.sin(x)) * v)
+    found = adc.hvp(adc.compile("sum(x ** 3)", backend="cuda"))((here,), along)
+    same(found.copy_to_host(), 6 * x * v)
+    (inside,) = adc.grad(adc.compile('sum(p["w"] ** 2)', backend="cuda"))({"w": here}).values()
+    same(inside.copy_to_host(), 2 * x)
+
+
 def test_an_array_on_the_device_is_refused_elsewhere() -> None:
     with pytest.raises(adc.DtypeError, match=r"'x' is on a CUDA device(.|\n)*backend=\"cuda\""):
         adc.compile("sum(x)")(cuda.to_device(np.ones(3)))

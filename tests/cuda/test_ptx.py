@@ -20,7 +20,10 @@ from irprograms import optimised, orders, program
 from irtexts import CASES
 
 import adcompiler as adc
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Element, Func, Index, Input, Map, Read, Size, const
+from adcompiler.ir.types import Dtype
+from adcompiler.ops.build import apply
+from adcompiler.ops.table import TABLE
 from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
 
 
@@ -154,3 +157,26 @@ def test_every_kernel_of_the_features_assembles(feature: Any, arch: tuple[int, i
         first = gradient.trace(types).func
     for name, found in assembled(first, arch, tmp_path, True):
         print(f"{feature[0]:<20}{name:<24}{arch} {found}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f64", "f32", "i64"])
+@pytest.mark.parametrize("name", TABLE)
+def test_every_primitive_assembles(name: str, dtype: Dtype, tmp_path: Path) -> None:
+    entry = TABLE[name]
+    kinds = (
+        ("integer", "arithmetic", "bool") if dtype == "i64" else ("arithmetic", "bool", "float", "logical")
+    )
+    if entry.kind not in kinds:
+        pytest.skip("not of this type")
+    size = Size(0)
+    inputs = tuple(Input(k, dtype, (size,)) for k in range(len(entry.params)))
+    args: list[Element] = [Read(i, (Index(0),)) for i in inputs]
+    if entry.kind == "logical":
+        args = [apply("greater", a, const(0, dtype)) for a in args]
+    if entry.orders is not None:
+        args[0] = const(2, dtype)
+    result = Map((size,), apply(name, *args))
+    func = Func(name, inputs, tuple("abcd"[: len(inputs)]), (result,), ("r",), ("n",))
+    for kernel, found in assembled(func, (9, 0), tmp_path, False):
+        print(f"{name:<20}{dtype} {kernel} {found}")

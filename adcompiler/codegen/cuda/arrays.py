@@ -91,6 +91,8 @@ def viewed(array: Any, stream: Any = 0) -> Any:
             f"an array is on device {there}, and kernels run on device {here}",
             remedy=f"call inside of `with numba.cuda.gpus[{there}]:`, or move the array",
         )
+    if library(array) == "jax":
+        array.block_until_ready()
     if hasattr(array, "__cuda_array_interface__"):
         return cuda.as_cuda_array(array, sync=False)
     return cuda.as_cuda_array(_Shared(array, stream), sync=False)
@@ -155,6 +157,7 @@ def _to_cupy(array: Any) -> Any:
 
 
 def _to_jax(array: Any) -> Any:
+    cuda.synchronize()  # JAX has streams of its own, and does not say which
     return sys.modules["jax"].numpy.asarray(array)
 
 

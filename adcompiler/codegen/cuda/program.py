@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numba import cuda
 
 from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle
@@ -41,6 +42,7 @@ class Program:
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
+        self.stream: Any = None  # of the last call
         self.kernels: dict[Any, tuple[Callable[..., Any], list[str]]] = {}
         self.out = {self.labels[a] for a in func.results if not isinstance(a, Input) and a.rank}
         self.known: dict[tuple[Element, ...], Lengths | None] = {}
@@ -78,6 +80,10 @@ class Program:
 
     def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
         """The results on the device; those of rank 0 as NumPy's scalars."""
+        if self.stream is not stream:  # the memory that is kept may be in use on another one
+            if self.stream is not None:
+                cuda.synchronize()
+            self.stream = stream
         return _Call(self, sizes, args, stream).results()
 
     def kernel(self, key: Any, text: Callable[[], KernelText]) -> tuple[Callable[..., Any], list[str]]:
