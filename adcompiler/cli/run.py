@@ -75,7 +75,9 @@ def run_source(
             help="Write the arrays value (value_0, ... of several results) and grad_NAME as well.",
         ),
     ] = None,
-    backend: Annotated[Backend, typer.Option(help="Compile for the CPU or a CUDA device, or interpret.")] = Backend.cpu,
+    backend: Annotated[
+        Backend, typer.Option(help="Compile for the CPU or a CUDA device, or interpret.")
+    ] = Backend.cpu,
 ) -> None:  # fmt: skip
     """Run SOURCE: print its value, and its gradient with --grad."""
     if output is not None and output.suffix != ".npz":
