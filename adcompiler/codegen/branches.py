@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import product
 from typing import TypeVar
 
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
-from adcompiler.ir.walk import elements_of, read_by, rewrite
+from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.ops.costs import costly
 from adcompiler.passes.conditions import decides, is_scalar
 
@@ -90,11 +89,17 @@ def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
 
 def facts(guard: Element, holds: bool) -> Conditions:
     """What is known where a guard holds, or where it does not."""
-    if isinstance(guard, Apply) and guard.op == "logical_not":
-        return facts(guard.args[0], not holds)
-    if isinstance(guard, Apply) and guard.op == ("logical_and" if holds else "logical_or"):
-        return reduce(join, (facts(a, holds) for a in guard.args))
-    return ((guard, holds),)
+    found: dict[tuple[Element, bool], None] = {}
+    work = [(guard, holds)]
+    while work:
+        part, true = work.pop()
+        if isinstance(part, Apply) and part.op == "logical_not":
+            work.append((part.args[0], not true))
+        elif isinstance(part, Apply) and part.op == ("logical_and" if true else "logical_or"):
+            work.extend((a, true) for a in reversed(part.args))
+        else:
+            found[part, true] = None
+    return tuple(found)
 
 
 def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, ...]:
@@ -114,17 +119,26 @@ def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, .
 
 def _truth(guard: Element, known: Mapping[Element, bool]) -> bool | None:
     """Whether a guard holds, where that follows."""
-    if guard in known:
-        return known[guard]
-    if isinstance(guard, Apply) and guard.op in ("logical_not", "logical_and", "logical_or"):
-        parts = [_truth(a, known) for a in guard.args]
-        if guard.op == "logical_not":
-            return None if parts[0] is None else not parts[0]
-        decides = guard.op == "logical_or"
-        if decides in parts:
-            return decides
-        return None if None in parts else not decides
-    return None
+    found: dict[Element, bool | None] = {}
+    for part in postorder((guard,), lambda e: e.args if e not in known and _is_logical(e) else ()):
+        logical = part not in known and _is_logical(part)
+        found[part] = _of_parts(part, [found[a] for a in part.args]) if logical else known.get(part)
+    return found[guard]
+
+
+def _is_logical(element: Element) -> bool:
+    return isinstance(element, Apply) and element.op in ("logical_not", "logical_and", "logical_or")
+
+
+def _of_parts(element: Element, parts: Sequence[bool | None]) -> bool | None:
+    """Whether a negation, conjunction or disjunction holds, where that follows from its parts."""
+    assert isinstance(element, Apply)
+    if element.op == "logical_not":
+        return None if parts[0] is None else not parts[0]
+    decides = element.op == "logical_or"
+    if decides in parts:
+        return decides
+    return None if None in parts else not decides
 
 
 def cases(elements: Iterable[Element]) -> Iterator[Conditions]:

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const, is_const
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, substitute
 from adcompiler.ops.build import apply
 
 TINY = 1e-30  # float32 is normal from 1e-38 on
+# A number that a value is not below, as far as its form tells (0 where it tells nothing), and whether it is
+# surely not negative.
+Bounds = tuple[float, bool]
 NOT_NEGATIVE = frozenset(("square", "abs", "exp", "exp2", "sqrt", "cosh", "hypot"))
 
 
@@ -33,8 +36,9 @@ class _Reciprocal(Rewriter):
         quotients: dict[Element, set[Element]] = defaultdict(set)
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
+        bounds: dict[Element, Bounds] = {}
         for element in elements_of(e for array in arrays_of(roots) for e in array.elements):
-            if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1]):
+            if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1], bounds):
                 # In another array the same divisor may have other axes.
                 anywhere = substitute(element, dict.fromkeys(element.axes, Index(0)), memo)
                 divisors[element.args[1]] = anywhere.args[1]
@@ -52,35 +56,29 @@ class _Reciprocal(Rewriter):
         return element
 
 
-def _is_normal(element: Element) -> bool:
-    """Whether a value is 0, or far from the subnormal numbers."""
-    root = isinstance(element, Apply) and element.op == "sqrt"
-    return root or _least(element) > TINY
+def _is_normal(element: Element, known: dict[Element, Bounds]) -> bool:
+    """Whether a value is 0, or far from the subnormal numbers; `known` remembers the bounds of elements."""
+    if isinstance(element, Apply) and element.op == "sqrt":
+        return True
+    for e in postorder((element,), lambda e: () if e in known else e.args):
+        if e not in known:
+            known[e] = _bounds(e, known)
+    return known[element][0] > TINY
 
 
-def _least(element: Element) -> float:
-    """A number that a value is not below, as far as its form tells; 0 where it tells nothing, or negative."""
+def _bounds(element: Element, known: Mapping[Element, Bounds]) -> Bounds:
+    """The bounds of an element from those of its arguments."""
     match element:
         case Const(value=value):
-            return float(value)
-        case Apply(op="add", args=(x, y)):
-            if _not_negative(x) and _not_negative(y):
-                return _least(x) + _least(y)
-        case Apply(op="multiply", args=(x, y)):
-            return max(_least(x), 0.0) * max(_least(y), 0.0)
+            return float(value), value >= 0
+        case Apply(op="add" | "multiply" | "divide" as op, args=(x, y)):
+            (one, positive), (other, also) = known[x], known[y]
+            both = positive and also
+            if op == "multiply":
+                return max(one, 0.0) * max(other, 0.0), both or x is y
+            return one + other if op == "add" and both else 0.0, both
         case Apply(op="sqrt", args=(x,)):
-            return math.sqrt(max(_least(x), 0.0))
-    return 0.0
-
-
-def _not_negative(element: Element) -> bool:
-    match element:
-        case Const(value=value):
-            return value >= 0
-        case Apply(op="multiply", args=(x, y)) if x is y:
-            return True
-        case Apply(op="add" | "multiply" | "divide", args=(x, y)):
-            return _not_negative(x) and _not_negative(y)
+            return math.sqrt(max(known[x][0], 0.0)), True
         case Apply(op=op):
-            return op in NOT_NEGATIVE
-    return False
+            return 0.0, op in NOT_NEGATIVE
+    return 0.0, False
