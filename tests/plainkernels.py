@@ -1,4 +1,5 @@
-"""A backend of the tests: kernels as they are written, run by Python itself, without a compiler.
+"""A backend of the tests: kernels as they are written, run by Python itself, without a compiler; and with the
+loops that the compiler from text to LLVM runs several turns of at once (`jam.py`).
 
 It is slow, but starts at once: a thousand random programs are judged in the time that a compiler takes for a
 few dozen. So what the schedule and the writer do is tested apart from what compilers make of it.
@@ -19,6 +20,7 @@ import scipy.special
 
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.llvm.jam import Jam, jammed
 from adcompiler.ir.nodes import Func
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
@@ -54,6 +56,37 @@ class _Numbers(ast.NodeTransformer):
         return ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "float64", ast.Load()), [node], [])
 
 
+class _Several(ast.NodeTransformer):
+    """Loops with several turns at once as loops over whole groups, and over the turns that are left."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self.generic_visit(jammed(node))
+
+    def visit_Jam(self, node: Jam) -> list[ast.stmt]:
+        rest = self.visit(ast.For(node.target, node.iter, node.body, []))
+        turns = ast.Tuple([ast.Name(t, ast.Store()) for t in node.turns], ast.Store())
+        assert isinstance(node.iter, ast.Call)
+        bounds = [*node.iter.args, ast.Constant(len(node.turns))]
+        groups, left = (ast.Call(ast.Name(n, ast.Load()), bounds, []) for n in ("groups", "left"))
+        rest.iter = left
+        return [ast.For(turns, groups, [self.visit(s) for s in node.together], []), rest]
+
+
+def groups(first: int, stop: int, count: int) -> Iterator[range]:
+    """The turns of a loop, as many together as asked for."""
+    return (range(k, k + count) for k in range(int(first), int(stop) - count + 1, count))
+
+
+def left(first: int, stop: int, count: int) -> range:
+    """The turns that are in no group."""
+    return range(max(int(first), int(stop) - (int(stop) - int(first)) % count), int(stop))
+
+
+def several(tree: ast.Module) -> ast.Module:
+    """A kernel with several turns at once of the loops where the compiler does so."""
+    return ast.fix_missing_locations(_Several().visit(tree))
+
+
 def mathematics() -> SimpleNamespace:
     """The functions of `math` that generated code calls, without its exceptions."""
     found = {name: getattr(np, RENAMED.get(name, name), None) for name in vars(math)}
@@ -67,6 +100,7 @@ def namespace() -> dict[str, Any]:
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "bessel": bessel,
         "series": series, "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
         "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
+        "groups": groups, "left": left,
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
     }  # fmt: skip
 
@@ -77,7 +111,7 @@ class PlainKernel(Compiled):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         found = namespace()
-        tree = ast.fix_missing_locations(_Numbers().visit(ast.parse(self.kernel.text)))
+        tree = several(_Numbers().visit(ast.parse(self.kernel.text)))
         exec(compile(tree, "<kernel>", "exec"), found)  # our own text
 
         def call(*args: Any) -> Sequence[Any]:

@@ -56,7 +56,7 @@ def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         left = context.cast(builder, args[0], signature.args[0], signature.return_type)
         right = context.cast(builder, args[1], signature.args[1], signature.return_type)
-        return builder.fadd(left, right, flags=("reassoc",))
+        return builder.fadd(left, right, flags=("reassoc", "contract"))
 
     return total(total, value), codegen
 

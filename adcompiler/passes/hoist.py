@@ -56,7 +56,8 @@ class _Hoist(Rewriter):
                 new[part] = _own(array, part)
         if not new:
             return array
-        return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
+        # What reads them may be ordered differently, and repeat other parts.
+        return self.array(with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new))))
 
     def parts(self, array: Array, count: int) -> list[Element]:
         """The largest costly parts that depend on fewer axes than the loops."""

@@ -43,7 +43,7 @@ class Blocks(Expressions):
         self.begin(after)
 
     @contextmanager
-    def turns(self, first: Value, stop: Value, hint: str = "") -> Iterator[Value]:
+    def turns(self, first: Value, stop: Value, hint: str = "", step: int = 1) -> Iterator[Value]:
         """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are. LLVM has `hint`."""
         less, turn = "ult" if first.unsigned else "slt", f"%turn{len(self.lines)}"
         with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
@@ -53,7 +53,7 @@ class Blocks(Expressions):
             at = len(self.lines)
             self.lines.append("")  # the turn: what it becomes is not known yet
             yield Value(turn, "i64", first.unsigned)
-            following = self.emit(f"add {'nuw' if first.unsigned else 'nsw'} i64 {turn}, 1", "i64").text
+            following = self.emit(f"add {'nuw' if first.unsigned else 'nsw'} i64 {turn}, {step}", "i64").text
             more = self.emit(f"icmp {less} i64 {following}, {stop.text}", "i1")
             after = self.label()
             self.lines[at] = f"{turn} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"

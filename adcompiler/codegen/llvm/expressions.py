@@ -193,7 +193,7 @@ class Expressions:
             case "uint64", [x] if x.type == "i64":
                 return Value(x.text, "i64", unsigned=True)
             case "reduce_add", [x, y] if x.is_float and x.type == y.type:
-                return self.emit(f"fadd reassoc {x}, {y.text}", x.type)
+                return self.emit(f"fadd reassoc contract {x}, {y.text}", x.type)
             case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.type == y.type:
                 return self.intrinsic("maximum" if name == "reduce_max" else "minimum", args, library=False)
             case "max" | "min", [x, *others] if all(a.type == "i64" and not a.unsigned for a in args):

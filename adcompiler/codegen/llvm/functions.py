@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.blocks import Blocks
+from adcompiler.codegen.llvm.jam import Jam, jammed
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
 
@@ -24,7 +25,7 @@ class Module:
 
     def __init__(self, text: str, shared: Sequence[str] = (), needs: Needs | None = None) -> None:
         self.shared = shared
-        found = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+        found = [jammed(n) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
@@ -151,6 +152,8 @@ class Function(Blocks):
                 first = bounds[0] if len(bounds) == 2 else literal(0)
                 if any(b.type != "i64" or b.unsigned != first.unsigned for b in bounds):
                     raise UnsupportedError
+                if isinstance(statement, Jam):
+                    first = self.several(statement, first, bounds[-1])
                 self.loop(name, first, bounds[-1], statement.body)
             case ast.While(test=ast.Constant(value=True), body=body):
                 self.forever(body)
@@ -178,6 +181,19 @@ class Function(Blocks):
                 self.values[name] = turn
                 self.body(body)
                 del self.values[name]
+
+    def several(self, loop: Jam, first: Value, stop: Value) -> Value:
+        """Several turns at once, as long as there are enough; the first turn that is left."""
+        step = len(loop.turns)
+        turns = self.emit(f"call i64 @llvm.usub.sat.i64({stop}, {first})", "i64")
+        self.needs.declared["llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
+        whole = self.emit(f"and {turns}, {-step}", "i64")
+        rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
+        with self.turns(first, rest, step=step) as turn:
+            for k, name in enumerate(loop.turns):
+                self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
+            self.body(loop.together)
+        return rest
 
     def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
