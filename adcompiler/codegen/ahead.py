@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.emit import Buffer, Kernel, emit
+from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.jitted import plan_lines
+from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError, Error
@@ -58,6 +59,7 @@ def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
         raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
     kernel = emit(func)
+    func = kernel.func
     entry = _Entry(kernel)
     module = cache.load(entry.source)
     from numba import types

@@ -13,13 +13,14 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.buffers import POOL
-from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.emit import emit
+from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Size
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Shape, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
 
@@ -37,8 +38,9 @@ class Compiled:
     """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
 
     def __init__(self, func: Func, precise: bool = False) -> None:
-        self.func, self.precise = func, precise
         self.kernel: Kernel = emit(func)
+        func = self.kernel.func
+        self.func, self.precise = func, precise
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
@@ -55,8 +57,10 @@ class Compiled:
         """The kernel, for the compiler without numba."""
         kernel, nests = self.kernel, range(len(self.plans))
         params = [Param(name, "i64") for name in kernel.sizes]
-        params += [Param(kernel.arrays[i], i.dtype, i.rank) for i in self.func.inputs]
-        params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
+        params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
+        params += [
+            Param(b.name, b.dtype, (None,) * (b.nest is not None) + _known(b.shape)) for b in kernel.buffers
+        ]
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared, self.precise)
@@ -198,6 +202,11 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
             left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
             return lambda sizes: left(sizes) + sign * right(sizes)
     return lambda sizes: length(size, sizes)
+
+
+def _known(shape: Shape) -> tuple[int | None, ...]:
+    """The lengths that are constant."""
+    return tuple(int(n.value) if isinstance(n, Const) else None for n in shape)
 
 
 def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:

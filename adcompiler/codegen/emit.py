@@ -7,69 +7,33 @@ leaves one partial sum a block, and these are added in order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.calls import call
-from adcompiler.codegen.header import with_header
+from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, operand_level, update
-from adcompiler.codegen.schedule import CPU, Style, schedule
+from adcompiler.codegen.rows import with_rows
+from adcompiler.codegen.schedule import CPU, Style
 from adcompiler.codegen.writer import Writer, zero
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Shape
-from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Shape,
+)
+from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
-
-
-@dataclass
-class Buffer:
-    """An array that a kernel needs besides its inputs: a result, a temporary, or partial sums."""
-
-    name: str
-    dtype: Dtype
-    shape: Shape
-    nest: int | None = None  # the nest whose number of blocks is the first length of partial sums
-
-
-@dataclass
-class Kernel:
-    """Generated source and how to call it.
-
-    `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
-    turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
-    """
-
-    comment: str
-    text: str
-    func: Func
-    buffers: list[Buffer]
-    nests: list[Loop]
-    sequential: set[int]
-    scalars: tuple[Array, ...]
-    arrays: dict[Array, str]
-    sizes: tuple[str, ...]
-
-    @property
-    def source(self) -> str:
-        """The module."""
-        return with_header(self.comment, self.text)
-
-    @property
-    def parallel_source(self) -> str:
-        """The same module with the blocks of each nest in parallel, save where they add to one array."""
-        text = re.sub(
-            r"for block in range\((blocks\d+)\):  # nest (\d+)$",
-            lambda m: (
-                m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}"
-            ),
-            self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
-            flags=re.MULTILINE,
-        )
-        return with_header(self.comment, text)
 
 
 def emit(func: Func) -> Kernel:
@@ -81,7 +45,8 @@ class Emitter:
     """Writes the kernel of a program; `style` is that of its schedule."""
 
     def __init__(self, func: Func, style: Style = CPU) -> None:
-        self.func, self.schedule = func, schedule(func, style)
+        self.func, self.schedule = with_rows(func, style)
+        func = self.func
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
@@ -92,6 +57,9 @@ class Emitter:
                 self.labels[array] = self.names.fresh(name)
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
+        self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
+        self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
+        self.nested = frozenset(self.schedule.tasks)
         self.adopt(self.schedule.tasks, {})
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
@@ -100,15 +68,22 @@ class Emitter:
         self.driver = Writer(
             self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
         )
+        self.driver.dropped = self.dropped
 
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
-        """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs."""
+        """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
+        have small rows themselves."""
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:
                     self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
                 if array.rank and task.stored and not (array in rows or computed(array.shape)):
-                    self.buffers.append(Buffer(self.labels[array], array.dtype, array.shape))
+                    shape = tuple(n for k, n in enumerate(array.shape) if k not in task.dropped)
+                    buffer = Buffer(self.labels[array], array.dtype, shape)
+                    if task.dropped:
+                        self.dropped[array], self.rows[array] = task.dropped, buffer
+                    if not (task.dropped and task in self.nested and buffer.is_small):
+                        self.buffers.append(buffer)
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
                 self.registers[task] = label if not task.array.rank else self.names.fresh(label + "_sum")
@@ -179,6 +154,15 @@ class Emitter:
         self.nests.append(loop)
         tasks = loop.tasks
         writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
+        writer.dropped = self.dropped
+        for array in (t.array for t in tasks if t.array in self.rows):
+            row = self.rows[array]
+            if row.is_small:
+                writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
+                writer.own.add(row.name)
+            else:
+                row.nest = k
+                writer.prefixes[array] = "block, "
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         for t in tasks:
@@ -303,7 +287,7 @@ class Emitter:
 
     def begin(self, writer: Writer, task: Task) -> None:
         """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
-        name, value = self.labels[task.array], neutral(task.array)
+        value = neutral(task.array)
         if task.in_register:
             writer.line(f"{self.registers[task]} = {value}")
             return
@@ -312,8 +296,7 @@ class Emitter:
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
             writer.line(writer.over(f"j{d}", task.array.shape[k], d))
-        row = writer.prefixes.get(task.array, "")
-        writer.line("    " * len(inner) + f"{writer.use(name)}[{row}{', '.join(spot)}] = {value}")
+        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {value}")
 
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
@@ -323,8 +306,7 @@ class Emitter:
 
     def place(self, writer: Writer, task: Task) -> str:
         """Where a task's element of this turn is stored."""
-        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
-        return f"{writer.label(task.array)}[{writer.prefixes.get(task.array, '')}{spot}]"
+        return writer.element(task.array, [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept])
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""

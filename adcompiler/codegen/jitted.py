@@ -12,8 +12,9 @@ from typing import Any
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS
-from adcompiler.codegen.emit import Kernel, emit
+from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
+from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM

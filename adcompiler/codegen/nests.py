@@ -15,6 +15,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, const, identity
 from adcompiler.ir.walk import elements_of, substitute
 from adcompiler.passes.conditions import conditions
+from adcompiler.passes.loops import is_short
 
 HERE = -(10**9)  # the axis of a loop that has no number yet
 
@@ -28,6 +29,7 @@ class Task:
     loops: list[Loop] = field(default_factory=list)
     stored: bool = True
     seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
+    within: int = 0  # the loops around it in whose turns all its readers stand too
     needed: Conditions = ALWAYS  # what holds wherever the array is read
     known: Conditions = ALWAYS  # what holds in the loop that is being written
 
@@ -88,6 +90,17 @@ class Task:
             return len(self.order)
         return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
 
+    def has_loops(self, depth: int) -> bool:
+        """Whether loops stand inside the one at a depth, but for those that are written out."""
+        return not all(is_short(self.array.domain[k]) for k in self.order[depth + 1 :])
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """The axes that need no storage: what another turn of their loops computed is read by nobody. One
+        axis is left."""
+        axes = frozenset(self.order[: self.within])
+        return axes if len(axes) < self.array.rank else frozenset()
+
     @property
     def in_register(self) -> bool:
         """Whether a reduction needs one accumulator only: no kept axis lies inside a reduced one."""
@@ -107,11 +120,19 @@ class Loop:
     under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
     needed: Conditions = ALWAYS  # what holds wherever what it computes is read
     shut: bool = False  # whether no other task may join it
+    calls: bool = False  # whether it calls functions, with no loop inside: it is vectorised
+    deep: bool = False  # whether it has loops inside
 
     def admits(self, other: Loop) -> bool:
         """Whether what runs in a loop like `other` may run in this one."""
         alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
-        return alike and not (self.shut or other.shut)
+        mixed = (self.calls or other.calls) and (self.deep or other.deep)
+        return alike and not (self.shut or other.shut or mixed)
+
+    def take(self, task: Task, other: Loop) -> None:
+        """Let a task run in this loop, which asked for one like `other`."""
+        self.tasks.append(task)
+        self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
 
     def bind(self, outer: frozenset[int]) -> None:
         """Turn conditions on the axis into bounds, in this loop and all inside it."""

@@ -32,18 +32,20 @@ from adcompiler.ir.nodes import (
     Reduce,
     identity,
 )
-from adcompiler.ir.walk import arrays_read, lengths_read, postorder, read_by, substitute
-from adcompiler.ops.costs import costly
+from adcompiler.ir.walk import arrays_read, elements_of, lengths_read, postorder, read_by, substitute
+from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.loops import long_axes, loop_order
 
 
 @dataclass(frozen=True)
 class Style:
     """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
-    together, and the arrays whose loops hold nothing else."""
+    together, the arrays whose loops hold nothing else, and whether what only one turn of a loop reads may be
+    stored for that turn alone, as it may where the turns of a block run one after the other."""
 
     orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
     alone: Callable[[Array], bool]
+    rows: bool
 
 
 # A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does,
@@ -51,6 +53,7 @@ class Style:
 CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
     lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
+    rows=True,
 )
 
 
@@ -90,6 +93,8 @@ def _arranged(
         if isinstance(task, Recurrence):
             continue
         task.stored = task.array.rank > 0 and (task.array in roots or placer.escapes(task))
+        if style.rows and task.stored and task.array not in roots:
+            task.within = placer.within(task)
     return Schedule(body, tasks, found)
 
 
@@ -218,10 +223,12 @@ class _Placer:
             wanted = Loop(size, HERE, under=task.conditions(depth))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
+            elif self.style.rows:  # between the two is a row
+                wanted.calls, wanted.deep = _calls(task, depth), task.has_loops(depth)
             position[task] = self.join(items, start, wanted)
             loop = items[position[task]]
             assert isinstance(loop, Loop)
-            loop.tasks.append(task)
+            loop.take(task, wanted)
             task.loops.append(loop)
         for item in items:
             if isinstance(item, Loop):
@@ -253,10 +260,10 @@ class _Placer:
         """Whether one of two tasks is a loop of costly operations that is vectorised if the loops inside the
         other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again:
         they meet best while a row is in the cache."""
-        if len(consumer.order) > 1:
+        if consumer.has_loops(0):
             return _is_costly_loop(producer) and not self.reads[producer]
-        rows = (t for t in postorder([consumer], self.readers) if len(t.order) > 1)
-        return len(producer.order) > 1 and _is_costly_loop(consumer) and not any(rows)
+        rows = (t for t in postorder([consumer], self.readers) if t.has_loops(0))
+        return producer.has_loops(0) and _is_costly_loop(consumer) and not any(rows)
 
     def readers(self, task: Task) -> list[Task]:
         """The tasks that read what a task gives."""
@@ -278,7 +285,29 @@ class _Placer:
                     return True
         return False
 
+    def within(self, task: Task) -> int:
+        """How many loops around a task have all its readers in the same turn."""
+        if isinstance(task.array, Accumulate | Item | Call):
+            return 0
+        depth = task.first_reduced
+        for reader, reads in self.reads.items():
+            for read in reads.get(task, ()):
+                same = [
+                    a is b and substitute(read.args[k], reader.index) is task.index[k]
+                    for k, a, b in zip(task.order[:depth], task.loops, reader.loops, strict=False)
+                ]
+                depth = [*same, False].index(False)
+        return depth
+
+
+def _calls(task: Task, depth: int) -> bool:
+    """Whether a task calls functions in a loop at `depth`, with none inside."""
+    own = {task.order[depth]}
+    return not task.has_loops(depth) and any(
+        is_function(e) and own <= e.axes for e in elements_of(task.array.elements)
+    )
+
 
 def _is_costly_loop(task: Task) -> bool:
     """Whether a task is one loop of costly operations."""
-    return len(task.order) == 1 and costly(task.array.elements[-1], {})
+    return len(task.order) > 0 and not task.has_loops(0) and costly(task.array.elements[-1], {})

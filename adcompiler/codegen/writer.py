@@ -36,6 +36,7 @@ class Writer:
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
         self.used: dict[str, None] = {}
+        self.own: set[str] = set()  # arrays of the function itself
         self.noted: set[str] = set()
         self.count = 0
         self.base = 0  # the loops of the program, and the branches, around
@@ -44,6 +45,7 @@ class Writer:
         # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
         self.floors: dict[Array, int] = {}
         self.prefixes: dict[Array, str] = {}
+        self.dropped: Mapping[Array, frozenset[int]] = {}  # axes that are not stored
         self.grown: set[Array] = set()  # sums that are added to what is there
         self.levels: dict[Element, int] = {}
         self.expect(roots)
@@ -121,7 +123,8 @@ class Writer:
 
     def use(self, name: str) -> str:
         """Note that this function needs `name` from outside."""
-        self.used[name] = None
+        if name not in self.own:
+            self.used[name] = None
         return name
 
     def assign(self, text: str, level: int = -1, name: str = "") -> str:
@@ -263,7 +266,13 @@ class Writer:
             spots.append(spot)
             if not self.fits(index, size):
                 inside.append(f"{spot} < uint64({self.text(size)})")
-        return f"{self.label(array)}[{self.prefixes.get(array, '')}{', '.join(spots)}]", " and ".join(inside)
+        return self.element(array, spots), " and ".join(inside)
+
+    def element(self, array: Array, spots: Sequence[str]) -> str:
+        """The text of an array's element at some indices."""
+        dropped = self.dropped.get(array, ())
+        kept = ", ".join(spot for k, spot in enumerate(spots) if k not in dropped)
+        return f"{self.label(array)}[{self.prefixes.get(array, '')}{kept}]"
 
     def fits(self, index: Element, size: Element) -> bool:
         """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""

@@ -24,7 +24,7 @@ CHEAP = frozenset(
         "f64",
     )
 )
-
+INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "sign", "floor", "ceil", "trunc", "fma"))
 
 Length = Callable[[Element], int]  # what a length is, or is taken to be
 CHEAP_TIME, COSTLY_TIME = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
@@ -42,6 +42,11 @@ def is_costly(element: Element) -> bool:
         and element.op not in CHEAP
         and TABLE[element.op].kind in ("float", "arithmetic")
     )
+
+
+def is_function(element: Element) -> bool:
+    """Whether an operation is a call of a function, not an instruction."""
+    return is_costly(element) and isinstance(element, Apply) and element.op not in INSTRUCTIONS
 
 
 def costly(element: Element, known: dict[Element, bool]) -> bool:

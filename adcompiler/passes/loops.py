@@ -9,6 +9,13 @@ from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input,
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.costs import is_costly
 
+SHORT = 16  # turns of a loop that is written out
+
+
+def is_short(length: Element) -> bool:
+    """Whether a loop of this length is written out."""
+    return isinstance(length, Const) and length.value <= SHORT
+
 
 def long_axes(array: Array) -> list[int]:
     """The axes of the domain whose length is not constant."""

@@ -31,7 +31,8 @@ from adcompiler.codegen.cuda.steps import (
 )
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
-from adcompiler.codegen.emit import Buffer, Emitter, computed
+from adcompiler.codegen.emit import Emitter, computed
+from adcompiler.codegen.kernel import Buffer
 from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
 from adcompiler.codegen.precedence import TERNARY
 from adcompiler.codegen.reductions import neutral, operand_level, update

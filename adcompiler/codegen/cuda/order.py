@@ -24,7 +24,7 @@ def orders(arrays: Sequence[Array]) -> Mapping[Array, Order]:
     return {a: o if _partial(a) else _following(a, o, guides) for a, o in own.items()}
 
 
-STYLE = Style(orders, lambda array: isinstance(array, Accumulate))
+STYLE = Style(orders, lambda array: isinstance(array, Accumulate), rows=False)
 
 
 def _partial(array: Array) -> bool:

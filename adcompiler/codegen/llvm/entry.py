@@ -29,7 +29,12 @@ class Param(NamedTuple):
 
     name: str
     dtype: Dtype
-    rank: int = 0
+    lengths: tuple[int | None, ...] = ()  # those that are known
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return len(self.lengths)
 
 
 class Code(NamedTuple):
@@ -113,6 +118,7 @@ def _array(code: Function, given: Value, param: Param, contiguous: bool) -> Arra
     head = code.emit(f"add {given}, {object.__basicsize__}", "i64")
     data, _, lengths, strides = (_word(code, head, k) for k in range(4))
     shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
+    shape = tuple(s if n is None else literal(n) for n, s in zip(param.lengths, shape, strict=True))
     array = ArrayValue(code.emit(f"inttoptr {data} to ptr", "ptr"), TYPES[param.dtype], shape, steps)
     if not contiguous:
         return array

@@ -9,9 +9,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.llvm.tables import CASTS
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
 
@@ -133,6 +136,11 @@ class Function(Blocks):
     def statement(self, statement: ast.stmt) -> None:
         shared = self.module.shared
         match statement:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(attr="empty"), args=[ast.Tuple(elts=lengths), dtype]),
+            ):
+                self.allocate(name, [self.value(n) for n in lengths], ast.unparse(dtype))
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
@@ -152,6 +160,10 @@ class Function(Blocks):
                 first = bounds[0] if len(bounds) == 2 else literal(0)
                 if any(b.type != "i64" or b.unsigned != first.unsigned for b in bounds):
                     raise UnsupportedError
+                turns = short(statement)
+                if turns is not None:
+                    self.written_out(name, turns, statement.body)
+                    return
                 if isinstance(statement, Jam):
                     first = self.several(statement, first, bounds[-1])
                 self.loop(name, first, bounds[-1], statement.body)
@@ -171,6 +183,22 @@ class Function(Blocks):
                 pass
             case _:
                 raise UnsupportedError
+
+    def allocate(self, name: str, lengths: Sequence[Value], dtype: str) -> None:
+        """A small array of the function itself; LLVM keeps it in registers where all indices are known."""
+        if not all(n.text.isdigit() for n in lengths):
+            raise UnsupportedError
+        array = ArrayValue(Value(f"%own_{name}", "ptr"), CASTS[dtype], tuple(lengths), None)
+        count = prod(int(n.text) for n in lengths)
+        self.stack.append(f"%own_{name} = alloca [{count} x {array.stored}], align 64")
+        self.arrays[name] = array
+
+    def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
+        """The turns of a short loop, one after the other."""
+        for k in turns:
+            self.values[name] = literal(k)._replace(unsigned=True)
+            self.body(body)
+        self.values.pop(name, None)
 
     def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
         """`for name in range(first, stop)`."""
@@ -212,10 +240,7 @@ class Function(Blocks):
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
         alone = 'interleave.count", i32 1'
         masked = 'vectorize.predicate.enable", i1 true'
-        return [
-            (first, middle, self.needs.hint(alone)),
-            (middle, stop, self.needs.hint(alone, masked)),
-        ]
+        return [(first, middle, self.needs.hint(alone)), (middle, stop, self.needs.hint(alone, masked))]
 
     def forever(self, body: Sequence[ast.stmt]) -> None:
         """`while True`, which something inside leaves."""

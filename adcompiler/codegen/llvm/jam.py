@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 
+from adcompiler.codegen.llvm.short import has_loops, short
+
 TURNS = 4
 LEAST = 1.25  # how many times less an inner loop must cost
 LARGEST = 80  # statements that may be written several times
@@ -194,8 +196,8 @@ def _gain(loop: ast.For) -> float:
 def _innermost(loop: ast.For, own: Collection[str], depth: int) -> Iterator[tuple[ast.For, int]]:
     """The innermost loops whose turns do not depend on those of the outer one."""
     for s in loop.body:
-        if isinstance(s, ast.For) and not _mentions(s.iter, own):
-            if any(isinstance(n, ast.For) for t in s.body for n in ast.walk(t)):
+        if isinstance(s, ast.For) and not _mentions(s.iter, own) and short(s) is None:
+            if has_loops(s.body):
                 yield from _innermost(s, own, depth + 1)
             else:
                 yield s, depth

@@ -26,7 +26,7 @@ LIBRARY: Mapping[str, str] = {
 # What may become a call of the C library.
 CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt"}
 CASTS: Mapping[str, str] = {
-    "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
+    "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
 FLOATS: Mapping[type[ast.operator], str] = {
     ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv contract"

@@ -107,8 +107,9 @@ class ArrayValue:
         return (self.data, *self.shape, *(self.strides or ()))
 
     def named(self, names: Iterator[str]) -> ArrayValue:
-        """The same array under the names of a function's parameters."""
-        data, *rest = (Value(next(names), p.type) for p in self.parts)
+        """The same array under the names of a function's parameters; lengths that are known stay so."""
+        given = [Value(next(names), p.type) for p in self.parts]
+        data, *rest = (p if p.text.isdigit() else new for p, new in zip(self.parts, given, strict=True))
         rank = len(self.shape)
         return ArrayValue(data, self.type, tuple(rest[:rank]), tuple(rest[rank:]) if self.strides else None)
 

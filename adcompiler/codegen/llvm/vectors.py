@@ -13,6 +13,7 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+from adcompiler.codegen.llvm.short import has_loops
 from adcompiler.codegen.llvm.tables import CALLS
 from adcompiler.codegen.llvm.values import Needs, Value
 from adcompiler.codegen.vectormath import Set, known
@@ -21,14 +22,15 @@ PURE = "nounwind willreturn memory(none)"
 
 
 def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
-    """Whether a loop has mathematics that LLVM may vectorise: no loop inside, and no turn needs another one.
+    """Whether a loop has mathematics that LLVM may vectorise: no long loop inside, and no turn needs another.
 
     `changing` are the variables that are assigned more than once.
     """
     nodes = [n for s in body for n in ast.walk(s)]
-    if any(isinstance(n, ast.For | ast.While) for n in nodes) or not any(map(_is_mathematics, nodes)):
+    if has_loops(body) or not any(map(_is_mathematics, nodes)):
         return False
-    names = [n for n in nodes if isinstance(n, ast.Name) and n.id in changing]
+    carried = set(changing) - {_begun(s) for s in body}
+    names = [n for n in nodes if isinstance(n, ast.Name) and n.id in carried]
     read = Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
     own = Counter(_total(n) for n in nodes)
     return all(read[n.id] == own[n.id] for n in names if isinstance(n.ctx, ast.Store))
@@ -41,6 +43,14 @@ def _total(node: ast.AST) -> str:
             targets=[ast.Name(id=name)],
             value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) | ast.Call(args=[ast.Name(id=same), _]),
         ) if name == same:
+            return name
+    return ""
+
+
+def _begun(statement: ast.stmt) -> str:
+    """The variable that each turn begins anew; empty if a statement does not do so."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if not _total(statement):
             return name
     return ""
 

@@ -1,0 +1,76 @@
+"""Generated source, and what a call of it needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+from adcompiler.codegen.header import with_header
+from adcompiler.codegen.nests import Loop
+from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
+from adcompiler.ir.types import Dtype
+
+SMALL = 64  # elements of a row that is kept in registers if they suffice
+
+
+@dataclass
+class Buffer:
+    """An array that a kernel needs besides its inputs: a result, a temporary, partial sums or rows."""
+
+    name: str
+    dtype: Dtype
+    shape: Shape
+    nest: int | None = None  # the nest whose number of blocks is one more length, the first one
+
+    @property
+    def is_small(self) -> bool:
+        """Whether registers may hold it."""
+        return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL
+
+    @property
+    def lengths(self) -> str:
+        """The text of constant lengths, as a tuple."""
+        return repr(tuple(map(_value, self.shape)))
+
+
+def _value(length: Element) -> int:
+    assert isinstance(length, Const)
+    return int(length.value)
+
+
+@dataclass
+class Kernel:
+    """Generated source and how to call it.
+
+    `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
+    turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
+    """
+
+    comment: str
+    text: str
+    func: Func
+    buffers: list[Buffer]
+    nests: list[Loop]
+    sequential: set[int]
+    scalars: tuple[Array, ...]
+    arrays: dict[Array, str]
+    sizes: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """The module."""
+        return with_header(self.comment, self.text)
+
+    @property
+    def parallel_source(self) -> str:
+        """The same module with the blocks of each nest in parallel, save where they add to one array."""
+        text = re.sub(
+            r"for block in range\((blocks\d+)\):  # nest (\d+)$",
+            lambda m: (
+                m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}"
+            ),
+            self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
+            flags=re.MULTILINE,
+        )
+        return with_header(self.comment, text)
