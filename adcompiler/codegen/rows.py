@@ -66,7 +66,9 @@ def _shared(made: Schedule) -> dict[Array, list[Part]]:
 def _parts(task: Task) -> Iterator[Part]:
     """The costly operations over the axis of a nest and one other, both of them long."""
     array = task.array
-    if not isinstance(array, Map | Reduce) or len(task.order) < 2:
+    if not isinstance(array, Map | Reduce) or any(loop.bounds for loop in task.loops):
+        return  # a row would be computed where it is not needed
+    if len(task.order) < 2:
         return
     outer, *others = task.order
     long = {k for k in others if not is_short(array.domain[k])}

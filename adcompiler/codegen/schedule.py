@@ -164,7 +164,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     if loop.test is not None:
         before = _arranged(roots[-1:], given, numbers, style)
         for task in before.tasks:
-            task.stored = task.array.rank > 0
+            task.stored, task.within = task.array.rank > 0, 0  # the turn may read it
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))

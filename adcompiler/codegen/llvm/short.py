@@ -10,13 +10,16 @@ from collections.abc import Sequence
 
 from adcompiler.passes.loops import SHORT
 
-LARGEST = 60_000  # nodes of the text that a loop is written out to
+LARGEST = 1_500  # nodes of the text that a loop is written out to
+FOLDING = 40_000  # where it asks which turn it is, as blocks of a Jacobian do: most of that is not there then
+MOST = 32  # turns of such a loop and those inside
 
 
 def short(loop: ast.AST) -> range | None:
     """The turns of a loop that is written out; None for any other."""
     match loop:
         case ast.For(
+            target=ast.Name(id=name),
             iter=ast.Call(
                 func=ast.Name(id="range"),
                 args=[
@@ -25,8 +28,10 @@ def short(loop: ast.AST) -> range | None:
                 ],
             ),
             body=body,
-        ) if stop - first <= SHORT and (stop - first) * _size(body) <= LARGEST:
-            return range(first, stop)
+        ) if stop - first <= SHORT:
+            turns = range(first, stop)
+            folds = len(turns) * _turns(body) <= MOST and _asks(body, name)
+            return turns if len(turns) * _size(body) <= (FOLDING if folds else LARGEST) else None
     return None
 
 
@@ -34,6 +39,18 @@ def has_loops(body: Sequence[ast.stmt]) -> bool:
     """Whether loops remain when the short ones are written out."""
     nodes = (n for s in body for n in ast.walk(s))
     return any(isinstance(n, ast.For | ast.While) and short(n) is None for n in nodes)
+
+
+def _asks(body: Sequence[ast.stmt], turn: str) -> bool:
+    """Whether a body compares the number of the turn with something."""
+    compared = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Compare))
+    return any(isinstance(n, ast.Name) and n.id == turn for c in compared for n in ast.walk(c))
+
+
+def _turns(body: Sequence[ast.stmt]) -> int:
+    """How often the innermost of the short loops in a body is written."""
+    inner = [(turns, s.body) for s in body if isinstance(s, ast.For) and (turns := short(s)) is not None]
+    return max((len(turns) * _turns(s) for turns, s in inner), default=1)
 
 
 def _size(body: Sequence[ast.stmt]) -> int:
