@@ -28,7 +28,7 @@ NOTHING = "nothing: there is nothing to differentiate"
 
 
 class Tangent(Derived):
-    """The value, if wanted, and the tangent: takes the arguments, then a tangent for each parameter in `wrt`."""
+    """The tangent, the value before it if wanted; takes the arguments, then a tangent for each in `wrt`."""
 
     def __init__(self, of: Function, wrt: tuple[int, ...], with_value: bool = True) -> None:
         names = [of.parameters[k].name for k in wrt]
@@ -43,8 +43,8 @@ class Tangent(Derived):
         floats = self.of.inputs_of(self.wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
         made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
-        nested = lowered.structure
-        return Lowered(run(SIMPLIFY, made), lowered.constraints, (nested, nested) if self.with_value else nested)
+        one = lowered.structure
+        return Lowered(run(SIMPLIFY, made), lowered.constraints, (one, one) if self.with_value else one)
 
 
 class Jacobian(Derived):
