@@ -88,7 +88,7 @@ def _loop(loop: Loop, found: Tangents) -> None:
 
 
 def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:
-    """The program of the results, if wanted, and their tangents; it takes a tangent for each wanted input too.
+    """The program of the results, if wanted, and their tangents; it takes tangents of the wanted inputs too.
 
     A result that depends on no tangent has zeros.
     """

@@ -10,7 +10,8 @@ What derivatives of second order repeat is found so, and what a user wrote with 
   orders of the same factors the first is taken, and factors that stand in one order only keep it;
 - terms of opposite signs never cancel, and a sum that has such a pair is not taken apart: that is how the
   rounding error of a sum is computed;
-- nothing is divided out.
+- nothing is divided out. Where a and b are both infinite no value was and is; where z alone is,
+  (a - b) z is infinite, and a z - b z was no number.
 
 A program that does not get cheaper is left alone. Sums and products change by rounding.
 """
