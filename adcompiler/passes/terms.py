@@ -2,7 +2,7 @@
 
 Every value is a number times a core. Numbers are drawn out of products, out of the terms of sums and out of
 whole sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). Of the terms a z - b z one
-multiplication is left, (a - b) z.
+multiplication is left, (a - b) z. A sum of c x(i) is c times the sum of x(i), if the program has that sum.
 
 What derivatives of second order repeat is found so, and what a user wrote with care stays:
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce as fold_left
 from typing import TypeGuard
 
 from adcompiler.ir.loop import Item
@@ -42,6 +43,7 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import nanoseconds
+from adcompiler.passes.factor import of_some
 from adcompiler.passes.loops import loop_order
 
 LONG = 1000.0  # what the length of an axis is taken to be
@@ -79,18 +81,39 @@ class _Terms(Rewriter):
         self.factors: dict[Element, tuple[Element, ...]] = {}  # of cores that are products
         self.products: dict[frozenset[tuple[Element, int]], Element] = {}  # by their factors
         self.addends: dict[Element, tuple[Scaled, ...]] = {}  # of cores that are sums
-        self.drawn: set[Array] = set()  # maps of a number times a sum over axes
+        self.sums: set[Array] = set()
+        self.drawn: set[Array] = set()  # maps of what is drawn out of a sum over axes, times the sum
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
             return array
         number, core = self.split(array.body)
-        if number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
-            return array  # a sum that is no register would be read and written once more
-        total = Read(Reduce("sum", array.shape, array.reduced, core), identity(array.shape))
-        made = Map(array.shape, self.whole(number, total))
+        known = self.known(array, core)
+        if known is not None:
+            made = Map(array.shape, self.whole(number, known))
+        elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
+            self.sums.add(array)  # if it is no register it would be read and written once more
+            return array
+        else:
+            total = Reduce("sum", array.shape, array.reduced, core)
+            self.sums.add(total)
+            made = Map(array.shape, self.whole(number, Read(total, identity(array.shape))))
         self.drawn.add(made)
         return made
+
+    def known(self, array: Reduce, core: Element) -> Element | None:
+        """A sum as another one that the program has, times factors that do not depend on the reduced axes."""
+        reduced = set(range(array.rank, len(array.domain)))
+        factors = self.factors_of(core)
+        same = [f for f in factors if not f.axes & reduced]
+        rest = self.known_product(Counter(f for f in factors if f.axes & reduced)) if same else None
+        if rest is None:
+            return None
+        other = Reduce("sum", array.shape, array.reduced, rest)
+        if other not in self.sums:
+            return None
+        made = fold_left(self.multiplied, same)
+        return of_some(self.multiplied(made, Read(other, identity(array.shape))), array.reduced)
 
     def element(self, element: Element) -> Element:
         if not is_float(element.dtype):
@@ -217,8 +240,14 @@ class _Terms(Rewriter):
         a, b = list((one - common).elements()), list((other - common).elements())
         if not common or len(a) != 1 or len(b) != 1:
             return None
-        z = next(iter(common)) if common.total() == 1 else self.products.get(frozenset(common.items()))
+        z = self.known_product(common)
         return None if z is None else self.multiplied(apply("subtract", a[0], b[0]), z)
+
+    def known_product(self, factors: Counter[Element]) -> Element | None:
+        """The product of some factors, if the program has it."""
+        if factors.total() == 1:
+            return next(iter(factors))
+        return self.products.get(frozenset(factors.items()))
 
     def added(self, found: Sequence[Scaled]) -> Element:
         """The sum of terms in their order, a positive one first; a common number is drawn out."""
