@@ -94,6 +94,30 @@ def test_second_order_over_pairs_is_right():
     assert len(inner) <= 2 + 1 + 2 + 2 + 1  # the gradient, r, and sums for dx and dm: no sum twice
 
 
+LSE = """
+def lse(x: f64[n]):
+    a = max(x[i] for i in range(n))
+    return a + log(sum(exp(x[i] - a) for i in range(n)))
+"""
+
+
+def test_a_sum_that_the_program_has_is_not_computed_again():
+    """The cotangent of the maximum is a sum of what was added up already."""
+    f = adc.value_and_grad(adc.compile(LSE))
+    for x in (X, X[:1], np.full(N, -1e300), np.array([1e4, 1e4, 0.0])):
+        value, slope = f(x)
+        assert value == pytest.approx(x.max() + np.log(np.exp(x - x.max()).sum()), rel=1e-14)
+        np.testing.assert_allclose(slope, np.exp(x - value) / np.exp(x - value).sum(), rtol=1e-13)
+    assert code(f).count("exp(") == 2
+
+
+@pytest.mark.parametrize("factor", [2.0, np.inf, np.nan])
+def test_a_sum_of_nothing_is_nothing(factor):
+    f = adc.compile("def f(c, x: f64[n]):\n    return sum(x), sum(c * x)")
+    assert f(factor, X[:0]) == (0.0, 0.0)
+    np.testing.assert_allclose(f(factor, X), (X.sum(), factor * X.sum()), rtol=1e-13)
+
+
 def test_a_hessian_product_computes_no_gradient():
     func = adc.compile(ENERGY, name="energy")
     x, m = RNG.normal(size=(N, 2)), RNG.uniform(1, 2, N)
