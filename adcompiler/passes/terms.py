@@ -87,7 +87,7 @@ class _Terms(Rewriter):
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
             return array
-        number, core = self.split(array.body)
+        number, core = self.positive(array.body)
         known = self.known(array, core)
         if known is not None:
             made = Map(array.shape, self.whole(number, known))
@@ -134,7 +134,7 @@ class _Terms(Rewriter):
                 (one, first), (other, second) = self.split(x), self.split(y)
                 return self.total((one, first), (other if op == "add" else -other, second))
             case Select(args=(guard, then, otherwise)) if is_const(otherwise, 0):
-                number, core = self.split(then)
+                number, core = self.positive(then)
                 return self.whole(number, select(guard, core, otherwise))
         return element
 
@@ -143,6 +143,11 @@ class _Terms(Rewriter):
     def split(self, element: Element) -> Scaled:
         """An element as a number times a core."""
         return self.scaled.get(element, (1.0, element))
+
+    def positive(self, element: Element) -> Scaled:
+        """An element as a positive number times the rest: a zero that is drawn through keeps its sign."""
+        number, core = self.split(element)
+        return abs(number), core if number > 0 else self.whole(-1, core)
 
     def whole(self, number: float, core: Element) -> Element:
         """A number times a core, as an element."""
@@ -213,13 +218,12 @@ class _Terms(Rewriter):
 
     def plain(self, x: Scaled, y: Scaled) -> Element:
         """The sum of two terms as it is, their common number drawn out."""
-        (one, first), (other, second) = x, y
-        if one == other:
-            return self.whole(one, apply("add", first, second))
-        if one == -other:
-            first, second = (first, second) if one > 0 else (second, first)
-            return self.whole(abs(one), apply("subtract", first, second))
-        return apply("subtract" if other < 0 else "add", self.whole(*x), self.whole(abs(other), second))
+        least = _common((x, y))
+        (one, first), (other, second) = sorted(((n / least, c) for n, c in (x, y)), key=lambda t: t[0] < 0)
+        made = apply(
+            "subtract" if other < 0 else "add", self.whole(one, first), self.whole(abs(other), second)
+        )
+        return self.whole(least, made)
 
     def factored(self, found: Sequence[Scaled]) -> list[Scaled]:
         """Terms with each a z - b z as (a - b) z; the product z is one that the program has."""
@@ -251,11 +255,7 @@ class _Terms(Rewriter):
 
     def added(self, found: Sequence[Scaled]) -> Element:
         """The sum of terms in their order, a positive one first; a common number is drawn out."""
-        least = min(abs(number) for number, _ in found)
-        if not all((number / least).is_integer() for number, _ in found):
-            least = 1.0
-        if all(number < 0 for number, _ in found):
-            least = -least
+        least = _common(found)
         start = next(k for k, (number, _) in enumerate(found) if number / least > 0)
         ordered = [found[start], *found[:start], *found[start + 1 :]]
         (number, core), *others = [(number / least, core) for number, core in ordered]
@@ -266,6 +266,14 @@ class _Terms(Rewriter):
             self.addends[made] = tuple((number / least, core) for number, core in ordered)
         number, core = self.split(made)
         return self.whole(least * number, core)
+
+
+def _common(found: Sequence[Scaled]) -> float:
+    """The number that is drawn out of a sum of terms: so that what is left are whole numbers, one positive."""
+    least = min(abs(number) for number, _ in found)
+    if not all((number / least).is_integer() for number, _ in found):
+        least = 1.0
+    return -least if all(number < 0 for number, _ in found) else least
 
 
 def _is_number(element: Element) -> TypeGuard[Const]:
