@@ -87,10 +87,11 @@ class _Terms(Rewriter):
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
             return array
-        number, core = self.positive(array.body)
+        signed, core = self.split(array.body)
         known = self.known(array, core)
+        number, core = self.positive(array.body)
         if known is not None:
-            made = Map(array.shape, self.whole(number, known))
+            made = Map(array.shape, self.whole(signed, known))
         elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
             self.sums.add(array)  # if it is no register it would be read and written once more
             return array
@@ -269,7 +270,7 @@ class _Terms(Rewriter):
 
 
 def _common(found: Sequence[Scaled]) -> float:
-    """The number that is drawn out of a sum of terms: so that what is left are whole numbers, one positive."""
+    """The number that is drawn out of a sum of terms; it leaves whole numbers, not all of them negative."""
     least = min(abs(number) for number, _ in found)
     if not all((number / least).is_integer() for number, _ in found):
         least = 1.0
