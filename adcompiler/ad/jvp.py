@@ -87,8 +87,8 @@ def _loop(loop: Loop, found: Tangents) -> None:
                 found[item] = Tangent(TRUE, tangent)
 
 
-def value_and_tangent(func: Func, wanted: Sequence[int]) -> Func:
-    """The program of the results and their tangents; it takes a tangent for each wanted input as well.
+def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:
+    """The program of the results, if wanted, and their tangents; it takes tangents of the wanted inputs too.
 
     A result that depends on no tangent has zeros.
     """
@@ -98,12 +98,13 @@ def value_and_tangent(func: Func, wanted: Sequence[int]) -> Func:
     live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
     names = distinct((*func.input_names, *(f"d{func.input_names[k]}" for k in wanted)))
     taken = (*names, *func.result_names)
+    own = len(func.results) if with_value else 0
     return func.with_(
         name=f"{func.name}.value_and_tangent",
         inputs=(*func.inputs, *tangents),
         input_names=names,
-        results=(*func.results, *live),
-        result_names=(*func.result_names, *distinct([f"d{n}" for n in func.result_names], taken)),
+        results=(*func.results[:own], *live),
+        result_names=(*func.result_names[:own], *distinct([f"d{n}" for n in func.result_names], taken)),
     )
 
 

@@ -30,6 +30,10 @@ MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program run in parallel
 
+MOST_LAYOUTS = 1000  # that are remembered
+
+# How each nest is cut (blocks, and turns a block), whether blocks run in parallel, and what arrays it takes.
+Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]]]
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
 _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twice
 
@@ -51,6 +55,7 @@ class Compiled:
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
         self.out = {a: self.places[b] for a, b in names.items()}
+        self.layouts: dict[tuple[int, ...], Layout] = {}
 
     @cached_property
     def source(self) -> Source:
@@ -102,20 +107,11 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
-        blocks: list[int] = []
-        points = 0
-        for plan in self.plans:
-            count, rows, total = plan(sizes)
-            blocks += (count, rows)
-            points += total
+        key = tuple(sizes)
+        blocks, parallel, needed = self.layouts.get(key) or self.layout(key)
         given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
-        buffers = [
-            given[p] if p in given else POOL.empty(
-                shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype
-            )
-            for p, (b, shape, dtype) in enumerate(self.shapes)
-        ]  # fmt: skip
-        if points >= PARALLEL and any(k not in self.kernel.sequential for k in range(len(self.plans))):
+        buffers = [given[p] if p in given else POOL.empty(*need) for p, need in enumerate(needed)]
+        if parallel:
             with _one_at_a_time:
                 scalars = self.parallel(*sizes, *args, *buffers, *blocks)
         else:
@@ -123,6 +119,20 @@ class Compiled:
         if self.checked:
             self.check(scalars)
         return self.results(args, buffers, scalars)
+
+    def layout(self, sizes: tuple[int, ...]) -> Layout:
+        """What follows from the lengths of a call; the same lengths are likely to come again."""
+        plans = [plan(sizes) for plan in self.plans]
+        blocks = tuple([n for count, rows, _ in plans for n in (count, rows)])
+        long = sum(points for _, _, points in plans) >= PARALLEL
+        needed = [
+            (shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype)
+            for b, shape, dtype in self.shapes
+        ]
+        made = blocks, long and len(self.kernel.sequential) < len(plans), needed
+        if len(self.layouts) < MOST_LAYOUTS:
+            self.layouts[sizes] = made
+        return made
 
     @cached_property
     def of_numbers(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:

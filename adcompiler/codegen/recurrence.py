@@ -50,6 +50,20 @@ def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
     return True
 
 
+def _last(slot: Array, task: Task) -> None:
+    """Let a task that could be written over what is carried run after all that reads it in the same loop."""
+    if not task.loops or not isinstance(task.array, Map):
+        return
+    beside = task.loops[-1].body
+    later = beside[beside.index(task) + 1 :]
+    read = [r.array for other in later if isinstance(other, Task) for r in reads_of(other)]
+    if slot not in read or task.array in read or any(isinstance(other, Loop) for other in later):
+        return
+    beside.append(beside.pop(beside.index(task)))
+    for loop in task.loops:
+        loop.tasks.append(loop.tasks.pop(loop.tasks.index(task)))
+
+
 class Turns:
     """Writes a loop of the program into a function."""
 
@@ -138,8 +152,11 @@ class Turns:
         """New arrays, and sums, that take the place of what is carried."""
         rec, writer = self.rec, self.writer
         assert rec.turn is not None
+        by_array = {a: t for item in rec.turn.body for t in tasks_of(item) for a in t.arrays}
+        for slot, update in zip(rec.slots, rec.results, strict=True):
+            if not isinstance(update, tuple) and update in by_array:
+                _last(slot, by_array[update])
         order = {t: k for k, item in enumerate(rec.turn.body) for t in tasks_of(item)}
-        by_array = {a: t for t in order for a in t.arrays}
         for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
             if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
                 continue

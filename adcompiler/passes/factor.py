@@ -35,7 +35,7 @@ class _Factor(Rewriter):
         if not lengths:
             return array
         whole = array.elements[-1]
-        return with_elements(array, lambda es: tuple(_of_some(e, lengths) if e is whole else e for e in es))
+        return with_elements(array, lambda es: tuple(of_some(e, lengths) if e is whole else e for e in es))
 
 
 def _axis(array: Reduce) -> int | None:
@@ -59,7 +59,7 @@ def _in_two(array: Reduce, axis: int) -> Array:
     return _without(array, axis, apply("negative", body) if negated else body)
 
 
-def _of_some(body: Element, lengths: Sequence[Element]) -> Element:
+def of_some(body: Element, lengths: Sequence[Element]) -> Element:
     """A body that is 0 if one of the lengths is: a sum of nothing is 0, even where a factor is infinite."""
     zero = const(0, "i64")
     for length in lengths:

@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 
@@ -60,6 +60,7 @@ class _Fold(Rewriter):
             array = _repeated(array)
         if isinstance(array, Reduce) and array.op == "sum":
             array = _masked(array)
+        array = _proved(array)
         if isinstance(array, Map):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
@@ -111,6 +112,21 @@ def _repeated(array: Reduce) -> Array:
             body = some(array, k, body)
     sizes = tuple(array.domain[k] for k in kept)
     return Reduce(array.op, array.shape, sizes, body) if sizes else Map(array.shape, body)
+
+
+def _proved(array: Array) -> Array:
+    """An array that does not ask whether an index is below the constant length of its axis."""
+    short = {k: n.value for k, n in enumerate(array.domain) if isinstance(n, Const)}
+
+    def visit(element: Element) -> Element:
+        match element:
+            case Apply(op="less", args=(Index(axis=k), Const(value=n))) if k in short and short[k] <= n:
+                return const(True, "bool")
+        return _select(element) if isinstance(element, Select) else element
+
+    if not short or all(visit(e) is e for e in elements_of(array.elements)):
+        return array
+    return with_elements(array, lambda elements: rewrite(elements, visit))
 
 
 def _masked(array: Reduce) -> Reduce:

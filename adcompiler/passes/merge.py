@@ -12,9 +12,9 @@ from functools import cache
 
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions
 
@@ -47,6 +47,9 @@ class _Merge(Rewriter):
     def element(self, element: Element) -> Element:
         match element:
             case Apply(op="add" | "subtract" as op, args=(Read(array=a) as x, Read(array=b) as y)):
+                if x.args != y.args and b in self.single:
+                    b, y = _turned(b, y, x.args)
+                    self.single.add(b)
                 if x.args == y.args and self.mergeable(a, b):
                     made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
                     self.single.add(made)
@@ -71,6 +74,17 @@ class _Merge(Rewriter):
         """How many reductions stand upon each other below an array."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
+
+
+def _turned(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[Array, Read]:
+    """A sum read at plain axes as one whose axes are in the order of `places`: b[j, i] as another b[i, j]."""
+    axes = [i.axis for i in read.args if isinstance(i, Index)]
+    if not isinstance(array, Reduce) or len(axes) < array.rank or set(read.args) != set(places):
+        return array, read
+    order = [read.args.index(place) for place in places]
+    body = substitute(array.body, {k: Index(p) for p, k in enumerate(order)})
+    turned = Reduce(array.op, tuple(array.shape[k] for k in order), array.reduced, body)
+    return turned, Read(turned, places)
 
 
 def _with_body(array: Array, body: Element) -> Array:

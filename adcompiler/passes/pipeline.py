@@ -18,6 +18,7 @@ from adcompiler.passes.merge import merge
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.sums import sums
+from adcompiler.passes.terms import terms
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
@@ -31,11 +32,14 @@ KERNEL: tuple[Pass, ...] = (
     inline,
     factor,
     canonical,
+    reciprocal,
+    terms,
     merge,
     canonical,
     lanes,
     inline,
     reciprocal,
+    terms,
     fold,
     hoist,
     branch,

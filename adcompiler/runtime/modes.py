@@ -28,12 +28,13 @@ NOTHING = "nothing: there is nothing to differentiate"
 
 
 class Tangent(Derived):
-    """The value and the tangent: takes the arguments, then a tangent for each parameter in `wrt`."""
+    """The tangent, the value before it if wanted; takes the arguments, then a tangent for each in `wrt`."""
 
-    def __init__(self, of: Function, wrt: tuple[int, ...]) -> None:
+    def __init__(self, of: Function, wrt: tuple[int, ...], with_value: bool = True) -> None:
         names = [of.parameters[k].name for k in wrt]
         fresh = distinct([f"d{n}" for n in names], [p.name for p in of.parameters])
         super().__init__(of, wrt, "jvp", tuple(Parameter(n, False, False) for n in fresh))
+        self.with_value = with_value
 
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)
@@ -41,8 +42,9 @@ class Tangent(Derived):
         given = [t for kind, d in zip(self.wrt, types[count:], strict=True) for t in _given(types[kind], d)]
         floats = self.of.inputs_of(self.wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
-        made = value_and_tangent(lowered.func, wanted).with_(name=self.__name__)
-        return Lowered(run(SIMPLIFY, made), lowered.constraints, (lowered.structure, lowered.structure))
+        made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
+        one = lowered.structure
+        return Lowered(run(SIMPLIFY, made), lowered.constraints, (one, one) if self.with_value else one)
 
 
 class Jacobian(Derived):
@@ -137,17 +139,20 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     container. Raises ShapeError for a tangent of another shape or structure, DtypeError for a tangent of an
     argument that is no float.
     """
+    value, tangent = _pushed(f, args, tangents, with_value=True)
+    return value, tangent
+
+
+def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_value: bool) -> Any:
+    """The value and the tangent of `f`, or the tangent alone: a program of its own."""
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
     types, values, _ = f.describe(args, {})
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
-    pushed = f.derived(("jvp", wrt), lambda: Tangent(f, wrt))
-    value, tangent = pushed(
-        *args, *(like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt)
-    )
-    return value, tangent
+    pushed = f.derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
+    return pushed(*args, *(like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt))
 
 
 def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
@@ -177,7 +182,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
         tangents: list[Any] = [None] * len(args)
         for k, d in zip(positions, directions, strict=True):
             tangents[k] = d
-        return jvp(gradient, args, tangents)[1]
+        return _pushed(gradient, args, tangents, with_value=False)
 
     return product
 

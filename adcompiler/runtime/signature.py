@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,18 +84,24 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
         return BOOL, value
     if kind is int:
         return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
-    if kind is not np.ndarray and (container := opened(value, parameter.name)) is not None:
-        return _leaves(parameter, container, depth)
-    if hasattr(value, "__adc_call__"):
-        raise DtypeError(
-            f"the argument {parameter.name!r} is a {type(value).__name__}",
-            remedy="call the function itself on it, or pass its value",
-        )
-    if kind is not np.ndarray and isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
-        raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
-    if kind is not np.ndarray and is_on_device(value):
-        return describe_on_device(parameter.name, value, parameter.device)
-    array = value if kind is np.ndarray else _array(parameter, value)
+    if kind is not np.ndarray:
+        if (container := opened(value, parameter.name)) is not None:
+            return _leaves(parameter, container, depth)
+        if hasattr(value, "__adc_call__"):
+            raise DtypeError(
+                f"the argument {parameter.name!r} is a {type(value).__name__}",
+                remedy="call the function itself on it, or pass its value",
+            )
+        if isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
+            raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
+        if is_on_device(value):
+            return describe_on_device(parameter.name, value, parameter.device)
+        value = _array(parameter, value)
+    return _described(parameter, value)
+
+
+def _described(parameter: Parameter, array: np.ndarray) -> tuple[ArgType, Any]:
+    """The type of an array, and the array as kernels take it; one of rank 0 is a number."""
     dtype = DTYPE_OF.get(array.dtype.char)
     if dtype is None:
         raise DtypeError(
@@ -106,7 +113,12 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
         array = _converted(parameter, array, dtype)
     if array.ndim == 0:
         return ArgType(dtype), array[()] if dtype != "f64" else float(array[()])
-    return ArgType(dtype, tuple(n == 1 for n in array.shape)), array
+    return _array_type(dtype, tuple([n == 1 for n in array.shape])), array
+
+
+@cache
+def _array_type(dtype: Dtype, ones: tuple[bool, ...]) -> ArgType:
+    return ArgType(dtype, ones)
 
 
 def as_floats(kind: Kind, integer: bool) -> Kind:

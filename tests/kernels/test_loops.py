@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -248,3 +249,37 @@ def test_a_condition_on_the_outer_index_may_be_computed(source: str) -> None:
     has_oracles_value(program, "cpu")
     judged = Judged(program, "cpu")
     judged.compare(judged.dot(adc.grad(judged.f, judged.wrt)(MIXED), judged.ways[0]), 1)
+
+
+HORNER = """
+def f(x: f64[m], t: f64[n]):
+    p = 0.0 * t
+    for j in range(len(x)):
+        p = p * t + x[j]
+    return sum(p)
+"""
+
+
+def test_what_a_turn_carries_is_overwritten_once_it_is_read() -> None:
+    """The cotangent is summed and multiplied in one loop: no copy of it is made."""
+    f = adc.grad(adc.compile(HORNER), "x")
+    x, t = np.array([1.0, -2.0, 0.5]), np.linspace(-1, 1, 9)
+    np.testing.assert_allclose(f(x, t), [(t**k).sum() for k in (2, 1, 0)], rtol=1e-13)
+    _, turn = f.show("kernel").split("_back\n")
+    loops = [line for line in turn.splitlines() if re.match("        for ", line)]
+    assert len(loops) == 1
+
+
+def test_what_two_carried_arrays_read_of_each_other_is_the_old_one() -> None:
+    text = """
+def f(x: f64[n], y: f64[n]):
+    for k in range(3):
+        s = sum(x * y)
+        x, y = 0.5 * y + s, x - 2 * y
+    return x, y
+"""
+    x, y = np.array([1.0, 2.0, -0.5]), np.array([0.25, -1.0, 3.0])
+    got = adc.compile(text)(x, y)
+    for _ in range(3):
+        x, y = 0.5 * y + (x * y).sum(), x - 2 * y
+    np.testing.assert_allclose(got, (x, y), rtol=1e-13)
