@@ -20,7 +20,7 @@ from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Size
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
@@ -36,9 +36,9 @@ _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twic
 class Compiled:
     """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
 
-    def __init__(self, func: Func, precise: bool = False) -> None:
+    def __init__(self, func: Func, precise: bool = False, kernel: Kernel | None = None) -> None:
         self.func, self.precise = func, precise
-        self.kernel: Kernel = emit(func)
+        self.kernel = kernel or emit(func)
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
@@ -59,7 +59,9 @@ class Compiled:
         params += [Param(b.name, b.dtype, len(b.shape) + (b.nest is not None)) for b in kernel.buffers]
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
-        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared, self.precise)
+        results: list[Dtype] = [s.dtype for s in kernel.scalars]
+        results += ["i64"] * kernel.stamps
+        return Source(kernel.text, params, results, shared, self.precise)
 
     @cached_property
     def native(self) -> Callable[..., Sequence[Any]] | None:
@@ -98,12 +100,18 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
+        buffers, scalars = self.launch(sizes, args, into)
+        if self.checked:
+            self.check(scalars)
+        return self.results(args, buffers, scalars)
+
+    def launch(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> tuple[list[np.ndarray], Sequence[Any]]:
+        """Run the kernel: its buffers, and what it returns."""
         blocks: list[int] = []
-        points = 0
         for plan in self.plans:
-            count, rows, total = plan(sizes)
-            blocks += (count, rows)
-            points += total
+            blocks += plan(sizes)[:2]
         given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
         buffers = [
             given[p] if p in given else POOL.empty(
@@ -111,14 +119,19 @@ class Compiled:
             )
             for p, (b, shape, dtype) in enumerate(self.shapes)
         ]  # fmt: skip
-        if points >= PARALLEL and any(k not in self.kernel.sequential for k in range(len(self.plans))):
-            with _one_at_a_time:
-                scalars = self.parallel(*sizes, *args, *buffers, *blocks)
-        else:
-            scalars = self.serial(*sizes, *args, *buffers, *blocks)
-        if self.checked:
-            self.check(scalars)
-        return self.results(args, buffers, scalars)
+        if not self.in_parallel(sizes):
+            return buffers, self.serial(*sizes, *args, *buffers, *blocks)
+        with _one_at_a_time:
+            return buffers, self.parallel(*sizes, *args, *buffers, *blocks)
+
+    def in_parallel(self, sizes: Sequence[int]) -> bool:
+        """Whether blocks run in parallel for these lengths."""
+        points = sum(plan(sizes)[2] for plan in self.plans)
+        return points >= PARALLEL and any(k not in self.kernel.sequential for k in range(len(self.plans)))
+
+    def at(self, sizes: Sequence[int]) -> Compiled:
+        """The kernel for these lengths: there is one only."""
+        return self
 
     @cached_property
     def of_numbers(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
