@@ -30,6 +30,7 @@ class Task:
     seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
     needed: Conditions = ALWAYS  # what holds wherever the array is read
     known: Conditions = ALWAYS  # what holds in the loop that is being written
+    _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -45,6 +46,12 @@ class Task:
     @property
     def elements(self) -> tuple[Element, ...]:
         """The array's elements in terms of the program's loops."""
+        key = self.needed, self.known, len(self.seen_to), len(self.loops)
+        if key not in self._elements:
+            self._elements[key] = self._substituted()
+        return self._elements[key]
+
+    def _substituted(self) -> tuple[Element, ...]:
         memo: dict[Element, Element] = {}
         found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
         found = assume(found, join(self.needed, self.known))

@@ -196,10 +196,13 @@ class _Placer:
         for task in tasks:
             by_array |= dict.fromkeys(task.arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
+        self.readers: dict[Task, list[Task]] = {task: [] for task in tasks}
         for task in tasks:
             for read in reads_of(task):
                 if read.array in by_array:
                     self.reads[task].setdefault(by_array[read.array], []).append(read)
+            for producer in self.reads[task]:
+                self.readers[producer].append(task)
 
     def place(self, tasks: Sequence[Task], depth: int) -> list[Loop | Task]:
         """The items that run `tasks`, which share the loops above `depth`."""
@@ -255,12 +258,8 @@ class _Placer:
         they meet best while a row is in the cache."""
         if len(consumer.order) > 1:
             return _is_costly_loop(producer) and not self.reads[producer]
-        rows = (t for t in postorder([consumer], self.readers) if len(t.order) > 1)
+        rows = (t for t in postorder([consumer], self.readers.__getitem__) if len(t.order) > 1)
         return len(producer.order) > 1 and _is_costly_loop(consumer) and not any(rows)
-
-    def readers(self, task: Task) -> list[Task]:
-        """The tasks that read what a task gives."""
-        return [t for t, reads in self.reads.items() if task in reads]
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
@@ -271,8 +270,8 @@ class _Placer:
         own = task.loops[: task.first_reduced]
         if not own:
             return True
-        for reader, reads in self.reads.items():
-            for read in reads.get(task, ()):
+        for reader in self.readers[task]:
+            for read in self.reads[reader][task]:
                 here = tuple(substitute(i, reader.index) for i in read.args)
                 if reader.loops[: len(own)] != own or here != task.kept:
                     return True

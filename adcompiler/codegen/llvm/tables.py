@@ -10,6 +10,7 @@ from adcompiler.codegen.vectormath import FUNCTIONS
 from adcompiler.ir.types import Dtype
 
 TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
+BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
 RANKS = ("i1", "i64", "float", "double")
 
 # What `math` and NumPy name, in numba's choice: intrinsics of LLVM, else functions of the C library.
@@ -26,7 +27,7 @@ LIBRARY: Mapping[str, str] = {
 # What may become a call of the C library.
 CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt"}
 CASTS: Mapping[str, str] = {
-    "bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
+    "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
 FLOATS: Mapping[type[ast.operator], str] = {
     ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv contract"
