@@ -38,8 +38,8 @@ def bench_source(
     """Time SOURCE, its value with its gradient, and its split into forward and propagate.
 
     Parameters without an argument are given random numbers between 0.5 and 1.5, shaped as annotated (scalars
-    without an annotation). Prints for each program the first call, which compiles or loads it, and the median
-    and the fastest of the calls after it.
+    without an annotation); named axes are 1000 long unless --size says otherwise. Prints for each program the
+    first call, which compiles or loads it, and the median and the fastest of the calls after it.
     """
     f = function_of(source)
     args = tuple(collect(f, arg, sampler(f, {"": 1000} | lengths(size))).values())

@@ -19,7 +19,7 @@ Sizes = Annotated[
     list[str] | None,
     typer.Option(
         "--size", metavar="[NAME=]N", show_default=False,
-        help="The length of every named axis of sample arrays (1000), or of one: n=1000.",
+        help="The length of every named axis of the sample arrays, or of one: n=1000.",
     ),
 ]  # fmt: skip
 

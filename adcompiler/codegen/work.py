@@ -44,6 +44,7 @@ class Work:
     operations: Operations = field(default_factory=Counter)
     exact: bool = True
     in_order: bool = False  # turns of a loop of the program
+    done: set[Element] = field(default_factory=set, repr=False)  # what is counted: variables hold it
 
     @property
     def bytes(self) -> float:
@@ -197,7 +198,7 @@ class Counted:
 
     def schedule(self, work: Work, made: Schedule, turns: Space) -> None:
         """What a turn of a loop does; what it moves stays in the cache."""
-        part = Work()
+        part = Work(done=work.done)
         for item in made.body:
             self.add(part, item, turns)
         work.operations.update(part.operations)
@@ -226,8 +227,9 @@ class Counted:
     ) -> None:
         """The operations on floats of some elements and of all that they are made of."""
         for e in elements_of(roots):
-            if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE:
+            if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE and e not in work.done:
                 work.operations[e.op, e.dtype] += self.turns(e, spaces, around)
+                work.done.add(e)
 
     def turns(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
         """How often an element is computed: once a turn of the innermost loop that it depends on."""

@@ -125,6 +125,16 @@ def test_loops_of_the_program_are_counted_turn_by_turn():
     assert (operations(open_end), open_end.exact) == ({"multiply": 1}, False)
 
 
+def test_what_several_numbers_of_a_turn_share_is_computed_once():
+    source = "def f(x: f64[n], w: f64[n]):\n    h = 0.0\n    for i in range(n):\n"
+    f = adc.grad(adc.compile(source + "        h = tanh(h * w[i] + x[i])\n    return h"))
+    forward, back = counted(f, np.ones(7), np.ones(7))[2]
+    assert operations(forward) == {"multiply": 7, "add": 7, "tanh": 7}
+    assert operations(back) == {"multiply": 4 * 7, "subtract": 7}  # 1 - v * v, and three products
+    made, _, _, counts = counted(adc.value_and_grad(adc.compile("x * sin(y)")), 1.0, 2.0)
+    assert operations(counts.numbers(made.rest)) == {"sin": 1, "cos": 1, "multiply": 2}
+
+
 def test_products_of_matrices_are_counted_as_fused_loops_and_as_calls():
     small, large = np.ones((8, 8)), np.ones((128, 128))
     for a in (small, large):
