@@ -73,9 +73,16 @@ def kept(source: str, ending: str, make: Callable[[], bytes]) -> bytes:
     except OSError:
         pass
     made = make()
+    keep(source, ending, made)
+    return made
+
+
+def keep(source: str, ending: str, made: bytes) -> None:
+    """Put what follows from `source` into its file, in place of what is there."""
+    digest = sha256(source.encode())
+    path = place(digest.hexdigest()[:32], ending)
     with suppress(OSError):  # where it cannot be written, the next process makes it again
         write(path, sha256(digest.digest() + made).digest() + made)
-    return made
 
 
 def contents() -> tuple[int, int]:

@@ -11,19 +11,18 @@ import numpy as np
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect
+from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.cost import in_words
+from adcompiler.runtime.function import Function
 from adcompiler.runtime.transforms import value_and_grad
-from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import declared
 from adcompiler.syntax.structures import flatten, unflatten
 
 EXAMPLES = """\b
 Examples:
   adc bench "exp(-x**2) * sin(y)"
-  adc bench model.adc:loss --size 100000
+  adc bench model.adc:loss --size 100000 --size d=3
   adc bench model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --seconds 1
 """
 
@@ -31,9 +30,7 @@ Examples:
 def bench_source(
     source: Source,
     arg: Arguments = None,
-    size: Annotated[
-        int, typer.Option(min=1, help="The length of every named axis of the sample arrays.")
-    ] = 1000,
+    size: Sizes = None,
     seconds: Annotated[
         float, typer.Option(min=0.0, help="How long to repeat each program; at least five times.")
     ] = 0.3,
@@ -41,16 +38,15 @@ def bench_source(
     """Time SOURCE, its value with its gradient, and its split into forward and propagate.
 
     Parameters without an argument are given random numbers between 0.5 and 1.5, shaped as annotated (scalars
-    without an annotation). Prints for each program the first call, which compiles or loads it, and the median
-    and the fastest of the calls after it.
+    without an annotation); named axes are 1000 long unless --size says otherwise. Prints for each program the
+    first call, which compiles or loads it, and the median and the fastest of the calls after it.
     """
     f = function_of(source)
-    random = np.random.default_rng(0)
-    args = tuple(collect(f, arg, lambda k: _sample(f, k, size, random)).values())
+    args = tuple(collect(f, arg, sampler(f, {"": 1000} | lengths(size))).values())
     print(f"{'':<16}{'first call':>12}{'median':>12}{'fastest':>12}{'calls':>9}")
     for name, call in _programs(f, args):
         first, times = _timed(call, seconds)
-        row = "".join(f"{_time(t):>12}" for t in (first, median(times), min(times)))
+        row = "".join(f"{in_words(t):>12}" for t in (first, median(times), min(times)))
         print(f"{name:<16}{row}{len(times):>9}")
 
 
@@ -88,23 +84,3 @@ def _once(call: Callable[[], Any]) -> float:
     start = perf_counter()
     call()
     return perf_counter() - start
-
-
-def _time(seconds: float) -> str:
-    """A time in the unit that suits it."""
-    units = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
-    unit, factor = next((u for u in units if seconds * u[1] >= 1), units[-1])
-    return f"{seconds * factor:.3g} {unit}"
-
-
-def _sample(f: Function, k: int, size: int, random: np.random.Generator) -> Any:
-    """A random argument for parameter `k`."""
-    parameter = f.closure.definition.parameters[k] if isinstance(f, SourceFunction) else None
-    kind = declared(parameter) if parameter is not None else None
-    annotation = parameter.annotation if parameter is not None else None
-    axes = annotation.indices if isinstance(annotation, tree.Subscript) else ()
-    shape = tuple(int(a.value) if isinstance(a, tree.Number) else size for a in axes)
-    numbers = random.uniform(0.5, 1.5, shape)
-    if kind is None:
-        return float(numbers)
-    return numbers.astype(NUMPY[kind.dtype])[()]

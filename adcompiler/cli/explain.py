@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.errors import UsageError
+from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
 
 EXAMPLES = """\b
 Examples:
   adc explain "where(x > 0, sqrt(x) * y, 0)"
   adc explain model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --wrt b1
+  adc explain model.adc:loss --cost --size n=1000000 --size d=3
 """
 
 
@@ -26,6 +29,16 @@ def explain_source(
             help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
         ),
     ] = None,
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", show_default=False,
+            help="Print instead what each kernel moves and computes, how long it takes, and how long it "
+            "would take at the rates of this machine. Parameters without an argument are random; --size says "
+            "how long.",
+        ),
+    ] = False,
+    size: Sizes = None,
 ) -> None:  # fmt: skip
     """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
 
@@ -33,5 +46,11 @@ def explain_source(
     """
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None
+    if cost:
+        given = collect(f, arg, sampler(f, lengths(size)))
+        print(f.explain(names, *given.values(), cost=True))
+        return
+    if size:
+        raise UsageError("--size says how long the arguments of --cost are", remedy="add --cost")
     args = collect(f, arg) if arg else {}
     print(f.explain(names, *args.values()))

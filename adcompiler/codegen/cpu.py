@@ -21,7 +21,7 @@ from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Shape, Size
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
@@ -41,8 +41,8 @@ _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twic
 class Compiled:
     """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
 
-    def __init__(self, func: Func, precise: bool = False) -> None:
-        self.kernel: Kernel = emit(func)
+    def __init__(self, func: Func, precise: bool = False, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel or emit(func)
         func = self.kernel.func
         self.func, self.precise = func, precise
         self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
@@ -68,7 +68,9 @@ class Compiled:
         ]
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
-        return Source(kernel.text, params, [s.dtype for s in kernel.scalars], shared, self.precise)
+        results: list[Dtype] = [s.dtype for s in kernel.scalars]
+        results += ["i64"] * kernel.stamps
+        return Source(kernel.text, params, results, shared, self.precise)
 
     @cached_property
     def native(self) -> Callable[..., Sequence[Any]] | None:
@@ -107,18 +109,31 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
+        buffers, scalars = self.launch(sizes, args, into)
+        if self.checked:
+            self.check(scalars)
+        return self.results(args, buffers, scalars)
+
+    def launch(
+        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+    ) -> tuple[list[np.ndarray], Sequence[Any]]:
+        """Run the kernel: its buffers, and what it returns."""
         key = tuple(sizes)
         blocks, parallel, needed = self.layouts.get(key) or self.layout(key)
         given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
         buffers = [given[p] if p in given else POOL.empty(*need) for p, need in enumerate(needed)]
-        if parallel:
-            with _one_at_a_time:
-                scalars = self.parallel(*sizes, *args, *buffers, *blocks)
-        else:
-            scalars = self.serial(*sizes, *args, *buffers, *blocks)
-        if self.checked:
-            self.check(scalars)
-        return self.results(args, buffers, scalars)
+        if not parallel:
+            return buffers, self.serial(*sizes, *args, *buffers, *blocks)
+        with _one_at_a_time:
+            return buffers, self.parallel(*sizes, *args, *buffers, *blocks)
+
+    def in_parallel(self, sizes: Sequence[int]) -> bool:
+        """Whether blocks run in parallel for these lengths."""
+        return self.layout(tuple(sizes))[1]
+
+    def at(self, sizes: Sequence[int]) -> Compiled:
+        """The kernel for these lengths: there is one only."""
+        return self
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""

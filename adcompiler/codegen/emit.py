@@ -64,6 +64,7 @@ class Emitter:
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.functions: list[str] = []
+        self.stamps: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
         self.driver = Writer(
             self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
@@ -94,7 +95,7 @@ class Emitter:
         self.run(self.driver, self.schedule, self.drive)
         given = (r for r in self.func.roots if not isinstance(r, Input))
         scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))
-        names = [self.labels[a] for a in scalars]
+        names = [*(self.labels[a] for a in scalars), *self.stamps]
         self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
         for k in range(len(self.nests)):
@@ -102,7 +103,7 @@ class Emitter:
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
-        return Kernel(self.comment(), text, self.func, *found)
+        return Kernel(self.comment(), text, self.func, *found, len(self.stamps))
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
-INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "select")
+INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "select", "ticks")
 SPECIAL = ("bessel", "series")
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True, cache=True'
 

@@ -30,6 +30,17 @@ def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
 
 
 @intrinsic
+def ticks(typingctx: Any) -> Any:
+    """The processor's clock, which nothing with an effect is moved across."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(64), ())
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter"), ())
+
+    return types.int64(), codegen
+
+
+@intrinsic
 def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
     """x * y + z, rounded once, in the type in which the operands meet."""
     kind = typingctx.unify_types(x, y, z)

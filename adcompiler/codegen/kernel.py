@@ -56,6 +56,7 @@ class Kernel:
     scalars: tuple[Array, ...]
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
+    stamps: int = 0  # times that it returns behind the scalars
 
     @property
     def source(self) -> str:

@@ -32,6 +32,7 @@ class Task:
     within: int = 0  # the loops around it in whose turns all its readers stand too
     needed: Conditions = ALWAYS  # what holds wherever the array is read
     known: Conditions = ALWAYS  # what holds in the loop that is being written
+    _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -47,6 +48,12 @@ class Task:
     @property
     def elements(self) -> tuple[Element, ...]:
         """The array's elements in terms of the program's loops."""
+        key = self.needed, self.known, len(self.seen_to), len(self.loops)
+        if key not in self._elements:
+            self._elements[key] = self._substituted()
+        return self._elements[key]
+
+    def _substituted(self) -> tuple[Element, ...]:
         memo: dict[Element, Element] = {}
         found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
         found = assume(found, join(self.needed, self.known))

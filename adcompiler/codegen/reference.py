@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
-from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.ir.walk import arrays_of, postorder
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
@@ -188,10 +189,13 @@ def evaluate(
     values: Values,
     sizes: Sequence[int],
     numbers: Numbers,
+    known: Mapping[Element, Any] = MappingProxyType({}),
 ) -> list[Any]:
-    """The values of elements over a domain."""
-    found: dict[Element, Any] = {}
-    for element in elements_of(roots):
+    """The values of elements over a domain; some may be `known`."""
+    found = dict(known)
+    for element in postorder(roots, lambda e: () if e in known else e.args):
+        if element in known:
+            continue
         args = [found[a] for a in element.args]
         found[element] = _element(element, args, domain, values, sizes, numbers)
     return [found[root] for root in roots]

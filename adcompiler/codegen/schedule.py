@@ -201,10 +201,13 @@ class _Placer:
         for task in tasks:
             by_array |= dict.fromkeys(task.arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
+        self.readers: dict[Task, list[Task]] = {task: [] for task in tasks}
         for task in tasks:
             for read in reads_of(task):
                 if read.array in by_array:
                     self.reads[task].setdefault(by_array[read.array], []).append(read)
+            for producer in self.reads[task]:
+                self.readers[producer].append(task)
 
     def place(self, tasks: Sequence[Task], depth: int) -> list[Loop | Task]:
         """The items that run `tasks`, which share the loops above `depth`."""
@@ -262,12 +265,8 @@ class _Placer:
         they meet best while a row is in the cache."""
         if consumer.has_loops(0):
             return _is_costly_loop(producer) and not self.reads[producer]
-        rows = (t for t in postorder([consumer], self.readers) if t.has_loops(0))
+        rows = (t for t in postorder([consumer], self.readers.__getitem__) if t.has_loops(0))
         return producer.has_loops(0) and _is_costly_loop(consumer) and not any(rows)
-
-    def readers(self, task: Task) -> list[Task]:
-        """The tasks that read what a task gives."""
-        return [t for t, reads in self.reads.items() if task in reads]
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
@@ -278,8 +277,8 @@ class _Placer:
         own = task.loops[: task.first_reduced]
         if not own:
             return True
-        for reader, reads in self.reads.items():
-            for read in reads.get(task, ()):
+        for reader in self.readers[task]:
+            for read in self.reads[reader][task]:
                 here = tuple(substitute(i, reader.index) for i in read.args)
                 if reader.loops[: len(own)] != own or here != task.kept:
                     return True
@@ -290,8 +289,8 @@ class _Placer:
         if isinstance(task.array, Accumulate | Item | Call):
             return 0
         depth = task.first_reduced
-        for reader, reads in self.reads.items():
-            for read in reads.get(task, ()):
+        for reader in self.readers[task]:
+            for read in self.reads[reader][task]:
                 same = [
                     a is b and substitute(read.args[k], reader.index) is task.index[k]
                     for k, a, b in zip(task.order[:depth], task.loops, reader.loops, strict=False)

@@ -36,14 +36,17 @@ class Variants:
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
     ) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes)))
+        kernel = self.at(sizes)
         if into is not None and not all(b.flags.c_contiguous for b in into.values()):
-            called = ()  # BLAS writes contiguous arrays
-        kernel = self.kernel(called)
+            kernel = self.kernel(())  # BLAS writes contiguous arrays
         if into is not None:
             moved = dict(zip(self.func.results, kernel.func.results, strict=True))
             into = {moved[a]: b for a, b in into.items() if a in moved}
         return kernel(sizes, args, into)
+
+    def at(self, sizes: Sequence[int]) -> Compiled:
+        """The kernel for these lengths."""
+        return self.kernel(tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes))))
 
     def kernel(self, called: tuple[int, ...]) -> Compiled:
         """The kernel that calls BLAS for the products of these numbers."""

@@ -27,6 +27,7 @@ CHEAP = frozenset(
 INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "sign", "floor", "ceil", "trunc", "fma"))
 
 Length = Callable[[Element], int]  # what a length is, or is taken to be
+NOMINAL = 1000  # a length that no call has told yet, or that the program computes
 CHEAP_TIME, COSTLY_TIME = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
 
 

@@ -43,9 +43,9 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
             "mode",
             *_listed(_mode(func, sum(known.values()))),
             "saved by forward for propagate",
-            *_listed(_saved(forward, program.saved_names, split.lengths.get(types))),
+            *_listed(saved(forward, program.saved_names, split.lengths.get(types))),
             "computed again by propagate",
-            *_listed(_again(program, part)),
+            *_listed(again(program, part)),
         )
     )
 
@@ -90,8 +90,10 @@ def _why(kind: ArgType | Static, known: bool | None) -> str:
     )
 
 
-def _saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> Iterator[str]:
-    """A line for each array saved, with its bytes; `sizes` are the lengths of the first call."""
+def saved(
+    forward: Func, names: Sequence[str], sizes: Sequence[int] | None, where: str = "in the first call"
+) -> Iterator[str]:
+    """A line for each array saved, with its bytes; `sizes` are the lengths of a call."""
     arrays = {
         **dict(zip(forward.input_names, forward.inputs, strict=True)),
         **dict(zip(forward.result_names, forward.results, strict=True)),
@@ -104,7 +106,7 @@ def _saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> 
         factors = (f"({n})" if " " in n else n for n in lengths)
         size = " * ".join([str(NUMPY[array.dtype].itemsize), *factors])
         known = sizes is not None and array.rank and not any(map(is_computed, array.shape))
-        first = f" ({_bytes(array, sizes)} in the first call)" if known and sizes else ""
+        first = f" ({_bytes(array, sizes)} {where})" if known and sizes else ""
         yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes{first}"
 
 
@@ -112,7 +114,7 @@ def _bytes(array: Array, sizes: Sequence[int]) -> int:
     return NUMPY[array.dtype].itemsize * prod(length(n, sizes) for n in array.shape)
 
 
-def _again(program: SplitProgram, part: Propagate) -> Iterator[str]:
+def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
     """The primitives of forward that stand in propagate too, with the lines that they come from."""
     forward = program.parts.forward
     available: list[Array] = [*forward.inputs, *forward.results]

@@ -345,9 +345,23 @@ class Function:
         """
         return show(self, stage, self._shown(args), wrt)
 
-    def explain(self, wrt: Any = None, *args: Any) -> str:
-        """Which gradients there are, why the others are None, and what forward saves for them."""
-        return explain(self, wrt, self._shown(args))
+    def explain(self, wrt: Any = None, *args: Any, cost: bool = False) -> str:
+        """Which gradients there are, why the others are None, and what forward saves for them.
+
+        With `cost`, for `args`: what each kernel moves and computes, how long it takes, and how long it would
+        take at the rates of this machine, which are measured once. Error without arguments.
+        """
+        if not cost:
+            return explain(self, wrt, self._shown(args))
+        from adcompiler.runtime import cost as costs
+
+        if not args and self.parameters:
+            raise Error(
+                f"what {self.__name__} costs depends on its arguments",
+                remedy=f"explain(None, {', '.join(p.name for p in self.parameters)}, cost=True)",
+            )
+        types, values, _ = self.describe(args, {})
+        return costs.cost(self, wrt, types, values)
 
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from adcompiler.codegen.reference import length
 from adcompiler.ir.nodes import Element, Size
 from adcompiler.ir.walk import elements_of, is_computed
-
-NOMINAL = 1000  # a length that no call has told yet, or that the program computes
+from adcompiler.ops.costs import NOMINAL
 
 
 def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import struct
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -185,6 +186,77 @@ def test_calls_from_many_threads():
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda a: f(float(a), x), range(50)))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+OF_ITS_OWN_LENGTH = {
+    "while": """
+def f(x: f64[n], k: i64[m]):
+    s = sum(x)
+    while s < 90:
+        x = x * 1.3
+        s = sum(x * x)
+    return s
+""",
+    "for": """
+def f(x: f64[n], k: i64[m]):
+    s = 1.0
+    for i in range(k[0] * k[1]):
+        s = sin(s * x[i % n]) + s
+    return s
+""",
+    "inside": """
+def f(x: f64[n], k: i64[m]):
+    s = 0.0
+    for t in range(n):
+        y = x * (1.0 + t)
+        while sum(y) < 10 * (t + k[0]):
+            y = sin(y) + y * 1.5
+        s += sum(y)
+    return s
+""",
+}
+
+
+@pytest.mark.parametrize("name", OF_ITS_OWN_LENGTH)
+def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
+    source = OF_ITS_OWN_LENGTH[name]
+    f = adc.value_and_grad(adc.compile(source, precise=True), "x")
+    x, k = np.linspace(0.2, 1.1, 5), np.array([3, 4])
+    value, slope = f(x, k)
+    expected = adc.value_and_grad(adc.compile(source, backend="numpy"), "x")(x, k)
+    assert np.allclose(value, expected[0], rtol=1e-12)
+    assert np.allclose(slope, expected[1], rtol=1e-11)
+    types, values, _ = f.describe((x, k), {})
+    program = f.specialise(types)
+    kernel, sizes = program.executable, program.sizes(values)
+    assert "np.empty" in kernel.kernel.text
+    assert kernel.native is not None
+    by_numba = Compiled(kernel.func)
+    by_numba.native = None
+    found = kernel(sizes, values), by_numba(sizes, values)
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_such_arrays_are_given_back():
+    source = OF_ITS_OWN_LENGTH["for"]
+    f = adc.grad(adc.compile(source), "x")
+    x, k = np.full(5, 0.5), np.array([100, 1000])
+    f(x, k)
+    tracemalloc.start()
+    for _ in range(3):
+        f(x, k)
+    left, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most > 2 * 8 * 100 * 1000
+    assert left < 100_000
+
+
+@pytest.mark.parametrize("k", [(2**20, 2**30), (2**31, 2**31)])
+def test_such_arrays_may_be_too_large(k):
+    f = adc.grad(adc.compile(OF_ITS_OWN_LENGTH["for"]), "x")
+    with pytest.raises(adc.LimitError, match="needs more memory than there is"):
+        f(np.ones(5), np.array(k))
+    assert np.isfinite(f(np.ones(5), np.array([2, 3]))).all()
 
 
 def test_a_function_lives_as_long_as_it_is_held():

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import adcompiler as adc
 from adcompiler import store
 
 # The second is one that numba compiles.
@@ -94,3 +96,27 @@ def test_the_folder_is_the_one_asked_for_else_the_platforms(monkeypatch, tmp_pat
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     assert store.folder() == tmp_path / "adcompiler" / "adcompiler" / "Cache"
+
+
+def test_nothing_is_compiled_that_nobody_called(monkeypatch, tmp_path):
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
+
+    def count():
+        return len(list(tmp_path.rglob("*.o")))
+
+    f = adc.compile("def f(x, y):\n    t = x * y + 7.25\n    return sin(t) * t, t * y")
+    split, x = f.split(), np.linspace(0, 1, 100_000)
+    assert count() == 0
+    f(x, x)  # on all threads
+    assert count() == 1
+    f(x[:9], x[:9])  # on one
+    assert count() == 1
+    f(x[::-2], x[::2])
+    assert count() == 2
+    _, saved = split.forward(x, x)
+    assert count() == 3
+    split.propagate(saved, (x, x))
+    assert count() == 4
+    split.propagate(saved, (None, x))
+    split.propagate(saved, (None, x))
+    assert count() == 5

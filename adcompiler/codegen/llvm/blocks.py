@@ -32,6 +32,13 @@ class Blocks(Expressions):
         self.lines.append(f"{label}:")
         self.block = label
 
+    def product(self, x: Value, y: Value) -> Value:
+        """The product of two amounts; the largest one where that is too large."""
+        pair = "{ i64, i1 }"
+        found = self.call("llvm.umul.with.overflow.i64", pair, [x, y]).text
+        much = self.emit(f"extractvalue {pair} {found}, 1", "i1")
+        return self.select(much, literal(-1), self.emit(f"extractvalue {pair} {found}, 0", "i64"))
+
     @contextmanager
     def when(self, guard: Value) -> Iterator[None]:
         """What is done only where `guard` holds."""

@@ -21,6 +21,7 @@ PYTHON = (
     "PyFloat_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyErr_Occurred", "PyTuple_GetItem",
     "PyList_New", "PyList_SetItem", "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong",
     "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyMem_RawMalloc", "PyMem_RawFree", "PyErr_NoMemory",
 )  # fmt: skip
 
 
@@ -76,13 +77,24 @@ def translated(source: Source, contiguous: bool) -> Code:
         code.begin(f"{code.label()}_never")
     state = code.call("PyEval_SaveThread", "i64", []) if any(p.rank for p in source.params) else None
     code.run("run")
+    for name in code.heap:
+        code.free(name)
     if state is not None:
         code.call("PyEval_RestoreThread", "void", [state])
     made = code.call("PyList_New", "i64", [literal(len(source.results))])
     for k, (value, dtype) in enumerate(zip(code.results, source.results, strict=True)):
         boxed = _boxed(code, code.cast(value, TYPES[dtype]))
         code.call("PyList_SetItem", "i32", [made, literal(k), boxed])
-    entry = code.definition("i64 @entry(i64 %self, i64 %args)", f"ret {made}")
+    end = f"ret {made}"
+    if code.heap:
+        code.lines.append(end)
+        code.begin("no_memory")
+        for name in code.heap:
+            code.free(name)
+        if state is not None:
+            code.call("PyEval_RestoreThread", "void", [state])
+        end = f"ret {code.call('PyErr_NoMemory', 'i64', [])}"
+    entry = code.definition("i64 @entry(i64 %self, i64 %args)", end)
     return Code(module.text(entry), frozenset(module.needs.externals))
 
 

@@ -201,6 +201,8 @@ class Expressions:
                     less, more = (x, y) if name == "min" else (y, x)
                     x = self.select(self.emit(f"icmp slt {less}, {more.text}", "i1"), x, y)
                 return x
+            case "ticks", []:
+                return self.call("llvm.readcyclecounter", "i64", [])
             case "select", [guard, then, otherwise]:
                 return self.select(guard, then, otherwise)
             case "abs", [x] if x.is_float:

@@ -14,9 +14,11 @@ from math import prod
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.jam import Jam, jammed
 from adcompiler.codegen.llvm.short import short
-from adcompiler.codegen.llvm.tables import CASTS
+from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
+
+SMALL = 64  # elements of an array on the stack
 
 
 class Module:
@@ -45,6 +47,8 @@ class Module:
             for param, arg in zip(self.definitions[name].args.args, args, strict=True):
                 inside.bind(param.arg, arg.named(names))
             inside.run(name)
+            if inside.heap:
+                raise UnsupportedError  # nobody would give it back
             # An array that is written has one name only, whatever a program does: see `cpu.py`.
             types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
             params = ", ".join(f"{t} %p{k}" for k, t in enumerate(types))
@@ -90,6 +94,7 @@ class Function(Blocks):
         super().__init__(module.needs)
         self.module = module
         self.arrays: dict[str, ArrayValue] = {}
+        self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
         self.exits: list[str] = []
@@ -111,11 +116,20 @@ class Function(Blocks):
 
     def knows(self, name: str) -> bool:
         """Whether a variable has a value."""
-        return name in self.values or name in self.places or name in self.arrays
+        return any(name in known for known in (self.values, self.places, self.arrays, self.heap))
 
     def bound(self, name: str) -> Value | ArrayValue:
         """The value of a variable."""
-        return self.arrays[name] if name in self.arrays else self.value(ast.Name(name))
+        return self.array(name) or self.value(ast.Name(name))
+
+    def array(self, name: str) -> ArrayValue | None:
+        """The array of a name, if it is one."""
+        if name not in self.heap:
+            return self.arrays.get(name)
+        kind, rank = self.heap[name]
+        data = self.emit(f"load ptr, ptr %heap_{name}", "ptr")
+        shape = (self.emit(f"load i64, ptr %heap_{name}_{d}", "i64") for d in range(rank))
+        return ArrayValue(data, kind, tuple(shape), None)
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -140,7 +154,7 @@ class Function(Blocks):
                 targets=[ast.Name(id=name)],
                 value=ast.Call(func=ast.Attribute(attr="empty"), args=[ast.Tuple(elts=lengths), dtype]),
             ):
-                self.allocate(name, [self.value(n) for n in lengths], ast.unparse(dtype))
+                self.allocate(name, [self.value(n) for n in lengths], CASTS[ast.unparse(dtype)])
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
@@ -184,14 +198,41 @@ class Function(Blocks):
             case _:
                 raise UnsupportedError
 
-    def allocate(self, name: str, lengths: Sequence[Value], dtype: str) -> None:
-        """A small array of the function itself; LLVM keeps it in registers where all indices are known."""
-        if not all(n.text.isdigit() for n in lengths):
+    def allocate(self, name: str, lengths: Sequence[Value], kind: str) -> None:
+        """Memory for an array: the stack if it is small, so that LLVM may keep it in registers."""
+        known = all(n.text.isdigit() for n in lengths)
+        count = prod(int(n.text) for n in lengths) if known else SMALL + 1
+        if count > SMALL:
+            self.from_heap(name, lengths, kind)
+        elif name not in self.arrays:
+            self.arrays[name] = ArrayValue(Value(f"%own_{name}", "ptr"), kind, tuple(lengths), None)
+            self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
+
+    def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
+        """Memory for an array whose lengths the kernel computes; what the name had before is given back.
+
+        Where there is none, the function goes on at `no_memory`.
+        """
+        if self.heap.setdefault(name, (kind, len(lengths))) != (kind, len(lengths)):
             raise UnsupportedError
-        array = ArrayValue(Value(f"%own_{name}", "ptr"), CASTS[dtype], tuple(lengths), None)
-        count = prod(int(n.text) for n in lengths)
-        self.stack.append(f"%own_{name} = alloca [{count} x {array.stored}], align 64")
-        self.arrays[name] = array
+        place = f"%heap_{name}"
+        slots = [f"{place}_{d}" for d in range(len(lengths))]
+        if (own := f"{place} = alloca ptr") not in self.stack:
+            self.stack += [own, f"store ptr null, ptr {place}", *(f"{slot} = alloca i64" for slot in slots)]
+        size = literal(BYTES[kind])
+        for slot, n in zip(slots, lengths, strict=True):
+            self.lines.append(f"store {n}, ptr {slot}")
+            size = self.product(size, n)
+        self.free(name)
+        data = self.call("PyMem_RawMalloc", "ptr", [size])
+        self.lines.append(f"store {data}, ptr {place}")
+        with self.when(self.emit(f"icmp eq {data}, null", "i1")):
+            self.lines.append("br label %no_memory")
+            self.begin(f"{self.label()}_never")
+
+    def free(self, name: str) -> None:
+        """Give the memory of an array back, if it has any."""
+        self.call("PyMem_RawFree", "void", [self.emit(f"load ptr, ptr %heap_{name}", "ptr")])
 
     def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
         """The turns of a short loop, one after the other."""
@@ -254,9 +295,8 @@ class Function(Blocks):
 
     def argument(self, node: ast.expr) -> Value | ArrayValue:
         """What is passed to a function of the module."""
-        if isinstance(node, ast.Name) and node.id in self.arrays:
-            return self.arrays[node.id]
-        return self.value(node)
+        found = self.array(node.id) if isinstance(node, ast.Name) else None
+        return found or self.value(node)
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -268,10 +308,11 @@ class Function(Blocks):
                     unsigned=place.unsigned
                 )
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
-                return self.arrays[n].shape[d]
+                return self.known(n).shape[d]
             case ast.Subscript(value=ast.Name(id=name)):
-                array = self.arrays[name]
-                found = self.emit(f"load {array.stored}, ptr {self.element(node)}{array.align}", array.stored)
+                array = self.known(name)
+                at = self.element(array, node)
+                found = self.emit(f"load {array.stored}, ptr {at}{array.align}", array.stored)
                 return self.emit(f"icmp ne {found}, 0", "i1") if array.type == "i1" else found
             case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in ast.walk(node)):
                 return self.branches(node)
@@ -294,10 +335,14 @@ class Function(Blocks):
         sides = f"[ {then.text}, %{before} ], [ {otherwise.text}, %{other} ]"
         return self.emit(f"phi {then.type} {sides}", then.type)
 
-    def element(self, node: ast.Subscript) -> str:
+    def known(self, name: str) -> ArrayValue:
+        """The array of a name that is one."""
+        found = self.array(name)
+        assert found is not None
+        return found
+
+    def element(self, array: ArrayValue, node: ast.Subscript) -> str:
         """The address of an array's element."""
-        assert isinstance(node.value, ast.Name)
-        array = self.arrays[node.value.id]
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         indices = [self.value(n) for n in nodes]
         if any(i.type != "i64" for i in indices) or len(indices) != len(array.shape):
@@ -315,8 +360,8 @@ class Function(Blocks):
     def store(self, target: ast.Subscript, value: Value) -> None:
         """Set an element of an array."""
         assert isinstance(target.value, ast.Name)
-        array = self.arrays[target.value.id]
+        array = self.known(target.value.id)
         value = self.cast(value, array.type)
         if array.type == "i1":
             value = self.emit(f"zext {value} to i8", "i8")
-        self.lines.append(f"store {value}, ptr {self.element(target)}{array.align}")
+        self.lines.append(f"store {value}, ptr {self.element(array, target)}{array.align}")

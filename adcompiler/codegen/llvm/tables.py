@@ -10,6 +10,7 @@ from adcompiler.codegen.vectormath import FUNCTIONS
 from adcompiler.ir.types import Dtype
 
 TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
+BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
 RANKS = ("i1", "i64", "float", "double")
 
 # What `math` and NumPy name, in numba's choice: intrinsics of LLVM, else functions of the C library.

@@ -1,0 +1,101 @@
+"""A kernel that tells how long each of its nests takes: its driver reads the processor's clock between them.
+
+The nests are the same functions as in the kernel that is called, so nothing else about them changes.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.emit import Emitter
+from adcompiler.codegen.nests import Loop, Recurrence, Task
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Func
+
+FEWEST_CALLS, MOST_CALLS = 5, 1000
+
+
+class _Stamped(Emitter):
+    """Writes a kernel that returns when each item of its schedule starts and ends, 0 if it does not run."""
+
+    def __init__(self, func: Func, has_clock: bool) -> None:
+        super().__init__(func)
+        self.has_clock = has_clock
+        self.items: list[Loop | Task] = []  # nests, loops of the program and calls
+        self.rest: list[Task] = []
+        count = sum(isinstance(i, Loop | Recurrence) or _is_call(i) for i in self.schedule.body)
+        self.stamps = [f"_{when}{k}" for k in range(count) for when in ("start", "stop")] if has_clock else []
+        for name in self.stamps:
+            self.driver.line(f"{name} = 0")
+
+    def drive(self, item: Loop | Task) -> None:
+        if not (isinstance(item, Loop | Recurrence) or _is_call(item)):
+            self.rest.append(item)
+            super().drive(item)
+            return
+        k = len(self.items)
+        self.items.append(item)
+        self.stamp(f"_start{k}")
+        super().drive(item)
+        self.stamp(f"_stop{k}")
+
+    def stamp(self, name: str) -> None:
+        """Read the clock."""
+        if self.has_clock:
+            self.driver.line(f"{name} = ticks()")
+
+
+def _is_call(item: Loop | Task) -> bool:
+    return isinstance(item, Task) and isinstance(item.array, Call)
+
+
+class Timed(Compiled):
+    """A program whose kernel has a clock; `items` are what it tells the time of, `rest` are single numbers.
+
+    `threaded` says whether it runs on all threads or on one; else its lengths do, as at any call.
+    """
+
+    def __init__(self, func: Func, precise: bool = False, threaded: bool | None = None) -> None:
+        emitter = _Stamped(func, self.has_clock)
+        super().__init__(func, precise, emitter.kernel())
+        self.items, self.rest, self.threaded = emitter.items, emitter.rest, threaded
+
+    def in_parallel(self, sizes: Sequence[int]) -> bool:
+        return super().in_parallel(sizes) if self.threaded is None else self.threaded
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether items are timed: other processors than x86's let only the system read their counters."""
+        return platform.machine().lower() in ("x86_64", "amd64")
+
+    def seconds(self, sizes: Sequence[int], args: Sequence[Any], least: float) -> list[float] | None:
+        """The fastest time of each item in calls that take `least` seconds together, 0 for what does not run;
+        None without a clock."""
+        if not (self.items and self.has_clock):
+            return None
+        stamps: list[Sequence[int]] = []
+        starts = repeated(lambda: stamps.append(self.launch(sizes, args)[1][-2 * len(self.items) :]), least)
+        first, last = (min(filter(None, stamps[k]), default=0) for k in (1, -1))
+        rate = max(last - first, 1) / (starts[-2] - starts[0])  # ticks a second
+        return [min(s[k + 1] - s[k] for s in stamps[1:]) / rate for k in range(0, len(stamps[0]), 2)]
+
+
+def repeated(call: Callable[[], object], least: float) -> list[float]:
+    """When calls started that take `least` seconds together, and when the last one ended; at least five,
+    after a first one that compiles."""
+    call()
+    starts = [perf_counter()]
+    while len(starts) <= FEWEST_CALLS or (starts[-1] - starts[0] < least and len(starts) < MOST_CALLS):
+        call()
+        starts.append(perf_counter())
+    return starts
+
+
+def fastest(call: Callable[[], object], least: float) -> float:
+    """The time of the fastest of such calls."""
+    return min(b - a for a, b in pairwise(repeated(call, least)))

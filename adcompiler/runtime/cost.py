@@ -1,0 +1,231 @@
+"""Where the time of a function and of its derivatives goes: kernel by kernel, nest by nest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.split import value_and_grad
+from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.llvm.machine import threads
+from adcompiler.codegen.reference import length
+from adcompiler.codegen.timed import Timed, fastest
+from adcompiler.codegen.variants import Variants
+from adcompiler.codegen.work import Counted, Operations, Work
+from adcompiler.errors import Error
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ops.costs import CHEAP, CHEAP_TIME, COSTLY_TIME
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.ceilings import Ceilings, ceilings, measure_again, seconds_of
+from adcompiler.runtime.explain import again, saved
+from adcompiler.runtime.show import Shown
+from adcompiler.runtime.specialise import Specialisation, Types
+from adcompiler.syntax.program import Lowered
+
+SECONDS = 0.2  # of calls of each kernel
+FAST = 0.9  # of the least time: what is faster than that tells that the machine is
+PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+WEIGHT = round(COSTLY_TIME / CHEAP_TIME)  # operations that a costly one counts as
+
+
+@dataclass
+class Kernel:
+    """One program with the arguments of a call; `notes` are lines about what it keeps or makes again."""
+
+    name: str
+    program: Specialisation
+    args: Sequence[Any]
+    sizes: Sequence[int]
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> str:
+    """What each kernel of `f` and of its derivatives moves and computes for these arguments, how long it
+    takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
+    if not f.backend.startswith("cpu"):
+        raise Error(
+            f"{f.__name__} is compiled for {f.backend}: costs are those of the CPU's kernels",
+            remedy='compile it with backend="cpu"',
+        )
+    kernels = [Measured(k) for k in _kernels(f, wrt, types, values)]
+    first = kernels[0].kernel
+    sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
+    lengths = ", ".join(f"{n} = {k:,}" for n, k in sizes.items())
+    lines = [f"{f.__name__}: cost{f' for {lengths}' if lengths else ''}"]
+    most = threads()[1]
+    if any(k.is_too_fast for k in kernels):
+        measure_again({1, most}, set().union(*(k.operations for k in kernels)))
+    lines += [f"  {line}" for line in _machine(ceilings(1), ceilings(most) if most > 1 else None)]
+    for kernel in kernels:
+        lines += kernel.report()
+    return "\n".join(lines)
+
+
+def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
+    """The value; for a scalar its value with the gradient; forward and the usual propagate."""
+    lowered = f.trace(types)
+    value = Specialisation(lowered, f.backend)
+    sizes = value.sizes(values)
+    yield Kernel("value", value, values, sizes)
+    positions = f.positions(wrt, types)
+    if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
+        return
+    results = lowered.func.results
+    if len(results) == 1 and not results[0].rank:
+        joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
+        program = Specialisation(Lowered(joint, lowered.constraints, None), f.backend)
+        yield Kernel("value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]})
+    split = f.split(wrt).at(types, values=values)
+    forward = split.forward
+    kept = saved(split.parts.forward, split.saved_names, sizes, "here")
+    yield Kernel("forward", forward, values, sizes, {"saves": list(kept) or ["nothing"]})
+    part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
+    found = [*values, *forward(values, False, sizes)]
+    seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
+    cotangents = [
+        np.ones(tuple(length(n, sizes) for n in r.shape), NUMPY[r.dtype])[()] for r, used in seeds if used
+    ]
+    args = [*(found[k] for k in part.reads), *cotangents]
+    yield Kernel(
+        "propagate", propagate, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}
+    )
+
+
+# -- the report ----------------------------------------------------------------------------------
+
+
+def _machine(one: Ceilings, all_threads: Ceilings | None) -> Iterator[str]:
+    """What the processor can do at most."""
+    yield f"{one.processor}, the most that was measured:"
+    for found in filter(None, (one, all_threads)):
+        smallest, *_, largest = found.bandwidth
+        memory, near = found.bandwidth[largest], found.bandwidth[smallest]
+        who = f"{found.threads} thread{'s' * (found.threads > 1)}"
+        yield (
+            f"  {who}: {_si(memory, 'B/s')} from memory, {_si(near, 'B/s')} within {_si(smallest, 'B')}; "
+            f"{_si(found.rate['f64'])} f64 and {_si(found.rate['f32'])} f32 operations a second in vectors"
+        )
+    yield f"  1 thread without vectors: {_si(one.rate['scalar'])} f64 operations a second"
+
+
+class Measured:
+    """A kernel that was timed: `nests` are what each does and how long it takes, if that is known."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        program, args, sizes = kernel.program, kernel.args, kernel.sizes
+        self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
+        made = program.executable
+        assert isinstance(made, Compiled | Variants)
+        compiled = made.at(sizes)
+        assert isinstance(compiled, Compiled)
+        timed = Timed(compiled.func, compiled.precise)
+        self.threads = threads()[1] if timed.in_parallel(sizes) else 1
+        counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))
+        self.nests = [counted.item(item) for item in timed.items]
+        self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
+        found = timed.seconds(sizes, args, SECONDS)
+        alone = self.whole if len(self.nests) == 1 else None
+        self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
+        nests, in_order = timed.kernel.nests, timed.kernel.sequential
+        shared = [item for k, item in enumerate(nests) if k not in in_order]
+        self.each = [self.threads if item in shared else 1 for item in timed.items]
+
+    @property
+    def operations(self) -> set[tuple[str, Dtype]]:
+        """The costly operations that it does."""
+        return {key for work in self.nests for key in work.operations if weight(key[0]) == WEIGHT}
+
+    @property
+    def is_too_fast(self) -> bool:
+        """Whether it is faster than what was measured of the machine lets it be."""
+        roofs = (max(_parts(w, ceilings(n))) for w, n in zip(self.nests, self.each, strict=True))
+        return any(s and s < FAST * r for s, r in zip(self.seconds, roofs, strict=True))
+
+    def report(self) -> Iterator[str]:
+        """The time of a call, what is saved, then the nests."""
+        kernel, s = self.kernel, "s" * (self.threads > 1)
+        yield f"{kernel.name}: {in_words(self.whole)} a call, {self.threads} thread{s}"
+        for what, lines in kernel.notes.items():
+            yield from (f"  {what if k == 0 else ' ' * len(what)} {line}" for k, line in enumerate(lines))
+        for k, work in enumerate(self.nests):
+            yield f"  nest {k}: {', '.join(work.loops)}: computes {', '.join(work.made)}"
+            yield from (f"    {line}" for line in _nest(work, ceilings(self.each[k]), self.seconds[k]))
+        if self.repeated:
+            yield f"  in several loops: {', '.join(self.repeated)}"
+        if self.rest.operations:
+            yield f"  outside of loops: {_counts(self.rest.operations)}"
+        if None in self.seconds:
+            yield "  nests are timed one by one on x86 only"
+
+
+def _parts(work: Work, ceiling: Ceilings) -> tuple[float, float]:
+    """How long a nest takes at the least: to move, and to compute."""
+    return ceiling.moving(work.bytes), arithmetic(work.operations, ceiling)
+
+
+def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str]:
+    """What a nest does, and how near it comes to what the machine can do."""
+    about = "" if work.exact else "about "
+    moved = [
+        f"{what} {', '.join(names)}"
+        for what, names in (("reads", work.reads), ("writes", work.writes))
+        if names
+    ]
+    yield f"moves     {about}{_si(work.bytes, 'B')}{': ' if moved else ''}{'; '.join(moved)}"
+    total = sum(n * weight(op) for (op, _), n in work.operations.items())
+    density = f": {_si(total / work.bytes)} a byte" if work.bytes and total else ""
+    yield f"computes  {about}{_counts(work.operations)}{density}"
+    if work.registers:
+        yield f"fused     {', '.join(work.registers)} stay{'s' * (len(work.registers) == 1)} in registers"
+    moving, computing = _parts(work, ceiling)
+    roof = max(moving, computing)
+    waits = ", if turns need not wait for each other" if work.in_order else ""
+    parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
+    yield f"roofline  {in_words(roof)}: {parts}{waits}"
+    if measured:
+        yield f"measured  {in_words(measured)}, the roofline is {roof / measured:.0%} of it"
+    elif measured is not None:
+        yield "measured  it does not run here"
+
+
+def weight(op: str) -> int:
+    """The operations that one counts as: nominal ones for what is costly."""
+    return 2 if op == "fma" else 1 if op in CHEAP else WEIGHT
+
+
+def arithmetic(operations: Operations, ceiling: Ceilings) -> float:
+    """The seconds of operations at the highest rates: simple ones in vectors, each costly one as timed."""
+    gain = ceiling.rate["f64"] / ceilings(1).rate["f64"]
+    simple = sum(n * weight(op) / ceiling.rate[d] for (op, d), n in operations.items() if weight(op) < WEIGHT)
+    return simple + sum(
+        n * seconds_of(op, d) / gain for (op, d), n in operations.items() if weight(op) == WEIGHT
+    )
+
+
+def _counts(operations: Operations) -> str:
+    """Operations in words: simple ones together, costly ones by name."""
+    simple = sum(n * weight(op) for (op, _), n in operations.items() if weight(op) < WEIGHT)
+    costly: Counter[str] = Counter()
+    for (op, _), n in operations.items():
+        if weight(op) == WEIGHT:
+            costly[op] += n
+    parts = [f"{_si(simple)} operation{'s' * (simple != 1)}", *(f"{_si(n)} {op}" for op, n in costly.items())]
+    return ", ".join(parts) + (f" (as {WEIGHT} each)" if costly else "")
+
+
+def _si(amount: float, unit: str = "") -> str:
+    """A number with the prefix that suits it: "1.5 kB"."""
+    prefix, factor = next(((p, f) for p, f in PREFIXES if amount >= 0.9995 * f), ("", 1.0))
+    return f"{amount / factor:.3g} {prefix}{unit}".rstrip()
+
+
+def in_words(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    units = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
+    unit, factor = next((u for u in units if seconds * u[1] >= 0.9995), units[-1])
+    return f"{seconds * factor:.3g} {unit}"

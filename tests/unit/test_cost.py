@@ -1,0 +1,309 @@
+"""`explain(cost=True)` and `adc explain --cost`: what kernels move and compute, and how long they take."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.cli import main
+from adcompiler.codegen.emit import emit
+from adcompiler.codegen.timed import Timed
+from adcompiler.codegen.work import Counted
+from adcompiler.ops.table import TABLE
+from adcompiler.runtime import ceilings, cost
+
+PAIRS = "def f(x: f64[n]):\n    return sum(sqrt((x[i] - x[j])**2 + 1) for i in range(n) for j in range({}))"
+
+
+def counted(f, *args):
+    """The timed kernel of `f` for these arguments, their lengths, and what each of its items does."""
+    types, values, _ = f.describe(args, {})
+    program = f.specialise(types, values)
+    sizes = program.sizes(values)
+    made = Timed(program.executable.at(sizes).func)
+    counts = Counted(made.func, made.kernel.arrays, sizes, program.values(values))
+    return made, sizes, [counts.item(item) for item in made.items], counts
+
+
+def work(source, *args):
+    """What the only nest of a program does."""
+    [found] = counted(adc.compile(source), *args)[2]
+    return found
+
+
+def operations(found):
+    return {op: n for (op, _), n in found.operations.items()}
+
+
+@pytest.fixture
+def quick(monkeypatch, tmp_path):
+    """Measurements that are short, and kept for this test only."""
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(ceilings, "FOOTPRINTS", (2**16, 2**20))
+    monkeypatch.setattr(ceilings, "SECONDS", 0.0)
+    monkeypatch.setattr(cost, "SECONDS", 0.0)
+    ceilings.ceilings.cache_clear()
+    ceilings.seconds_of.cache_clear()
+    yield
+    ceilings.ceilings.cache_clear()
+    ceilings.seconds_of.cache_clear()
+
+
+# -- counts --------------------------------------------------------------------------------------
+
+
+def test_an_elementwise_formula_reads_and_writes_each_array_once():
+    x = np.ones(1000)
+    found = work("(a + b) * b", x, x)
+    assert (found.reads, found.writes) == ({"a": 8000, "b": 8000}, {"r": 8000})
+    assert found.operations == {("add", "f64"): 1000, ("multiply", "f64"): 1000}
+    assert (found.loops, found.made, found.exact) == (["n = 1,000"], {"r": None}, True)
+    single = work("(a + b) * b", x.astype(np.float32), x.astype(np.float32))
+    assert (single.bytes, set(single.operations)) == (12000, {("add", "f32"), ("multiply", "f32")})
+
+
+def test_a_sum_moves_what_it_reads_only():
+    found = work("sum(x * y)", np.ones(500), np.ones(500))
+    assert (found.bytes, found.writes) == (8000, {})
+    assert operations(found) == {"multiply": 500, "add": 500}
+
+
+@pytest.mark.parametrize(
+    ("inner", "turns"), [("n", 300 * 300), ("i", 300 * 299 // 2), ("i + 1", 300 * 301 // 2)]
+)
+def test_pairs_are_counted_within_their_bounds(inner, turns):
+    found = work(PAIRS.format(inner), np.ones(300))
+    assert operations(found) == {"subtract": turns, "multiply": turns, "add": 2 * turns, "sqrt": turns}
+    assert (found.reads, found.exact) == ({"x": 2400}, True)
+
+
+def test_bounds_of_long_loops_are_added_up_over_points_that_stand_for_all():
+    n = 1_000_000
+    made = counted(adc.compile(PAIRS.format("i")), np.ones(3))[0]
+    found = Counted(made.func, made.kernel.arrays, [n], {}).item(made.items[0])
+    assert abs(operations(found)["sqrt"] / (n * (n - 1) / 2) - 1) < 1e-4
+
+
+def test_what_depends_on_the_outer_loop_only_is_computed_there():
+    source = """
+def f(x: f64[n], y: f64[m]):
+    return [sum((x[i] + y[j])**2 + sin(x[i]) * y[j] for j in range(m)) for i in range(n)]
+"""
+    works = counted(adc.compile(source), np.ones(20), np.ones(30))[2]
+    assert sum(operations(w).get("sin", 0) for w in works) == 20
+    assert sum(operations(w).get("add", 0) for w in works) >= 2 * 20 * 30
+
+
+def test_what_stays_in_registers_does_not_move():
+    source = (
+        "def f(x: f64[n, m]):\n    return [x[i, 0] * sum(exp(x[i, k]) for k in range(m)) for i in range(n)]"
+    )
+    found = work(source, np.ones((40, 5)))
+    assert (list(found.registers), list(found.writes), found.writes["r"]) == (["t"], ["r"], 320)
+    assert found.reads == {"x": 40 * 5 * 8}
+
+
+def test_a_gather_reads_no_more_than_it_asks_for():
+    x, few = np.ones(1000), np.arange(10)
+    assert work("def f(x, at):\n    return [x[at[i]] * 2 for i in range(len(at))]", x, few).reads == {
+        "at": 80, "x": 80,
+    }  # fmt: skip
+
+
+def test_loops_of_the_program_are_counted_turn_by_turn():
+    source = (
+        "def f(x: f64[n]):\n    s = 0.0\n    for i in range(n):\n        s = sin(s) + x[i] * 2\n    return s"
+    )
+    found = work(source, np.ones(50))
+    assert found.in_order
+    assert operations(found)["sin"] == 50
+    assert found.reads["x"] == 400
+    open_end = work("def f(x):\n    while x < 100:\n        x = x * 1.5\n    return x", 1.0)
+    assert (operations(open_end), open_end.exact) == ({"multiply": 1}, False)
+
+
+def test_what_several_numbers_of_a_turn_share_is_computed_once():
+    source = "def f(x: f64[n], w: f64[n]):\n    h = 0.0\n    for i in range(n):\n"
+    f = adc.grad(adc.compile(source + "        h = tanh(h * w[i] + x[i])\n    return h"))
+    forward, back = counted(f, np.ones(7), np.ones(7))[2]
+    assert operations(forward) == {"multiply": 7, "add": 7, "tanh": 7}
+    assert operations(back) == {"multiply": 4 * 7, "subtract": 7}  # 1 - v * v, and three products
+    made, _, _, counts = counted(adc.value_and_grad(adc.compile("x * sin(y)")), 1.0, 2.0)
+    assert operations(counts.numbers(made.rest)) == {"sin": 1, "cos": 1, "multiply": 2}
+
+
+def test_products_of_matrices_are_counted_as_fused_loops_and_as_calls():
+    small, large = np.ones((8, 8)), np.ones((128, 128))
+    for a in (small, large):
+        found = counted(adc.compile("a @ b"), a, a)[2]
+        n = len(a) ** 3
+        assert [operations(w) for w in found] == [{"multiply": n, "add": n}], found
+
+
+def test_a_length_that_the_program_computes_is_not_exact():
+    source = "def f(x: f64[n], k: i64[m]):\n    return sum(x[i] for i in range(k[0] + k[1]))"
+    assert not work(source, np.ones(9), np.array([2, 3])).exact
+
+
+def test_costly_operations_that_several_loops_repeat_are_found():
+    f = adc.compile("def f(x: f64[n]):\n    e = exp(x)\n    return e / sum(e)")
+    made, _, _, counts = counted(f, np.ones(10))
+    assert counts.repeated(made.items) == ["exp (2 times)"]
+    made, _, _, counts = counted(adc.compile("exp(x) + 1"), np.ones(10))
+    assert counts.repeated(made.items) == []
+
+
+def test_weights_follow_the_table_of_costs():
+    assert [cost.weight(op) for op in ("add", "fma", "exp", "divide")] == [1, 2, cost.WEIGHT, cost.WEIGHT]
+    assert all(cost.weight(op) for op in TABLE)
+
+
+# -- measurements --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "sum(sin(x) * y)",
+        "def f(x, y):\n    s = 0.0\n    for a in x:\n        s = sin(s) + a\n    return s + sum(y)",
+    ],
+)
+def test_the_clock_changes_nothing_in_the_nests(source):
+    x = np.linspace(0.1, 1, 3000)
+    made, sizes, works, _ = counted(adc.compile(source), x, x)
+    plain = emit(made.func)
+    assert made.kernel.text.split("def run(")[0] == plain.text.split("def run(")[0]
+    times = made.seconds(sizes, [x, x], 0.01)
+    if times is None:
+        pytest.skip("no clock on this processor")
+    assert len(times) == len(works)
+    assert all(0 < t < 1 for t in times)
+    _, found = made.launch(sizes, [x, x])
+    assert found[: len(plain.scalars)] == [adc.compile(source)(x, x)]
+
+
+def test_a_nest_on_a_branch_that_is_not_taken_does_not_run(quick):
+    f = adc.compile("def f(x: f64[n], c):\n    s = 0.0\n    if c > 0:\n        s = sum(exp(x))\n    return s")
+    x = np.ones(100)
+    assert "measured  it does not run here" in f.explain((), x, -1.0, cost=True)
+    assert "it does not run here" not in f.explain((), x, 1.0, cost=True)
+
+
+def test_ceilings_are_kept_and_only_become_better(quick, monkeypatch):
+    first = ceilings.ceilings(1)
+    ceilings.ceilings.cache_clear()
+    monkeypatch.setattr(ceilings, "_measured", lambda threads: pytest.fail("it was measured again"))
+    assert ceilings.ceilings(1) == first
+    better = {"65536": 1e15, "1048576": 1.0, "f32": 1.0, "f64": 2e15, "scalar": 1.0}
+    monkeypatch.setattr(ceilings, "_measured", lambda threads: better)
+    ceilings.measure_again([1], [])
+    after = ceilings.ceilings(1)
+    assert (after.bandwidth[2**16], after.rate["f64"]) == (1e15, 2e15)
+    assert (after.bandwidth[2**20], after.rate["f32"]) == (first.bandwidth[2**20], first.rate["f32"])
+
+
+def test_bandwidth_is_that_of_the_footprint():
+    found = ceilings.Ceilings("", 1, {2**10: 100.0, 2**20: 10.0}, {})
+    assert found.moving(2**9) == 2**9 / 100
+    assert found.moving(2**30) == 2**30 / 10
+    assert 2**15 / 100 < found.moving(2**15) < 2**15 / 10
+
+
+@pytest.mark.parametrize("op", ["exp", "divide", "power", "polygamma", "atan2"])
+def test_costly_operations_are_timed(quick, op):
+    assert 1e-11 < ceilings.seconds_of(op, "f64") < 1e-3
+
+
+# -- reports -------------------------------------------------------------------------------------
+
+MODEL = "def loss(x: f64[n], y: f64[n], a):\n    return sum((y - exp(-a * x))**2)\n"
+REPORT = """\
+loss: cost for n = 100
+  PROCESSOR
+value: TIME a call, 1 thread
+  nest 0: n = 100: computes r
+    moves     1.6 kB: reads x, y
+    computes  500 operations, 100 exp (as 10 each): RATE a byte
+    roofline  TIME: moving takes TIME, computing TIME
+    measured  TIME, the roofline is SHARE of it
+value and grad: TIME a call, 1 thread
+  saves nothing: one fused program
+"""
+
+
+def neutral(text):
+    """A report without what a machine and a moment decide."""
+    text = re.sub(r"\n  [^\n]*the most that was measured:(\n    [^\n]*)+", "\n  PROCESSOR", text)
+    text = re.sub(r"[\d.]+ (s|ms|us|ns)\b", "TIME", text)
+    return re.sub(r"\d+%", "SHARE", re.sub(r"[\d.]+ a byte", "RATE a byte", text))
+
+
+def test_adc_explain_cost_reports_each_kernel(quick, capsys, tmp_path):
+    file = tmp_path / "model.adc"
+    file.write_text(MODEL)
+    assert main(["explain", str(file), "--cost", "--size", "n=100"]) == 0
+    text = neutral(capsys.readouterr().out)
+    lines = REPORT.splitlines()
+    found = text.splitlines()[: len(lines)]
+    assert found[:5] == lines[:5]
+    assert re.fullmatch(r"    computes  \d+ operations, 100 exp \(as 10 each\): RATE a byte", found[5])
+    assert found[6] == lines[6]
+    assert found[7] in (lines[7], lines[7].split(",")[0])
+    assert found[8:] == lines[8:]
+    kernels = [line.split(":")[0] for line in text.splitlines()[2:] if not line.startswith(" ")]
+    assert kernels == ["value", "value and grad", "forward", "propagate"]
+    assert "saves x: input, f64[n], 8 * n bytes (800 here)" in text
+    assert "makes again" in text
+
+
+def test_explain_cost_is_the_same_in_python(quick):
+    f = adc.compile(MODEL)
+    x = np.ones(10)
+    assert f.explain(None, x, x, 1.0, cost=True).startswith("loss: cost for n = 10\n")
+    gradient = adc.grad(f).explain("a", x, x, 1.0, cost=True)
+    assert gradient.splitlines()[0] == "grad(loss): cost for n = 10"
+    assert "nest" not in adc.compile("x * sin(y)").explain(None, 1.0, 2.0, cost=True)
+
+
+def test_without_a_clock_a_kernel_is_timed_as_a_whole(quick, monkeypatch):
+    monkeypatch.setattr(Timed, "has_clock", False)
+    x = np.ones(10)
+    one = adc.compile("x * 2").explain((), x, cost=True)
+    assert "measured" in one
+    two = adc.compile("def f(x: f64[n]):\n    e = exp(x)\n    return e / sum(e)").explain((), x, cost=True)
+    assert "measured  " not in two
+    assert "nests are timed one by one on x86 only" in two
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--cost"], "the length n of x is not given"),
+        (["--cost", "--size", "n=3", "--size", "k=2"], "--size k: no axis has this name"),
+        (["--cost", "--size", "n=-3"], "--size n=-3 is no length"),
+        (["--cost", "--size", "0"], "--size 0 is no length"),
+        (["--size", "3"], "add --cost"),
+    ],
+)
+def test_lengths_that_are_missing_or_wrong_are_errors(words, says, capsys, tmp_path):
+    file = tmp_path / "model.adc"
+    file.write_text(MODEL)
+    assert main(["explain", str(file), *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_costs_need_arguments_and_the_cpu():
+    with pytest.raises(adc.Error, match="depends on its arguments"):
+        adc.compile(MODEL).explain(cost=True)
+    with pytest.raises(adc.Error, match="costs are those of the CPU's kernels"):
+        adc.compile("x * 2", backend="numpy").explain(None, 1.0, cost=True)
+
+
+def test_adc_bench_takes_a_length_for_each_axis(capsys, tmp_path):
+    file = tmp_path / "model.adc"
+    file.write_text("def f(x: f64[n, d]):\n    return sum(x) / len(x) / len(x[0])\n")
+    assert main(["bench", str(file), "--size", "5", "--size", "d=3", "--seconds", "0"]) == 0
+    assert "propagate" in capsys.readouterr().out
