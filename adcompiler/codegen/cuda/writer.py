@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
-from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Element, Read
+from adcompiler.ir.nodes import Array, Element
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -33,11 +32,11 @@ class DeviceWriter(Writer):
         self.slots = slots
         self.local: set[Array] = set()  # numbers that this kernel computes itself
 
-    def leaf(self, element: Element) -> Text | None:
-        if isinstance(element, Read) and element.array in self.slots and element.array not in self.local:
-            buffer, place = self.slots[element.array]
-            return Text(f"{self.use(buffer)}[{place}]")
-        return super().leaf(element)
+    def label(self, array: Array) -> str:
+        if array in self.slots and array not in self.local:
+            buffer, place = self.slots[array]
+            return f"{self.use(buffer)}[{place}]"
+        return super().label(array)
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         if self.team and not depth:
