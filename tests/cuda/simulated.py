@@ -23,9 +23,11 @@ from adcompiler.codegen.cuda.steps import HostLoop, Product
 
 RANDOM = np.random.default_rng(0)
 LAUNCHES = {
-    "threads on their own": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=3),
-    "slices": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2),
-    "teams": plan.Machine(threads=4, warp=4, busy=0, enough=10**6, most_blocks=3),
+    "threads on their own": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=3, tile=10**9),
+    "slices": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=10**9),
+    "teams": plan.Machine(threads=4, warp=4, busy=0, enough=10**6, most_blocks=3, tile=10**9),
+    "tiles": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=2, tile=1),
+    "slices of tiles": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=1),
 }
 
 
@@ -52,6 +54,35 @@ def test_every_way_to_launch_gives_the_same(name: str, monkeypatch: pytest.Monke
         *(adc.grad(adc.compile(total, backend=b))(*args) for b in ("cuda", "numpy")), strict=True
     ):
         same(found, expected)
+
+
+PAIRS = {
+    "all": "sum(w[j] * exp(-(x[i] - x[j])**2) for i in range(n) for j in range(n))",
+    "triangle": "sum(w[j] * sin(x[i] - x[j]) for i in range(n) for j in range(i))",
+    "the rest": "sum(w[j] * sin(x[i] - x[j]) for i in range(n) for j in range(i + 1, n))",
+    "largest": "sum([max([w[j] * cos(x[i] - x[j]) for j in range(n)]) for i in range(n)])",
+    "under a condition": "sum(w[j] * sin(x[i]) if x[i] > x[j] else 0 for i in range(n) for j in range(n))",
+    "places": "sum(w[at[j]] * (x[i] - x[at[j]])**3 for i in range(n) for j in range(n))",
+    "shifted": "sum(x[i] * (w[j + 1] - x[j])**2 for i in range(n) for j in range(n - 1))",
+    "two sums": "sum(sum(sin(w[j] - v) for j in range(n)) * sum(exp(w[j] * v) for j in range(n)) for v in x)",
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks have four threads, tiles four turns: the last ones of eleven are not full."""
+    monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
+    source = f"def f(x: f64[n], w: f64[n], at: i64[n]):\n    return {PAIRS[pairs]}\n"
+    args = RANDOM.normal(size=11), RANDOM.normal(size=11), RANDOM.integers(0, 11, 11)
+    f, g = (adc.value_and_grad(adc.compile(source, backend=b), ("x", "w")) for b in ("cuda", "numpy"))
+    (value, found), (expected, exact) = f(*args), g(*args)
+    same(value, expected)
+    for one, other in zip(found, exact, strict=True):
+        same(one, other)
+    (made,) = f._specialisations.values()
+    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    assert bool(kernels) == ("tiles" in name and pairs != "the rest")  # which reads x[i + j + 1]
 
 
 @pytest.mark.parametrize("places", [

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
+from adcompiler.codegen.cuda import tiles
 from adcompiler.codegen.cuda.header import with_header
 from adcompiler.codegen.cuda.hosted import host_loop
 from adcompiler.codegen.cuda.order import last_read
@@ -156,7 +158,9 @@ class DeviceEmitter(TeamEmitter):
         sums = [t for t in reduces if t.first_reduced == len(chain) and t not in full]
         inside = chain[-1].body
         inner = inside[0] if len(inside) == 1 and isinstance(inside[0], Loop) else None
-        found = Nest(number, loop, chain, full, sums, inner, self.neighbours(loop, chain))
+        found = Nest(
+            number, loop, chain, full, sums, inner, tiles.tiles_of(chain), self.neighbours(loop, chain)
+        )
         found.names = self.local(loop.tasks)
         for task in full:
             writer = self.one_block()
@@ -190,16 +194,21 @@ class DeviceEmitter(TeamEmitter):
         """The buffer of the partial sums of a task."""
         return f"_part_{self.labels[task.array]}"
 
-    def nest_text(self, nest: Nest, team: str, sliced: bool) -> KernelText:
-        """The kernel of a nest for threads on their own or teams, with its inner loop cut or not."""
+    def nest_text(self, nest: Nest, team: str, sliced: bool, tiled: bool = False) -> KernelText:
+        """The kernel of a nest for threads of their own or teams, its inner loop cut or not; with `tiled`
+        threads on their own read from tiles what they share."""
         writer = self.nest_writer(nest.loop.tasks, nest.names)
         for task in nest.full:
             writer.line(f"{self.registers[task]} = {neutral(task.array)}")
         for line in LANES[team]:
             writer.line(line)
-        writer.share(nest.chain, *POINTS[team])
+        if tiled:
+            tiles.allocate(writer, nest.tiles)
+        writer.share(nest.chain, *POINTS[team], together=tiled)
         writer.team = team
-        if sliced:
+        if tiled:
+            self.tiled(writer, nest, sliced)
+        elif sliced:
             assert nest.inner is not None
             self.slice(writer, nest, nest.inner)
         else:
@@ -212,7 +221,7 @@ class DeviceEmitter(TeamEmitter):
             writer.line("if cuda.threadIdx.x == 0:")
             spot = "cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x"
             writer.line(f"    {writer.use(self.part(task))}[{spot}] = {self.registers[task]}")
-        name = f"nest{nest.number}{'_' * bool(team)}{team}{'_sliced' * sliced}"
+        name = f"nest{nest.number}{'_' * bool(team)}{team}{'_tiled' * tiled}{'_sliced' * sliced}"
         return self.text(name, writer, ["_chunk"] if sliced else [])
 
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
@@ -238,6 +247,10 @@ class DeviceEmitter(TeamEmitter):
         writer.stretch(inner, begin, last, step)
         super().body(writer, inner.body, {})
         writer.unshare([inner], several=True)
+        self.store_slice(writer, nest, team)
+
+    def store_slice(self, writer: DeviceWriter, nest: Nest, team: str = "") -> None:
+        """The partial sums of a slice."""
         for task in nest.sums:
             assert isinstance(task.array, Reduce)
             register = self.registers[task]
@@ -246,6 +259,28 @@ class DeviceEmitter(TeamEmitter):
             kept = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
             spot = ", ".join(["cuda.blockIdx.y", *kept])
             writer.line(f"{writer.use(self.part(task))}[{spot}] = {register}")
+
+    def tiled(self, writer: DeviceWriter, nest: Nest, sliced: bool) -> None:
+        """What a point does, or one slice of it, with loops that go through tiles."""
+        start = len(writer.scopes[-1])
+        for item in nest.chain[-1].body:
+            reads = nest.tiles.get(item) if isinstance(item, Loop) else None
+            if not isinstance(item, Loop) or reads is None:
+                self.body(writer, [item], {})
+                continue
+            for task in (sums := nest.sums_of(item)):
+                self.begin(writer, task)
+            stretch = "uint64(0)", f"uint64({writer.text(item.size)})"
+            if sliced:
+                first = "uint64(cuda.blockIdx.y) * uint64(_chunk)"
+                stretch = first, writer.assign(f"min({stretch[1]}, {first} + uint64(_chunk))", 0)
+            inside = partial(super().body, writer, item.body, {})
+            start = tiles.write(writer, item, reads, stretch, start, inside)
+            for task in () if sliced else sums:
+                self.finish(writer, task)
+        if sliced:
+            self.store_slice(writer, nest)
+        tiles.guard(writer.scopes[-1], start)
 
     def scattered(self, loop: Loop) -> Scatter:
         """A nest that adds at computed places."""

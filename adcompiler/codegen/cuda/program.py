@@ -219,10 +219,10 @@ class _Call:
         sliced = plan.slices > 1
         parts = self.slices(nest, plan) if sliced else []
         if points:
-            key = nest.number, plan.team, sliced
+            key = nest.number, plan.team, sliced, plan.tiled
             self.start(
                 key,
-                lambda: self.emitter.nest_text(nest, plan.team, sliced),
+                lambda: self.emitter.nest_text(nest, plan.team, sliced, plan.tiled),
                 (plan.blocks, plan.slices),
                 plan.threads,
             )
@@ -239,7 +239,8 @@ class _Call:
         points = points_of(self.lengths(nest.points))
         turns = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
-        found = points, launch(MACHINE, points, turns, inner, nest.neighbours)
+        shared = max((self.lengths((loop.size,))[0] for loop in nest.tiles), default=0)
+        found = points, launch(MACHINE, points, turns, inner, nest.neighbours, shared)
         if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
             self.program.plans[key] = found
         return found

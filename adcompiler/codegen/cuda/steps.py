@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from adcompiler.codegen.emit import computed
 from adcompiler.codegen.nests import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Array, Element, Reduce, Shape
+from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NOWHERE = -(10**8)  # the axis of what is no loop
@@ -53,7 +54,8 @@ class KernelText:
 @dataclass
 class Nest:
     """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
-    only loop inside is `inner` if it may be cut into slices."""
+    only loop inside is `inner` if it may be cut into slices; `tiles` are the loops inside that may read from
+    shared memory, and what they read there."""
 
     number: int
     loop: Loop
@@ -61,6 +63,7 @@ class Nest:
     full: list[Task]
     sums: list[Task]
     inner: Loop | None
+    tiles: Mapping[Loop, Sequence[Read]]
     neighbours: bool  # whether the threads of a team read neighbours in the loops inside
     names: dict[Element, str] = field(default_factory=dict)
 
@@ -68,6 +71,10 @@ class Nest:
     def points(self) -> Shape:
         """The lengths of the loops whose points are dealt out."""
         return tuple(loop.size for loop in self.chain)
+
+    def sums_of(self, loop: Loop) -> list[Task]:
+        """The sums of a point that a loop inside it adds up."""
+        return [t for t in self.sums if t in loop.tasks]
 
     @cached_property
     def inside(self) -> list[Shape]:

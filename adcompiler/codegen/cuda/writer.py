@@ -49,8 +49,11 @@ class DeviceWriter(Writer):
         if self.team and self.scopes[-1][-1:] != [barrier]:
             self.line(barrier)
 
-    def share(self, chain: Sequence[Loop], first: str, step: str) -> None:
-        """Enter loops whose points are dealt out: thread after thread takes the next one."""
+    def share(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
+        """Enter loops whose points are dealt out: thread after thread takes the next one.
+
+        With `together` all threads of a block stay until the last of them has none; `_here` is whether a
+        thread has one."""
         count = self.count
         self.count += 1
         lengths = []
@@ -59,7 +62,10 @@ class DeviceWriter(Writer):
             self.line(f"{lengths[d]} = uint64({self.text(loop.size)})")
         point = f"_p{count}"
         self.line(f"{point} = {first}")
-        self.deal(chain, f"while {point} < {' * '.join(lengths)}:")
+        total = " * ".join(lengths)
+        self.deal(chain, f"while {point}{' - uint64(cuda.threadIdx.x)' * together} < {total}:")
+        if together:
+            self.line(f"_here = {point} < {total}")
         rest = point
         for d in range(len(chain) - 1, 0, -1):
             self.line(f"{axis_name(chain[d].number)} = {rest} % {lengths[d]}")
