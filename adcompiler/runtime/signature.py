@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.runtime.device import describe_on_device, is_on_device
+from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
@@ -96,6 +96,9 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
         return describe_on_device(parameter.name, value, parameter.device)
     array = value if kind is np.ndarray else _array(parameter, value)
     dtype = DTYPE_OF.get(array.dtype.char)
+    if parameter.device and array.dtype.name in HALVES:
+        ones = tuple(n == 1 for n in array.shape)
+        return ArgType("f32", ones), array if ones else np.float32(array[()])
     if dtype is None:
         raise DtypeError(
             f"the argument {parameter.name!r} has dtype {array.dtype}, which is not supported",

@@ -13,7 +13,7 @@ from numba import cuda
 
 import adcompiler as adc
 from adcompiler.codegen import variants
-from adcompiler.codegen.cuda import arrays, executable, plan, product
+from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
@@ -154,6 +154,46 @@ def test_an_array_on_the_device_is_refused_elsewhere() -> None:
         adc.compile("sum(x)")(cuda.to_device(np.ones(3)))
     with pytest.raises(adc.DtypeError, match="int32"):
         adc.compile("sum(x)", backend="cuda")(cuda.to_device(np.ones(3, np.int32)))
+
+
+HALVES = {
+    "elements": "sum(tanh(x[:, None] * y) * y + x[:, None])",
+    "pairs": "sum(exp(-(x[i] - x[j])**2) * y[i, j % 3] for i in range(len(x)) for j in range(len(x)))",
+    "places": "sum(x[i // 2] * y[i, 0] for i in range(len(x)))",
+    "product": "sum((y @ y.T) * x)",
+    "loop": "h = x\n    for row in y.T:\n        h = tanh(h * row + x)\n    return sum(h * h)",
+    "routine": "sum(cholesky(y @ y.T + eye(len(x))) * x)",
+    "itself": "x, y * 2",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALVES)
+def test_storage_of_16_bits_is_read_as_float32(name: str, dtype: str) -> None:
+    kind = np.float16 if dtype == "float16" else pytest.importorskip("ml_dtypes").bfloat16
+    x, y = RANDOM.normal(size=9).astype(kind), RANDOM.normal(size=(9, 4)).astype(kind)
+    source = f"def f(x, y):\n    {'return ' * (name != 'loop')}{HALVES[name]}\n"
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    if name != "itself":
+        f, g = adc.value_and_grad(f, ("x", "y")), adc.value_and_grad(g, ("x", "y"))
+    wide = x.astype(np.float32), y.astype(np.float32)
+    for args in ((x, y), (cuda.to_device(x), y) if dtype == "float16" else (x, wide[1])):
+        for found, expected in zip(flat(f(*args)), flat(g(*wide)), strict=True):
+            found = found if isinstance(found, np.ndarray | np.generic | float) else found.copy_to_host()
+            assert np.asarray(found).dtype == np.float32
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def flat(value: Any) -> list[Any]:
+    """The leaves of nested tuples."""
+    return [leaf for part in value for leaf in flat(part)] if isinstance(value, tuple) else [value]
+
+
+def test_the_bits_of_bfloat16_are_those_of_float32() -> None:
+    numbers = np.array([1.0, -2.5, 3e38, 1e-40, np.inf, -0.0], np.float32)
+    upper = (numbers.view(np.uint32) >> 16).astype(np.uint16)
+    found = [simulated.wide(one) for one in upper.view(np.int16)]
+    np.testing.assert_array_equal(found, (upper.astype(np.uint32) << 16).view(np.float32))
 
 
 def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,11 +43,13 @@ from adcompiler.ir.types import Dtype
 
 class DeviceEmitter(TeamEmitter):
     """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
-    the host runs loops of the program."""
+    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits."""
 
-    def __init__(self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False) -> None:
+    def __init__(
+        self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False, half: bool = False
+    ) -> None:
         super().__init__(func)
-        self.alone, self.fast, self.hosted = alone, fast, hosted
+        self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
         self.turns: list[str] = []
@@ -227,7 +229,7 @@ class DeviceEmitter(TeamEmitter):
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
         """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
-        writer.prefixes, writer.grown = self.prefixes, self.grown
+        writer.prefixes, writer.grown, writer.half = self.prefixes, self.grown, self.half
         return writer
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:

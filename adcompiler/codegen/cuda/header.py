@@ -10,7 +10,7 @@ from pathlib import Path
 
 NAMES = (
     "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "select",
-    "series", "uint64",
+    "series", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels

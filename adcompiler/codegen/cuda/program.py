@@ -35,10 +35,16 @@ class Program:
     """The kernels of a program, and the memory that they need besides inputs and results."""
 
     def __init__(
-        self, func: Func, alone: bool, atomics: bool, fast: bool = False, hosted: bool = False
+        self,
+        func: Func,
+        alone: bool,
+        atomics: bool,
+        fast: bool = False,
+        hosted: bool = False,
+        half: bool = False,
     ) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted)
+        self.emitter = DeviceEmitter(func, alone, fast, hosted, half)
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()

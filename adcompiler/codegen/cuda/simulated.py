@@ -36,6 +36,13 @@ def uint64(value: Any) -> int:
     return int(value) % 2**64
 
 
+def wide(x: Any) -> Any:
+    """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
+    if isinstance(x, np.int16):
+        return np.array([int(x) % 2**16 << 16], np.uint32).view(np.float32)[0]
+    return np.float32(x)
+
+
 def reduce_add(total: Any, value: Any) -> Any:
     return total + value
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Element
+from adcompiler.ir.nodes import Array, Element, Input
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -20,6 +21,7 @@ class DeviceWriter(Writer):
     """
 
     team: str = ""
+    half = False  # whether inputs of float32 may be stored in 16 bits
 
     def __init__(
         self,
@@ -37,6 +39,11 @@ class DeviceWriter(Writer):
             buffer, place = self.slots[array]
             return f"{self.use(buffer)}[{place}]"
         return super().label(array)
+
+    def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
+        spot, inside = super().place(array, indices, texts)
+        stored = self.half and isinstance(array, Input) and array.dtype == "f32"
+        return f"wide({spot})" if stored else spot, inside
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         if self.team and not depth:
