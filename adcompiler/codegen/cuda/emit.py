@@ -68,7 +68,7 @@ class DeviceEmitter(TeamEmitter):
 
     def step(self, item: Loop | Task) -> None:
         """Add what computes one item of the schedule."""
-        if isinstance(item, Recurrence) and self.hosted and not computes_lengths(item):
+        if isinstance(item, Recurrence) and (self.hosted or computes_lengths(item)):
             host_loop(self, item)
         elif isinstance(item, Loop) and not self.alone:
             self.flush()

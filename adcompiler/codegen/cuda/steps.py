@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -119,7 +119,7 @@ class Copy:
 @dataclass
 class HostLoop:
     """A loop of the program, turn by turn: `turn` numbers them, `test` is a number that `before` computes,
-    and `count` is where the number of turns is kept."""
+    and `count` is where the number of turns is kept. The buffers `fresh` may have other lengths in each turn."""
 
     turn: str
     length: Element | None
@@ -128,15 +128,25 @@ class HostLoop:
     test: Array | None
     body: list[Step]
     count: Array | None
+    fresh: list[str]
 
 
 Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
 
 
 def computes_lengths(rec: Recurrence) -> bool:
-    """Whether arrays of a turn have lengths that the program computes."""
-    made = [s for s in (rec.before, rec.turn) if s is not None]
-    return any(computed(a.shape) for s in made for t in s.tasks for a in t.arrays)
+    """Whether arrays of a turn, or of turns inside it, have lengths that the program computes."""
+    tasks = [t for s in (rec.before, rec.turn) if s is not None for t in s.tasks]
+    inside = (t for t in tasks if isinstance(t, Recurrence))
+    return any(computed(a.shape) for t in tasks for a in t.arrays) or any(map(computes_lengths, inside))
+
+
+def flat(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps, and those of the loops among them."""
+    for step in steps:
+        yield step
+        if isinstance(step, HostLoop):
+            yield from flat((*step.before, *step.body))
 
 
 def is_product(array: Array) -> bool:

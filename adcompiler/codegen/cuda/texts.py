@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import product
 
 from adcompiler.codegen.cuda.emit import DeviceEmitter
-from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Product, Scatter
+from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Scatter, flat
 
 
 def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
     """The sources of the kernels."""
-    for step in emitter.steps:
+    for step in flat(emitter.steps):
         match step:
             case KernelText():
                 yield step
@@ -27,5 +27,5 @@ def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
                         yield emitter.nest_text(step, team, sliced, tiled)
             case Scatter():
                 yield emitter.scatter_text(step)
-            case Product():
-                pass  # a library's
+            case _:
+                pass  # a library's, or the host's
