@@ -119,7 +119,7 @@ class Copy:
 @dataclass
 class HostLoop:
     """A loop of the program, turn by turn: `turn` numbers them, `test` is a number that `before` computes,
-    and `count` is where the number of turns is kept. The buffers `fresh` may have other lengths in each turn."""
+    and `count` is where the number of turns is kept. The buffers `fresh` have other lengths in each turn."""
 
     turn: str
     length: Element | None
