@@ -22,8 +22,6 @@ from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import elements_of, postorder, read_by
 
 MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
-_FIRST = "uint64(cuda.threadIdx.x)"
-_STEP = "uint64(cuda.blockDim.x)"
 Tiles = Mapping[Loop, Sequence[Read]]
 
 
@@ -94,9 +92,11 @@ def write(
     writer.open(nowhere, f"for _from in range({stretch[0]}, {stretch[1]}, uint64(_TILE)):")
     writer.line(f"_to = min({stretch[1]}, _from + uint64(_TILE))")
     writer.line("_block_sync()")
-    writer.open(loop, f"for {axis} in range(_from + {_FIRST}, _to, {_STEP}):")
+    writer.line(f"{axis} = _from + uint64(cuda.threadIdx.x)")
+    writer.open(loop, f"while {axis} < _to:")  # a range would divide by its step
     for read, name in names.items():
         writer.line(f"{name}[{axis} - _from] = {writer.text(read)}")
+    writer.line(f"{axis} += uint64(cuda.blockDim.x)")
     writer.close()
     writer.line("_block_sync()")
     writer.open(nowhere, "if _here:")
