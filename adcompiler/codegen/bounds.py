@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from adcompiler.ir.nodes import Apply, Element, Index, Reduce, Select, const, neutral
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Reduce, Select, const, neutral
 from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions, guarded
 
-ONE = const(1, "i64")
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
 
 
@@ -29,16 +28,14 @@ def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
 
 def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:
     """The bound of a loop over `axis` that a condition is, if the loops `outer` around it decide it."""
-    if not isinstance(condition, Apply) or condition.op not in STRICTER:
+    if not (isinstance(condition, Apply) and condition.op in STRICTER and condition.args[0].dtype == "i64"):
         return None
-    x, y = condition.args
-    op = condition.op
-    if y is Index(axis):
-        x, y, op = y, x, MIRRORED[op]
-    if x is not Index(axis) or not y.axes <= outer:
-        return None
-    side, more = STRICTER[op]
-    return side, apply("add", y, ONE) if more else y
+    (x, y), op = condition.args, condition.op
+    for here, there, (side, more) in ((x, y, STRICTER[op]), (y, x, STRICTER[MIRRORED[op]])):
+        base, less = shifted(here)
+        if base is Index(axis) and there.axes <= outer:
+            return side, apply("add", there, const(more - less, "i64")) if more != less else there
+    return None
 
 
 def switch(condition: Element, outer: frozenset[int]) -> Bound | None:
@@ -46,9 +43,8 @@ def switch(condition: Element, outer: frozenset[int]) -> Bound | None:
     return ("if", condition) if condition.axes and condition.axes <= outer else None
 
 
-STRICTER = {
-    "less": ("stop", False), "less_equal": ("stop", True),
-    "greater": ("start", True), "greater_equal": ("start", False),
+STRICTER = {  # which bound, and what is added to it
+    "less": ("stop", 0), "less_equal": ("stop", 1), "greater": ("start", 1), "greater_equal": ("start", 0),
 }  # fmt: skip
 MIRRORED = {
     "less": "greater",
@@ -65,3 +61,15 @@ def common(bodies: Iterable[tuple[Reduce, Element]]) -> list[Element]:
         own = conditions(array.op, body)
         found = own if found is None else [c for c in found if c in own]
     return found or []
+
+
+def shifted(element: Element) -> tuple[Element | None, int]:
+    """A whole number as a variable part and a constant that is added to it."""
+    match element:
+        case Const(value=value):
+            return None, int(value)
+        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
+            return x, int(value)
+        case Apply(op="subtract", args=(x, Const(value=value))):
+            return x, -int(value)
+    return element, 0

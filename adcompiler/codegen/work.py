@@ -137,7 +137,7 @@ class Counted:
         for task in loop.tasks:
             label, size = self.labels[task.array], self.size(work, task.array)
             work.made[label] = None
-            if task.stored and task.array.rank:
+            if task.stored and task.array.rank and not task.dropped:  # a row stays in the cache
                 work.writes[label] = size
             elif task.array.rank:
                 work.registers[label] = None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from adcompiler.codegen.bounds import shifted
 from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
@@ -290,18 +291,6 @@ class Writer:
 def axis_name(number: int) -> str:
     """The variable of a loop over an axis, or over the turns of a loop of the program."""
     return f"i{number}" if number >= 0 else f"turn{-1 - number}"
-
-
-def shifted(element: Element) -> tuple[Element | None, int]:
-    """A whole number as a variable part and a constant that is added to it."""
-    match element:
-        case Const(value=value):
-            return None, int(value)
-        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
-            return x, int(value)
-        case Apply(op="subtract", args=(x, Const(value=value))):
-            return x, -int(value)
-    return element, 0
 
 
 def zero(dtype: Dtype) -> str:

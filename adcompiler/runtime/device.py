@@ -11,6 +11,7 @@ from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.syntax.values import ArgType
 
 ON_CUDA = 2, 13  # DLPack's numbers for memory of CUDA devices
+HALVES = "float16", "bfloat16"  # kernels of a device read them as float32
 BY_DTYPE: dict[np.dtype, Dtype] = {dtype: name for name, dtype in NUMPY.items()}
 
 
@@ -42,16 +43,16 @@ def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, A
             remedy='compile the function with backend="cuda", or pass a copy of it on the host',
         )
     text = str(value.dtype).removeprefix("torch.")
-    dtype = next((name for d, name in BY_DTYPE.items() if d.name == text), None)
+    dtype = next((name for d, name in BY_DTYPE.items() if d.name == text), "f32" if text in HALVES else None)
     if dtype is None:
         raise DtypeError(
             f"the argument {name!r} has dtype {text}, and is on a CUDA device",
-            remedy="convert it there: kernels take bool, int64, float32 and float64",
+            remedy="convert it there: kernels take bool, int64, float16, bfloat16, float32 and float64",
         )
     shape = tuple(value.shape)
     if shape:
         return ArgType(dtype, tuple(n == 1 for n in shape)), value
     from adcompiler.codegen.cuda.arrays import on_host
 
-    number = on_host(value)[()]
-    return ArgType(dtype), float(number) if dtype == "f64" else number
+    number = float(value) if text == "bfloat16" else on_host(value)[()]
+    return ArgType(dtype), float(number) if dtype == "f64" else NUMPY[dtype].type(number)

@@ -11,7 +11,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.runtime.device import describe_on_device, is_on_device
+from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
@@ -103,6 +103,9 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
 def _described(parameter: Parameter, array: np.ndarray) -> tuple[ArgType, Any]:
     """The type of an array, and the array as kernels take it; one of rank 0 is a number."""
     dtype = DTYPE_OF.get(array.dtype.char)
+    if parameter.device and array.dtype.name in HALVES:
+        ones = tuple(n == 1 for n in array.shape)
+        return ArgType("f32", ones), array if ones else np.float32(array[()])
     if dtype is None:
         raise DtypeError(
             f"the argument {parameter.name!r} has dtype {array.dtype}, which is not supported",

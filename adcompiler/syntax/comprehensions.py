@@ -37,7 +37,7 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
     count = len(context.binders.path)
     try:
         for k, clause in enumerate(node.clauses):
-            items = yield from iterable(context, clause.iterable, opened.scope)
+            items = yield from iterable(context, clause.iterable, opened.scope, unordered=True)
             if isinstance(items, tuple):
                 return (yield from _unrolled(context, node, k, items, opened))
             _open(context, clause, items, opened)

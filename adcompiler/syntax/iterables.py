@@ -33,9 +33,10 @@ class Iterable:
 
 
 def iterable(
-    context: Context, node: tree.Expression, scope: Mapping[str, AnyValue]
+    context: Context, node: tree.Expression, scope: Mapping[str, AnyValue], unordered: bool = False
 ) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
-    """What an expression behind `in` runs over; a tuple is one known while compiling."""
+    """What an expression behind `in` runs over; a tuple is one known while compiling. With `unordered` it
+    does not matter at which index an item is."""
     called = _called(node, scope)
     if called is not None:
         assert isinstance(node, tree.Call)
@@ -45,7 +46,7 @@ def iterable(
             bounds = []
             for argument in node.arguments:
                 bounds.append((yield argument, scope))
-            return spanned(context, bounds, node.span)
+            return spanned(context, bounds, node.span, unordered)
         parts = []
         for argument in node.arguments:
             parts.append((yield from iterable(context, argument, scope)))
@@ -131,7 +132,7 @@ def literal(item: AnyValue) -> AnyValue:
 # -- ranges --------------------------------------------------------------------------------------------
 
 
-def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterable:
+def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered: bool = False) -> Iterable:
     """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`; the step is a constant."""
     if not 1 <= len(bounds) <= 3:
         context.fail(ParseError, "range takes (stop), (start, stop) or (start, stop, step)", span)
@@ -145,6 +146,8 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterabl
     distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
     turns = _turns(context, distance, abs(step))
     fixed = not open_axes(turns) and not is_computed(turns)
+    if unordered and step == 1 and not fixed and _is_upper_part(context, first, end):
+        return _upper_part(context, first, end)
     length = turns if fixed else _longest(context, distance, turns, abs(step))
 
     def at(index: Element) -> Value:
@@ -152,6 +155,24 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span) -> Iterabl
 
     guard = None if length is turns else (lambda index: apply("less", index, turns))
     return Iterable(length, distance - whole(1), at, abs(step), guard)
+
+
+def _is_upper_part(context: Context, first: Element, end: Element) -> bool:
+    """Whether a range is a part of range(end), from a place on that other indices decide."""
+    return not (open_axes(end) or is_computed(end) or is_computed(first)) and context.binders.sure(
+        linear(first)
+    )
+
+
+def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
+    """range(first, end) as range(end) under a condition: so an index is the axis itself, and what reads an
+    array there is a sum in reverse mode, not a scatter."""
+    length = end if context.binders.sure(linear(end)) else combine("maximum", end, ZERO)
+
+    def at(index: Element) -> Value:
+        return Value((), index, weak=True)
+
+    return Iterable(length, linear(end) - whole(1), at, 1, lambda index: apply("greater_equal", index, first))
 
 
 def _bound(context: Context, value: AnyValue, span: Span) -> Element:

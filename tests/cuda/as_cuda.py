@@ -2,6 +2,7 @@
 
     PYTHONPATH=tests/cuda python -m pytest -p as_cuda tests/unit/test_language.py
 
+Where a test asks for the NumPy backend, the device makes the same call, and must agree with it.
 ADC_TEST_SMALL is up to how many points one block computes a program alone, ADC_TEST_LARGE_TURN from how many
 points of a turn the host runs a loop.
 """
@@ -10,12 +11,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+import adcompiler as adc
+
 sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other: this halves its time
 
 # What cannot pass, and why; by the end of the test's name.
@@ -35,6 +41,39 @@ def compiled(func: Any) -> Any:
     return made
 
 
+class Beside:
+    """The NumPy backend, with the device beside it."""
+
+    def __init__(self, func: Any, reference: Any, device: Any) -> None:
+        self.func, self.reference, self.device = func, reference(func), device(func)
+
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Any = None) -> list[Any]:
+        refused: Any = None
+        found: list[Any] = []
+        try:
+            found = self.device(sizes, args)
+        except adc.Error as error:
+            refused = error
+        try:
+            expected: list[Any] = self.reference(sizes, args, into)
+        except adc.Error as error:
+            if type(refused) is type(error):
+                raise
+            raise AssertionError(f"the device says {refused!r}") from error
+        assert refused is None, refused
+        for one, other in zip(found, expected, strict=True):
+            agree(np.asarray(one), np.asarray(other))
+        return expected
+
+
+def agree(found: np.ndarray, expected: np.ndarray) -> None:
+    """Fail if results differ by more than rounding, relative to the largest element."""
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale, close = np.max(finite, initial=1.0), 1e-3 if found.dtype == np.float32 else 1e-8
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * scale)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     import irprograms
 
@@ -47,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))
     for name in ("cpu", "cpu-precise"):
         specialise.BACKENDS[name] = specialise.BACKENDS["cuda"]
+    numpy, cuda = specialise.BACKENDS["numpy"], specialise.BACKENDS["cuda"]
+    specialise.BACKENDS["numpy"] = lambda func: Beside(func, numpy, cuda)
     config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
 

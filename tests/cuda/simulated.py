@@ -13,7 +13,7 @@ from numba import cuda
 
 import adcompiler as adc
 from adcompiler.codegen import variants
-from adcompiler.codegen.cuda import arrays, executable, plan, product
+from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
@@ -23,9 +23,11 @@ from adcompiler.codegen.cuda.steps import HostLoop, Product
 
 RANDOM = np.random.default_rng(0)
 LAUNCHES = {
-    "threads on their own": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=3),
-    "slices": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2),
-    "teams": plan.Machine(threads=4, warp=4, busy=0, enough=10**6, most_blocks=3),
+    "threads on their own": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=3, tile=10**9),
+    "slices": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=10**9),
+    "teams": plan.Machine(threads=4, warp=4, busy=0, enough=10**6, most_blocks=3, tile=10**9),
+    "tiles": plan.Machine(threads=4, warp=4, busy=0, enough=0, most_blocks=2, tile=1),
+    "slices of tiles": plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=1),
 }
 
 
@@ -52,6 +54,35 @@ def test_every_way_to_launch_gives_the_same(name: str, monkeypatch: pytest.Monke
         *(adc.grad(adc.compile(total, backend=b))(*args) for b in ("cuda", "numpy")), strict=True
     ):
         same(found, expected)
+
+
+PAIRS = {
+    "all": "sum(w[j] * exp(-(x[i] - x[j])**2) for i in range(n) for j in range(n))",
+    "triangle": "sum(w[j] * sin(x[i] - x[j]) for i in range(n) for j in range(i))",
+    "the rest": "sum(w[j] * sin(x[i] - x[j]) for i in range(n) for j in range(i + 1, n))",
+    "largest": "sum([max([w[j] * cos(x[i] - x[j]) for j in range(n)]) for i in range(n)])",
+    "under a condition": "sum(w[j] * sin(x[i]) if x[i] > x[j] else 0 for i in range(n) for j in range(n))",
+    "places": "sum(w[at[j]] * (x[i] - x[at[j]])**3 for i in range(n) for j in range(n))",
+    "shifted": "sum(x[i] * (w[j + 1] - x[j])**2 for i in range(n) for j in range(n - 1))",
+    "two sums": "sum(sum(sin(w[j] - v) for j in range(n)) * sum(exp(w[j] * v) for j in range(n)) for v in x)",
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks have four threads, tiles four turns: the last ones of eleven are not full."""
+    monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
+    source = f"def f(x: f64[n], w: f64[n], at: i64[n]):\n    return {PAIRS[pairs]}\n"
+    args = RANDOM.normal(size=11), RANDOM.normal(size=11), RANDOM.integers(0, 11, 11)
+    f, g = (adc.value_and_grad(adc.compile(source, backend=b), ("x", "w")) for b in ("cuda", "numpy"))
+    (value, found), (expected, exact) = f(*args), g(*args)
+    same(value, expected)
+    for one, other in zip(found, exact, strict=True):
+        same(one, other)
+    (made,) = f._specialisations.values()
+    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    assert bool(kernels) == ("tiles" in name)
 
 
 @pytest.mark.parametrize("places", [
@@ -123,6 +154,46 @@ def test_an_array_on_the_device_is_refused_elsewhere() -> None:
         adc.compile("sum(x)")(cuda.to_device(np.ones(3)))
     with pytest.raises(adc.DtypeError, match="int32"):
         adc.compile("sum(x)", backend="cuda")(cuda.to_device(np.ones(3, np.int32)))
+
+
+HALVES = {
+    "elements": "sum(tanh(x[:, None] * y) * y + x[:, None])",
+    "pairs": "sum(exp(-(x[i] - x[j])**2) * y[i, j % 3] for i in range(len(x)) for j in range(len(x)))",
+    "places": "sum(x[i // 2] * y[i, 0] for i in range(len(x)))",
+    "product": "sum((y @ y.T) * x)",
+    "loop": "h = x\n    for row in y.T:\n        h = tanh(h * row + x)\n    return sum(h * h)",
+    "routine": "sum(cholesky(y @ y.T + eye(len(x))) * x)",
+    "itself": "x, y * 2",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALVES)
+def test_storage_of_16_bits_is_read_as_float32(name: str, dtype: str) -> None:
+    kind = np.float16 if dtype == "float16" else pytest.importorskip("ml_dtypes").bfloat16
+    x, y = RANDOM.normal(size=9).astype(kind), RANDOM.normal(size=(9, 4)).astype(kind)
+    source = f"def f(x, y):\n    {'return ' * (name != 'loop')}{HALVES[name]}\n"
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    if name != "itself":
+        f, g = adc.value_and_grad(f, ("x", "y")), adc.value_and_grad(g, ("x", "y"))
+    wide = x.astype(np.float32), y.astype(np.float32)
+    for args in ((x, y), (cuda.to_device(x), y) if dtype == "float16" else (x, wide[1])):
+        for found, expected in zip(flat(f(*args)), flat(g(*wide)), strict=True):
+            found = found if isinstance(found, np.ndarray | np.generic | float) else found.copy_to_host()
+            assert np.asarray(found).dtype == np.float32
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def flat(value: Any) -> list[Any]:
+    """The leaves of nested tuples."""
+    return [leaf for part in value for leaf in flat(part)] if isinstance(value, tuple) else [value]
+
+
+def test_the_bits_of_bfloat16_are_those_of_float32() -> None:
+    numbers = np.array([1.0, -2.5, 3e38, 1e-40, np.inf, -0.0], np.float32)
+    upper = (numbers.view(np.uint32) >> 16).astype(np.uint16)
+    found = [simulated.wide(one) for one in upper.view(np.int16)]
+    np.testing.assert_array_equal(found, (upper.astype(np.uint32) << 16).view(np.float32))
 
 
 def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,33 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
         assert found is None or found["spills"] == 0
 
 
+@pytest.mark.parametrize("stored", ["float16", "int16"])  # int16 are the bits of bfloat16
+@pytest.mark.parametrize(
+    "work", [w for w in WORKLOADS if w.name in ("gelu", "pairwise")], ids=lambda w: w.name
+)
+def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: Path) -> None:
+    from numba import cuda
+    from numba.cuda import types
+
+    from adcompiler.codegen.cuda import ptx
+    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
+
+    emitter = DeviceEmitter(of_device(optimised(traced(work, "float32"))), half=True)
+    inputs = {
+        emitter.labels[i]: types.Array(getattr(types, stored), i.rank, "C") for i in emitter.func.inputs
+    }
+    for text in ptx.texts(emitter, True):
+        known = ptx._types(emitter, "_sliced" in text.name) | inputs
+        with ptx._device((9, 0)):
+            kernel = ptx.loaded(text.source, text.name).py_func
+            found, _ = cuda.compile_ptx(kernel, tuple(known[p] for p in text.params), cc=(9, 0))
+        path = tmp_path / f"{text.name}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
+        assert "ld.global" in found
+        assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)

@@ -1,10 +1,13 @@
 """Proof of the CUDA backend on a device: every result against the other backends, and times.
 
     python -m tests.gpu.prove            # all of it, under eight minutes
-    python -m tests.gpu.prove --quick    # small sizes only; runs in numba's simulator too
+    python -m tests.gpu.prove --quick    # the same at small sizes; runs in numba's simulator too
 
 A failing case does not stop the others. Prints a table, and writes cuda.json and cuda.md into $OUT, if
 that is set. The exit status is 1 if anything was wrong.
+
+It needs what adcompiler needs, and numba-cuda with its compiler: that of the extra "cuda", or CUDA's toolkit.
+PyTorch, CuPy and JAX are compared with, and their arrays tried, where they are installed.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -28,9 +33,13 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import adcompiler as adc
+from tests.gpu import libraries
 from tests.gpu.peers import peer
 from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
 
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = "lark", "numba", "numba_cuda", "scipy", "sympy"
+TOOLKIT = "/usr/local/cuda"  # where numba-cuda looks for its compiler, if it is told
 SECONDS = 440.0  # after which no other case begins
 QUICK = "--quick" in sys.argv
 START = time.perf_counter()
@@ -38,29 +47,38 @@ START = time.perf_counter()
 
 def main() -> int:
     """Run everything; returns the exit status."""
-    from numba import cuda
-
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        print(f"missing packages: {', '.join(missing)}")
+        return 1
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most of the memory
+    if Path(TOOLKIT).is_dir():
+        os.environ.setdefault("CUDA_HOME", TOOLKIT)
     rows: list[dict[str, Any]] = []
-    device = str(getattr(cuda.get_current_device(), "name", "numba's simulator"))
-    record(rows, "device", lambda: {"device": device})
+    if "error" in record(rows, "device", device):
+        write(rows)
+        return 1
     for name, source, make in FEATURES:
         record(rows, f"feature {name}", lambda s=source, m=make: feature(s, m))
     for work in WORKLOADS:
         for dtype in work.dtypes:
             record(rows, f"{work.name} {dtype} right", lambda w=work, d=dtype: right(w, d))
+    for launch in LAUNCHES:
+        record(rows, f"launched as {launch}", lambda way=launch: launched(way))
     record(rows, "same bits", same_bits)
-    if not QUICK:
-        record(rows, "first kernel", first_kernel)
-        bandwidth = record(rows, "copy", copy_bandwidth).get("GB/s", float("nan"))
-        for work in WORKLOADS:
-            for dtype in work.dtypes:
-                record(rows, f"{work.name} {dtype} time", lambda w=work, d=dtype: timed(w, d, bandwidth))
-        for work in WORKLOADS:
-            for library in ("torch", "jax", "cupy"):
-                if library in work.peers and find_spec(library) is not None:
-                    record(
-                        rows, f"{work.name} by {library}", lambda w=work, name=library: peer(w, name, times)
-                    )
+    record(rows, "first kernel", first_kernel)
+    bandwidth = record(rows, "copy", copy_bandwidth).get("GB/s", float("nan"))
+    for work in WORKLOADS:
+        for dtype in () if QUICK and work.name == "oscillator" else work.dtypes:  # long in the simulator
+            record(rows, f"{work.name} {dtype} time", lambda w=work, d=dtype: timed(w, d, bandwidth))
+            if work.name == "pairwise":
+                record(rows, f"pairwise {dtype} without tiles", lambda w=work, d=dtype: untiled(w, d))
+    for library in libraries.present():
+        record(rows, f"arrays of {library}", lambda name=library: judged(libraries.ALL[name](), 1e-4))
+    for work in WORKLOADS:
+        for library in libraries.present():
+            if library in work.peers:
+                record(rows, f"{work.name} by {library}", lambda w=work, name=library: peer(w, name, times))
+    record(rows, "versions", libraries.imported)
     write(rows)
     return int(any("error" in row for row in rows))
 
@@ -83,6 +101,17 @@ def record(rows: list[dict[str, Any]], name: str, case: Callable[[], dict[str, A
     shown = {k: v for k, v in row.items() if k not in ("case", "trace")}
     print(f"{name:<28}", ", ".join(f"{k} {v}" for k, v in shown.items()), flush=True)
     return row
+
+
+def device() -> dict[str, Any]:
+    """What it runs on, and that a first kernel runs there."""
+    from numba import cuda
+
+    f = adc.compile("x * x", backend="cuda")
+    assert f(3.0) == 9.0
+    found = cuda.get_current_device()
+    ready = getattr(found, "compute_capability", None)
+    return {"name": str(getattr(found, "name", "numba's simulator")), "compute capability": str(ready)}
 
 
 # -- right -----------------------------------------------------------------------------------------
@@ -122,14 +151,17 @@ def judged(pairs: dict[str, tuple[Any, Any]], tolerance: float) -> dict[str, Any
     return {name: f"{e:.1e}" for name, e in errors.items()}
 
 
-def feature(source: str, make: Callable[[np.random.Generator], tuple[Any, ...]]) -> dict[str, Any]:
-    """One feature: value, gradients, and a second derivative, against the NumPy backend."""
+def feature(
+    source: str, make: Callable[[np.random.Generator], tuple[Any, ...]], only: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """One feature: value, gradients, and a second derivative, against the NumPy backend; or some of these."""
     args = make(np.random.default_rng(1))
     if QUICK:
         args = tuple(cut(a) for a in args)
     single = any(getattr(a, "dtype", None) == np.float32 for a in args)
     calls = {backend: programs(source, backend, args) for backend in ("cuda", "numpy")}
     pairs = {name: (calls["cuda"][name](*args), calls["numpy"][name](*args)) for name in calls["cuda"]}
+    pairs = {name: pair for name, pair in pairs.items() if name in only or not only}
     return judged(pairs, 2e-4 if single else 1e-8)
 
 
@@ -165,6 +197,39 @@ def second(f: Any) -> Any:
     return call
 
 
+NEVER, EVER = 0, 10**9
+LAUNCHES = {
+    "threads": {"busy": NEVER, "enough": NEVER, "tile": EVER},
+    "slices": {"busy": EVER, "enough": NEVER, "tile": EVER},
+    "teams": {"busy": NEVER, "enough": EVER, "tile": EVER},
+    "tiles": {"busy": NEVER, "enough": NEVER, "tile": 1},
+    "slices of tiles": {"busy": EVER, "enough": NEVER, "tile": 1},
+}
+
+
+@contextmanager
+def machine(**settings: int) -> Iterator[None]:
+    """Launches are chosen by other numbers."""
+    from adcompiler.codegen.cuda import program
+
+    before = program.MACHINE
+    program.MACHINE = replace(before, **settings)
+    try:
+        yield
+    finally:
+        program.MACHINE = before
+
+
+def launched(name: str) -> dict[str, Any]:
+    """Some features by kernels that their lengths would not choose."""
+    found = {}
+    for feature_name, source, make in FEATURES:
+        if feature_name in ("matrix", "broadcast", "triangle"):
+            with machine(**LAUNCHES[name]):
+                found[feature_name] = feature(source, make, ("value", "gradient"))
+    return {k: max(v.values(), key=float) for k, v in found.items()}
+
+
 def arguments(work: Workload, n: int, dtype: str) -> tuple[Any, ...]:
     """The arguments of a workload."""
     return tuple(work.make(np.random.default_rng(0), n, dtype).values())
@@ -192,12 +257,13 @@ def same_bits() -> dict[str, Any]:
 # -- fast ------------------------------------------------------------------------------------------
 
 
-def times(call: Callable[[], Any], seconds: float = 1.0) -> dict[str, Any]:
+def times(call: Callable[[], Any]) -> dict[str, Any]:
     """The first call of a function, and the median of the calls after it, in milliseconds."""
     from numba import cuda
 
+    seconds, fewest = (0.0, 2) if QUICK else (1.0, 4)
     found: list[float] = []
-    while not found or (sum(found) < seconds and len(found) < 100) or len(found) < 4:
+    while not found or (sum(found) < seconds and len(found) < 100) or len(found) < fewest:
         cuda.synchronize()
         begun = time.perf_counter()
         call()
@@ -211,23 +277,38 @@ def timed(work: Workload, dtype: str, bandwidth: float) -> dict[str, Any]:
     """Value and gradient of arguments on the device; the share of the copy bandwidth that it reaches."""
     from numba import cuda
 
-    args = arguments(work, work.large, dtype)
-    held = [cuda.to_device(a) for a in args]
+    n = 9 if QUICK else work.large
+    held = [cuda.to_device(a) for a in arguments(work, n, dtype)]
     f = adc.value_and_grad(adc.compile(work.text(dtype), backend="cuda"), wrt=work.wrt)
-    before = cuda.current_context().get_memory_info().free
+    before = free_memory()
     found = times(lambda: f(*held))
-    found["MB more"] = round((before - cuda.current_context().get_memory_info().free) / 2**20)
+    found["MB more"] = round((before - free_memory()) / 2**20)
     if work.moved is not None:
-        rate = work.moved(work.large) * np.dtype(dtype).itemsize / found["ms"] / 1e6
-        found |= {"GB/s": round(rate), "of copy": round(rate / bandwidth, 3)}
+        rate = work.moved(n) * np.dtype(dtype).itemsize / found["ms"] / 1e6
+        found |= {"GB/s": round(rate), "of copy": round(rate / bandwidth, 3) if bandwidth else None}
     return found
+
+
+def untiled(work: Workload, dtype: str) -> dict[str, Any]:
+    """The same without tiles in shared memory."""
+    with machine(tile=EVER):
+        return timed(work, dtype, float("nan"))
+
+
+def free_memory() -> int:
+    """Bytes of the device that nothing has; 0 in the simulator."""
+    from numba import cuda
+
+    from adcompiler.codegen.cuda.device import SIMULATED
+
+    return 0 if SIMULATED else int(cuda.current_context().get_memory_info().free)
 
 
 def copy_bandwidth() -> dict[str, Any]:
     """What a copy of an array on the device moves, reads and writes together."""
     from numba import cuda
 
-    length = 2**27
+    length = 100 if QUICK else 2**27
     source, target = cuda.device_array(length, np.float64), cuda.device_array(length, np.float64)
     found = times(lambda: target.copy_to_device(source))
     return {**found, "GB/s": round(2 * 8 * length / found["ms"] / 1e6)}
@@ -253,8 +334,9 @@ def first_kernel() -> dict[str, Any]:
         env = {**os.environ, "ADC_CACHE_DIR": folder}
         for name in ("cold", "warm"):
             done = subprocess.run(
-                [sys.executable, "-c", FIRST], env=env, capture_output=True, text=True, check=True
+                [sys.executable, "-c", FIRST], env=env, cwd=ROOT, capture_output=True, text=True
             )
+            assert done.returncode == 0, done.stderr[-500:]
             found[f"{name} s"] = round(float(done.stdout.split()[-1]), 2)
     return found
 

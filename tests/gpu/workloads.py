@@ -112,7 +112,7 @@ WORKLOADS = (
     Workload("gelu", GELU, _layer, 300 * 1000, 64 * 2**20, ("x", "w", "b"), lambda n: 2 * n,
              peers={"torch": "0.5 * torch.square(torch.nn.functional.gelu(x * w + b)).sum()",
                     "jax": "0.5 * jnp.square(jax.nn.gelu(x * w + b, approximate=False)).sum()"}),
-    Workload("pairwise", ENERGY, _normal("x", "y", "z", "m"), 700, 100_000, ("x", "y", "z", "m")),
+    Workload("pairwise", ENERGY, _normal("x", "y", "z", "m"), 10_007, 100_000, ("x", "y", "z", "m")),
     Workload("softmax", SOFTMAX, _softmax, 300 * 1000, 64 * 2**20, ("x",), lambda n: 2 * n,
              peers={"torch": "torch.nn.functional.cross_entropy(x, target)"}),
     Workload("edges", EDGES, _edges, 50_000, 10_000_000, ("p", "w"),

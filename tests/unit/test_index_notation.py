@@ -30,6 +30,12 @@ OF_A_VECTOR = [
     "sum(x[i] * x[j] for i in range(n) for j in range(i))",  # a triangle
     "[sum(x[j] for j in range(i + 1)) for i in range(n)]",
     "[max(x[j] for j in range(i, n)) for i in range(n)]",
+    "sum((x[i] - x[j])**3 * x[j - i] for i in range(n) for j in range(i + 1, n))",
+    "sum(x[j] * x[i] for i in range(n) for j in range(i + 2, n - 1))",
+    "sum(x[j] * x[j - 2] for i in range(n) for j in range(i + 2, n) if x[i] > 0.7)",
+    "sum(v * w * x[i] for i in range(n) for v, w in zip([x[k] for k in range(n)], x[::-1]))",
+    "sum(x[j] * v for i in range(n) for j, v in zip(range(i + 1, n), x))",  # pairs by position
+    "sum(k * x[j] for i in range(n) for k, j in enumerate(range(i, n)))",
     "sum(prod(x[j] for j in range(i, n, 2)) for i in range(n))",
     "sum(x[i] for i in range(n) if x[i] > 0.7)",
     "mean(x[i] for i in range(n) if i % 2 == 0 if x[i] > 0.1)",
@@ -112,6 +118,13 @@ def test_what_is_proved_costs_no_check() -> None:
         f = adc.compile(f"def f(x: f64[n]):\n    return {text}", backend="numpy")
         f(X)
         assert "check" not in f.show("ir")
+
+
+def test_a_sum_over_what_comes_after_has_no_scatters_in_reverse_mode() -> None:
+    f = adc.compile(
+        "def f(x: f64[n]):\n    return sum((x[i] - x[j])**3 for i in range(n) for j in range(i + 1, n))"
+    )
+    assert "accumulate" not in adc.grad(f).show("ir", X)
 
 
 def test_lengths_are_compared_once_a_call() -> None:

@@ -34,13 +34,20 @@ def parsed_arch(text: str) -> tuple[int, int]:
 def build(functions: Mapping[str, Func], folder: Path, arch: tuple[int, int], forms: list[str]) -> list[Path]:
     """Write the kernels of functions in these forms, "ptx" and "cubin"; returns the files."""
     require_compiler()
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
     from adcompiler.codegen.cuda.ptx import compiled
+    from adcompiler.codegen.cuda.steps import HostLoop
 
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     manifest: dict[str, Any] = {"arrays": ARRAY, "order": ORDER, "functions": {}}
     for name, func in functions.items():
         kernels = manifest["functions"][name] = []
+        if any(isinstance(step, HostLoop) for step in DeviceEmitter(of_device(func)).steps):
+            raise Error(
+                f"{name} computes lengths in a loop, whose turns the host launches",
+                remedy="call it from Python, or build it for the CPU",
+            )
         for kernel in compiled(of_device(func), arch):
             kernels.append({"kernel": kernel.name, "parameters": dict(kernel.params)})
             for form in forms:

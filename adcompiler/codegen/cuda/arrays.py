@@ -40,7 +40,7 @@ class Caller:
             return arg[()]
         if isinstance(arg, np.ndarray):
             notice(arg.nbytes)
-            return cuda.to_device(np.ascontiguousarray(arg), stream=self.stream)
+            return cuda.to_device(np.ascontiguousarray(bits(arg)), stream=self.stream)
         return viewed(arg, self.stream) if is_device_array(arg) else arg
 
     def given_back(self, result: Any) -> Any:
@@ -70,6 +70,18 @@ def is_device_array(value: Any) -> bool:
     return not isinstance(value, np.ndarray | np.generic | float | int)
 
 
+def is_half(arg: Any) -> bool:
+    """Whether a kernel's argument is an array of 16 bits an element: float16, or the bits of bfloat16."""
+    return bool(getattr(arg, "ndim", 0)) and arg.dtype.itemsize == 2
+
+
+def bits(array: Any) -> Any:
+    """An array of bfloat16 as whole numbers, of which kernels make float32; any other as it is."""
+    if str(array.dtype).removeprefix("torch.") != "bfloat16":
+        return array
+    return array.view(sys.modules["torch"].int16 if library(array) == "torch" else "int16")
+
+
 def device_of(array: Any) -> int | None:
     """The number of the device whose memory an array is, if its library tells."""
     return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else None
@@ -91,6 +103,7 @@ def viewed(array: Any, stream: Any = 0) -> Any:
             f"an array is on device {there}, and kernels run on device {here}",
             remedy=f"call inside of `with numba.cuda.gpus[{there}]:`, or move the array",
         )
+    array = bits(array)
     if library(array) == "jax":
         array.block_until_ready()
     if hasattr(array, "__cuda_array_interface__"):

@@ -17,6 +17,7 @@ else:
     from adcompiler.codegen.cuda import intrinsics as _names  # type: ignore[no-redef]
 
 WARP: int = _names.WARP
+TILE: int = _names.TILE
 
 
 def __getattr__(name: str) -> Any:

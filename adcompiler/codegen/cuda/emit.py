@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
+from adcompiler.codegen.cuda import tiles
 from adcompiler.codegen.cuda.header import with_header
 from adcompiler.codegen.cuda.hosted import host_loop
-from adcompiler.codegen.cuda.order import STYLE, last_read
+from adcompiler.codegen.cuda.order import last_read
 from adcompiler.codegen.cuda.steps import (
     LANES,
-    NOWHERE,
     ONE_BLOCK,
     POINTS,
     KernelText,
@@ -29,32 +30,30 @@ from adcompiler.codegen.cuda.steps import (
     computes_lengths,
     is_product,
 )
-from adcompiler.codegen.cuda.turns import DeviceTurns
+from adcompiler.codegen.cuda.teams import TeamEmitter
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
-from adcompiler.codegen.emit import Emitter, computed
-from adcompiler.codegen.kernel import Buffer
+from adcompiler.codegen.emit import computed
 from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
-from adcompiler.codegen.precedence import TERNARY
-from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.writer import Writer
-from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Reduce
 from adcompiler.ir.types import Dtype
 
 
-class DeviceEmitter(Emitter):
+class DeviceEmitter(TeamEmitter):
     """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
-    the host runs loops of the program."""
+    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits."""
 
-    def __init__(self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False) -> None:
-        super().__init__(func, STYLE)
-        self.alone, self.fast, self.hosted = alone, fast, hosted
+    def __init__(
+        self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False, half: bool = False
+    ) -> None:
+        super().__init__(func)
+        self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
         self.turns: list[str] = []
         self.blocks = 0
-        self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
@@ -69,7 +68,7 @@ class DeviceEmitter(Emitter):
 
     def step(self, item: Loop | Task) -> None:
         """Add what computes one item of the schedule."""
-        if isinstance(item, Recurrence) and self.hosted and not computes_lengths(item):
+        if isinstance(item, Recurrence) and (self.hosted or computes_lengths(item)):
             host_loop(self, item)
         elif isinstance(item, Loop) and not self.alone:
             self.flush()
@@ -161,7 +160,9 @@ class DeviceEmitter(Emitter):
         sums = [t for t in reduces if t.first_reduced == len(chain) and t not in full]
         inside = chain[-1].body
         inner = inside[0] if len(inside) == 1 and isinstance(inside[0], Loop) else None
-        found = Nest(number, loop, chain, full, sums, inner, self.neighbours(loop, chain))
+        found = Nest(
+            number, loop, chain, full, sums, inner, tiles.tiles_of(chain), self.neighbours(loop, chain)
+        )
         found.names = self.local(loop.tasks)
         for task in full:
             writer = self.one_block()
@@ -195,16 +196,21 @@ class DeviceEmitter(Emitter):
         """The buffer of the partial sums of a task."""
         return f"_part_{self.labels[task.array]}"
 
-    def nest_text(self, nest: Nest, team: str, sliced: bool) -> KernelText:
-        """The kernel of a nest for threads on their own or teams, with its inner loop cut or not."""
+    def nest_text(self, nest: Nest, team: str, sliced: bool, tiled: bool = False) -> KernelText:
+        """The kernel of a nest for threads of their own or teams, its inner loop cut or not; with `tiled`
+        threads on their own read from tiles what they share."""
         writer = self.nest_writer(nest.loop.tasks, nest.names)
         for task in nest.full:
             writer.line(f"{self.registers[task]} = {neutral(task.array)}")
         for line in LANES[team]:
             writer.line(line)
-        writer.share(nest.chain, *POINTS[team])
+        if tiled:
+            tiles.allocate(writer, nest.tiles)
+        writer.share(nest.chain, *POINTS[team], together=tiled)
         writer.team = team
-        if sliced:
+        if tiled:
+            self.tiled(writer, nest, sliced)
+        elif sliced:
             assert nest.inner is not None
             self.slice(writer, nest, nest.inner)
         else:
@@ -217,13 +223,13 @@ class DeviceEmitter(Emitter):
             writer.line("if cuda.threadIdx.x == 0:")
             spot = "cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x"
             writer.line(f"    {writer.use(self.part(task))}[{spot}] = {self.registers[task]}")
-        name = f"nest{nest.number}{'_' * bool(team)}{team}{'_sliced' * sliced}"
+        name = f"nest{nest.number}{'_' * bool(team)}{team}{'_tiled' * tiled}{'_sliced' * sliced}"
         return self.text(name, writer, ["_chunk"] if sliced else [])
 
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
         """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
-        writer.prefixes, writer.grown = self.prefixes, self.grown
+        writer.prefixes, writer.grown, writer.half = self.prefixes, self.grown, self.half
         return writer
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
@@ -243,6 +249,10 @@ class DeviceEmitter(Emitter):
         writer.stretch(inner, begin, last, step)
         super().body(writer, inner.body, {})
         writer.unshare([inner], several=True)
+        self.store_slice(writer, nest, team)
+
+    def store_slice(self, writer: DeviceWriter, nest: Nest, team: str = "") -> None:
+        """The partial sums of a slice."""
         for task in nest.sums:
             assert isinstance(task.array, Reduce)
             register = self.registers[task]
@@ -251,6 +261,28 @@ class DeviceEmitter(Emitter):
             kept = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
             spot = ", ".join(["cuda.blockIdx.y", *kept])
             writer.line(f"{writer.use(self.part(task))}[{spot}] = {register}")
+
+    def tiled(self, writer: DeviceWriter, nest: Nest, sliced: bool) -> None:
+        """What a point does, or one slice of it, with loops that go through tiles."""
+        start = len(writer.scopes[-1])
+        for item in nest.chain[-1].body:
+            reads = nest.tiles.get(item) if isinstance(item, Loop) else None
+            if not isinstance(item, Loop) or reads is None:
+                self.body(writer, [item], {})
+                continue
+            for task in (sums := nest.sums_of(item)):
+                self.begin(writer, task)
+            stretch = "uint64(0)", f"uint64({writer.text(item.size)})"
+            if sliced:
+                first = "uint64(cuda.blockIdx.y) * uint64(_chunk)"
+                stretch = first, writer.assign(f"min({stretch[1]}, {first} + uint64(_chunk))", 0)
+            inside = partial(super().body, writer, item.body, {})
+            start = tiles.write(writer, item, reads, stretch, start, inside)
+            for task in () if sliced else sums:
+                self.finish(writer, task)
+        if sliced:
+            self.store_slice(writer, nest)
+        tiles.guard(writer.scopes[-1], start)
 
     def scattered(self, loop: Loop) -> Scatter:
         """A nest that adds at computed places."""
@@ -279,122 +311,3 @@ class DeviceEmitter(Emitter):
         writer.line(f"_values[{point}] = {value}")
         writer.unshare(scatter.chain, True)
         return self.text(f"scatter{scatter.number}", writer, ["_places", "_values"])
-
-    # -- inside a nest -------------------------------------------------------------------------
-
-    def prepare(self, writer: Writer, item: Loop | Task) -> None:
-        for task in tasks_of(item):
-            if any(computed(a.shape) for a in task.arrays) and writer.base:
-                raise Error(
-                    f"{self.func.name} computes the length of an array inside a loop",
-                    remedy='compile it with backend="cpu"',
-                )
-            if isinstance(task.array, Accumulate) and task.array not in writer.grown:
-                row = writer.prefixes.get(task.array, "")
-                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
-                assert isinstance(writer, DeviceWriter)
-                writer.sync()
-
-    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
-        super().adopt(tasks, rows)
-        known = {b.name for b in self.buffers}
-        for task in tasks:
-            for array in task.arrays:
-                label = self.labels[array]
-                if array.rank and computed(array.shape) and task.stored and label not in known:
-                    self.buffers.append(Buffer(label, array.dtype, array.shape))
-
-    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
-        assert isinstance(writer, DeviceWriter)
-        if not writer.team:
-            super().body(writer, items, partial)
-            return
-        for item in items:
-            if isinstance(item, Recurrence):
-                DeviceTurns(self, writer, item).write()
-            elif isinstance(item, Task):
-                self.statement(writer, item, partial)
-            elif isinstance(item.tasks[0].array, Accumulate):
-                self.by_one(writer, item)
-            else:
-                self.shared(writer, item)
-
-    def shared(self, writer: DeviceWriter, loop: Loop) -> None:
-        """A loop whose turns the threads of a team share."""
-        depth = len(writer.loops) - writer.base
-        self.shared_domains |= dict.fromkeys(t.array.domain for t in loop.tasks)
-        chain = [loop] if loop.bounds else chained(loop, depth)
-        starting = [t for t in loop.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
-        for task in starting:
-            self.begin(writer, task)
-        writer.sync()
-        team, writer.team = writer.team, ""
-        if loop.bounds:
-            low, high = writer.limits(loop)
-            writer.open(loop, f"for i{loop.number} in range({low} + _lane, {high}, _lanes):")
-            super().body(writer, loop.body, {})
-            writer.close()
-        else:
-            writer.share(chain, "_lane", "_lanes")
-            super().body(writer, chain[-1].body, {})
-            writer.unshare(chain)
-        for task in starting:
-            assert isinstance(task.array, Reduce)
-            register = self.registers[task]
-            writer.line(f"{register} = _{team}_{task.array.op}({register})")
-            self.finish(writer, task)
-        writer.team = team
-        writer.sync()
-
-    def by_one(self, writer: DeviceWriter, loop: Loop) -> None:
-        """A loop that scatters, on one thread."""
-        writer.sync()
-        team, writer.team = writer.team, ""
-        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
-        writer.base += 1
-        super().body(writer, [loop], {})
-        writer.base -= 1
-        writer.close()
-        writer.team = team
-        writer.sync()
-
-    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
-        assert isinstance(writer, DeviceWriter)
-        if not writer.team:
-            super().statement(writer, task, partial)
-        elif isinstance(task.array, Reduce):
-            # A sum over all points, at a point of a team: one thread adds.
-            value = writer.text(task.elements[0], operand_level(task.array))
-            register = self.registers[task]
-            writer.line("if _lane == 0:")
-            writer.line(f"    {register} = {update(task.array, register, value)}")
-        elif isinstance(task.array, Accumulate):
-            writer.sync()
-            *indices, body = task.elements
-            spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-            value = writer.text(body, TERNARY)
-            writer.line(f"if _lane == 0{' and ' * bool(inside)}{inside}:")
-            writer.line(f"    {spot} += {value}")
-            writer.sync()
-        elif isinstance(task.array, Call):
-            writer.sync()
-            self.routine(writer, task)
-            writer.sync()
-        else:
-            if task.array.rank:
-                writer.sync()
-            super().statement(writer, task, partial)
-            if task.array.rank:
-                writer.sync()
-
-    def routine(self, writer: DeviceWriter, task: Task) -> None:
-        """A routine of the library: a thread a case."""
-        assert isinstance(task.array, Call)
-        if task.array.cases:
-            super().statement(writer, task)
-            return
-        team, writer.team = writer.team, ""
-        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
-        super().statement(writer, task)
-        writer.close()
-        writer.team = team

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.cuda.arrays import Caller
+from adcompiler.codegen.cuda.arrays import Caller, is_half
 from adcompiler.codegen.cuda.device import SIMULATED
 from adcompiler.codegen.cuda.program import Program
-from adcompiler.ir.nodes import Array, Func
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array, Func, Map, Read, identity
+from adcompiler.ir.walk import arrays_of
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
@@ -27,7 +31,8 @@ class Compiled:
 
     def __init__(self, func: Func, atomics: bool = False, fast: bool = False) -> None:
         self.func, self.atomics, self.fast = func, atomics, fast
-        self.programs: dict[tuple[bool, bool], Program] = {}
+        self.copies: dict[tuple[int, ...], Program] = {}
+        self.programs: dict[tuple[bool, bool, bool], Program] = {}
 
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
@@ -35,7 +40,10 @@ class Compiled:
         """The results, in the caller's kind of array, or scalars where the rank is 0; `into` gives arrays."""
         caller = Caller(args)
         with _one_at_a_time:
-            results = self.program(sizes).call(sizes, caller.args, caller.stream)
+            half = any(map(is_half, caller.args))
+            if half and self.takes_whole:
+                caller.args, half = self.widened(sizes, caller), False
+            results = self.program(sizes, half).call(sizes, caller.args, caller.stream)
             results = [caller.given_back(r) for r in results]
         for k, array in enumerate(self.func.results):
             if into is not None and array in into:
@@ -43,16 +51,35 @@ class Compiled:
                 results[k] = into[array]
         return results
 
-    def program(self, sizes: Sequence[int]) -> Program:
-        """The kernels for these lengths."""
-        large = self.get()
+    def program(self, sizes: Sequence[int], half: bool = False) -> Program:
+        """The kernels for these lengths, and for arguments that are stored in 16 bits or not."""
+        large = self.get(half=half)
         if large.turn_points(sizes) > LARGE_TURN:
             return self.get(hosted=True)
-        return self.get(alone=True) if large.points(sizes) <= SMALL and not large.wide else large
+        small = large.points(sizes) <= SMALL and not large.wide
+        return self.get(alone=True, half=half) if small else large
 
-    def get(self, alone: bool = False, hosted: bool = False) -> Program:
+    def get(self, alone: bool = False, hosted: bool = False, half: bool = False) -> Program:
         """The program on one block or on all, with its loops there or on the host."""
-        key = alone, hosted
+        key = alone, hosted, half
         if key not in self.programs:
-            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted)
+            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted, half)
         return self.programs[key]
+
+    @cached_property
+    def takes_whole(self) -> bool:
+        """Whether loops or routines take whole arrays, and not kernels element by element."""
+        return any(isinstance(a, Item | Call) for a in arrays_of(self.func.roots))
+
+    def widened(self, sizes: Sequence[int], caller: Caller) -> list[Any]:
+        """The arguments with copies of float32 of those that are stored in 16 bits."""
+        places = [k for k, arg in enumerate(caller.args) if is_half(arg)]
+        if tuple(places) not in self.copies:
+            inputs = [self.func.inputs[k] for k in places]
+            copies = tuple(Map(i.shape, Read(i, identity(i.shape))) for i in inputs)
+            names = tuple(self.func.input_names[k] for k in places)
+            func = self.func.with_(results=copies, result_names=names, checks=())
+            self.copies[tuple(places)] = Program(func, alone=False, atomics=False, half=True)
+        made = self.copies[tuple(places)].call(sizes, caller.args, caller.stream)
+        found = dict(zip(places, made, strict=True))
+        return [found.get(k, arg) for k, arg in enumerate(caller.args)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 NAMES = (
     "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "select",
-    "series", "uint64",
+    "series", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
@@ -25,7 +25,8 @@ def with_header(comment: str, text: str, fast: bool = False) -> str:
     words = set(re.findall(r"\w+", text)) | {"cuda"}
     used = [n for n in NAMES if n in words]
     lines = [f"from adcompiler.codegen.cuda.device import {', '.join(used)}"]
-    lines += ["from adcompiler.codegen.cuda.device import WARP as _WARP"] if "_WARP" in words else []
+    for name in sorted({"_TILE", "_WARP"} & words):
+        lines.append(f"from adcompiler.codegen.cuda.device import {name[1:]} as {name}")
     if called := sorted(word for word in words if word.startswith("library_")):
         lines.append(f"from adcompiler.codegen.cuda.routines import {', '.join(called)}")
     lines += ["", f"kernel = cuda.jit(cache=True{', fastmath=True' * fast})  # with {_digest()}"]

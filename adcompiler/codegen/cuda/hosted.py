@@ -1,4 +1,5 @@
-"""Loops of a program whose turns are too much for one block: the host launches each turn's kernels.
+"""Loops of a program whose turns are too much for one block, or have arrays of computed lengths: the host
+launches each turn's kernels.
 
 A turn is steps as a program is, with its number for kernels to read. Carried numbers stay in their places
 between kernels, carried arrays in the buffers of the final ones; rows of outs are stored where they stay.
@@ -13,6 +14,7 @@ from typing import Protocol
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
+from adcompiler.codegen.emit import computed
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
 from adcompiler.codegen.writer import axis_name, constant
@@ -66,7 +68,8 @@ class _HostTurns(DeviceTurns):
         turn = self.collected(lambda: self.whole_turn(axis))
         emitter.flush()
         count = self.stacks[-1] if rec.loop.test is not None else None
-        loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count)
+        fresh = [self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)]
+        loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count, fresh)
         emitter.steps.append(loop)
 
     def collected(self, write: Callable[[], None]) -> list[Step]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import cuda
-from numba.cuda import types
+from numba.cuda import libdevice, types
 from numba.cuda.extending import intrinsic, overload, register_jitable
 from numba.cuda.types import uint64
 
@@ -21,6 +21,7 @@ from adcompiler.ops import series as _series
 
 __all__ = ["cuda", "fma", "math", "np", "select", "uint64"]
 WARP = 32
+TILE = 256  # turns of a loop whose reads are in shared memory
 ALL = 0xFFFFFFFF  # the lanes of a whole warp
 
 
@@ -50,6 +51,21 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
         return builder.fma(*(context.cast(builder, arg, was, signature.return_type) for arg, was in given))
 
     return kind(x, y, z), codegen
+
+
+# -- float32 from 16 bits --------------------------------------------------------------------------
+
+
+def wide(x: Any) -> Any:
+    """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
+    raise NotImplementedError
+
+
+@overload(wide, strict=False)
+def _wide(x: Any) -> Callable[[Any], Any]:
+    if x == types.int16:
+        return lambda x: libdevice.int_as_float(types.int32(types.int32(x) << types.int32(16)))
+    return lambda x: types.float32(x)
 
 
 # -- steps of reductions ---------------------------------------------------------------------------

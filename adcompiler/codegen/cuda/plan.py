@@ -9,38 +9,43 @@ from math import prod
 
 @dataclass(frozen=True)
 class Machine:
-    """What kernels are launched for: threads a block, lanes a warp, threads that keep a device busy, and how
-    many points are enough for a thread each."""
+    """What kernels are launched for: threads a block, lanes a warp, threads that keep a device busy, how
+    many points are enough for a thread each, and from how many turns on a loop reads from tiles."""
 
     threads: int
     warp: int
     busy: int
     enough: int
     most_blocks: int
+    tile: int
 
 
-DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12)
-SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3)
+DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12, tile=256)
+SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3, tile=4)
 FEWEST_TURNS = 32  # of a loop that is cut into slices
 MOST_SLICES = 1024
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Threads of a nest: which teams, the blocks along both axes of the grid, turns a slice (0: not cut)."""
+    """Threads of a nest: which teams, the blocks along both axes of the grid, turns a slice (0: not cut), and
+    whether loops read from tiles."""
 
     team: str
     blocks: int
     slices: int
     threads: int
     chunk: int
+    tiled: bool
 
 
-def launch(machine: Machine, points: int, turns: int, inner: int | None, neighbours: bool) -> Launch:
+def launch(
+    machine: Machine, points: int, turns: int, inner: int | None, neighbours: bool, shared: int = 0
+) -> Launch:
     """The threads of a nest over `points` with `turns` inside each.
 
     `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours
-    inside.
+    inside; `shared` the length of the longest loop that may read from tiles.
     """
     team = _team(machine, points, turns, neighbours, inner is not None)
     width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]
@@ -52,7 +57,8 @@ def launch(machine: Machine, points: int, turns: int, inner: int | None, neighbo
             chunk = -(-inner // wanted)
             slices = -(-inner // chunk)
     blocks = -(-points * width // machine.threads)
-    return Launch(team, max(min(blocks, machine.most_blocks), 1), slices, machine.threads, chunk)
+    tiled = not team and shared > 0 and (chunk if slices > 1 else shared) >= machine.tile
+    return Launch(team, max(min(blocks, machine.most_blocks), 1), slices, machine.threads, chunk, tiled)
 
 
 def _team(machine: Machine, points: int, turns: int, neighbours: bool, sliceable: bool) -> str:

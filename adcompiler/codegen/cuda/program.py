@@ -22,10 +22,11 @@ from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.emit import computed
 from adcompiler.codegen.reference import length, require
-from adcompiler.ir.nodes import Array, Element, Func, Input, Read
+from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import is_computed, read_by, substitute
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
@@ -35,10 +36,16 @@ class Program:
     """The kernels of a program, and the memory that they need besides inputs and results."""
 
     def __init__(
-        self, func: Func, alone: bool, atomics: bool, fast: bool = False, hosted: bool = False
+        self,
+        func: Func,
+        alone: bool,
+        atomics: bool,
+        fast: bool = False,
+        hosted: bool = False,
+        half: bool = False,
     ) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted)
+        self.emitter = DeviceEmitter(func, alone, fast, hosted, half)
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
@@ -64,18 +71,18 @@ class Program:
     @cached_property
     def turn_domains(self) -> list[Lengths]:
         """The lengths of all loops that one block shares."""
-        return [lengths(tuple(n for n in d if not _read(n))) for d in self.emitter.shared_domains]
+        return [lengths(tuple(n for n in d if not computed((n,)))) for d in self.emitter.shared_domains]
 
     @cached_property
     def domains(self) -> list[Lengths]:
         """The lengths of all loops of nests that are known before the call."""
         found = [t.array.domain for s in self.steps if isinstance(s, Nest) for t in s.loop.tasks]
-        return [lengths(tuple(n for n in domain if not _read(n))) for domain in dict.fromkeys(found)]
+        return [lengths(tuple(n for n in domain if not computed((n,)))) for domain in dict.fromkeys(found)]
 
     def lengths(self, shape: tuple[Element, ...]) -> Lengths | None:
         """A function from the values of the size symbols to lengths; None if the program computes them."""
         if shape not in self.known:
-            self.known[shape] = None if any(_read(n) for n in shape) else lengths(shape)
+            self.known[shape] = None if computed(shape) else lengths(shape)
         return self.known[shape]
 
     def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
@@ -92,11 +99,6 @@ class Program:
             made = text()
             self.kernels[key] = loaded(made.source, made.name), made.params
         return self.kernels[key]
-
-
-def _read(size: Element) -> list[Array]:
-    """The arrays whose values a length is."""
-    return [e.array for e in elements_of((size,)) if isinstance(e, Read)]
 
 
 class _Call:
@@ -133,11 +135,19 @@ class _Call:
         known = self.program.lengths(shape)
         if known is not None:
             return tuple(max(n, 0) for n in known(self.sizes))
-        needed = {a for n in shape for a in _read(n)}
-        values = {a: np.asarray(v) for a, v in self.numbers().items()}
-        inputs = zip(self.program.func.inputs, self.args, strict=True)
-        values |= {i: np.asarray(a) for i, a in inputs if i in needed}
+        places = {-1 - int(name.removeprefix("turn")): const(k, "i64") for name, k in self.turns.items()}
+        shape = tuple(substitute(n, places) for n in shape)
+        values = {a: np.asarray(v) for a, v in self.numbers().items()} if any(map(is_computed, shape)) else {}
+        values |= {a: self.on_host(a) for a in read_by(shape) if a not in values}
         return tuple(max(length(n, self.sizes, values), 0) for n in shape)
+
+    def on_host(self, array: Array) -> np.ndarray:
+        """An array, or a number that is an argument, as NumPy's."""
+        if array.rank:
+            found: np.ndarray = self.array(array).copy_to_host(stream=self.stream)
+            cuda.synchronize()
+            return found
+        return np.asarray(self.value(self.program.labels[array]))
 
     def numbers(self) -> Mapping[Array, Any]:
         """The numbers that kernels have computed so far, on the host."""
@@ -178,6 +188,8 @@ class _Call:
         length = None if loop.length is None else self.lengths((loop.length,))[0]
         turns = count() if length is None else range(length)[:: -1 if loop.backward else 1]
         for turn in turns:
+            for name in loop.fresh:
+                self.values.pop(name, None)
             self.turns[loop.turn], self.values[loop.turn] = turn, turn if SIMULATED else np.uint64(turn)
             for step in loop.before:
                 self.step(step)
@@ -219,10 +231,10 @@ class _Call:
         sliced = plan.slices > 1
         parts = self.slices(nest, plan) if sliced else []
         if points:
-            key = nest.number, plan.team, sliced
+            key = nest.number, plan.team, sliced, plan.tiled
             self.start(
                 key,
-                lambda: self.emitter.nest_text(nest, plan.team, sliced),
+                lambda: self.emitter.nest_text(nest, plan.team, sliced, plan.tiled),
                 (plan.blocks, plan.slices),
                 plan.threads,
             )
@@ -239,7 +251,8 @@ class _Call:
         points = points_of(self.lengths(nest.points))
         turns = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
-        found = points, launch(MACHINE, points, turns, inner, nest.neighbours)
+        shared = max((self.lengths((loop.size,))[0] for loop in nest.tiles), default=0)
+        found = points, launch(MACHINE, points, turns, inner, nest.neighbours, shared)
         if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
             self.program.plans[key] = found
         return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from adcompiler.codegen.cuda.device import loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
-from adcompiler.codegen.cuda.steps import KernelText, Nest, Scatter
+from adcompiler.codegen.cuda.steps import KernelText, Nest, Scatter, flat
 from adcompiler.codegen.cuda.texts import texts
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
@@ -71,7 +71,7 @@ def _types(emitter: DeviceEmitter, sliced: bool) -> dict[str, Any]:
     found |= {b.name: array(b.dtype, len(b.shape)) for b in emitter.buffers}
     found |= dict.fromkeys(emitter.turns, types.uint64)
     found |= {name: array(dtype, 1) for dtype, name in emitter.slot_buffers.items()}
-    for step in emitter.steps:
+    for step in flat(emitter.steps):
         if isinstance(step, Nest):
             found[f"_blocks{step.number}"] = types.int64
             found |= {emitter.part(t): array(t.array.dtype, t.array.rank + 1) for t in step.sums}

@@ -23,7 +23,7 @@ from adcompiler.ops.arithmetic import fma
 from adcompiler.ops.table import ALIASES
 
 __all__ = ["cuda", "fma", "np"]
-WARP = 4
+WARP, TILE = 4, 4
 
 
 def select(guard: Any, then: Any, otherwise: Any) -> Any:
@@ -34,6 +34,13 @@ def select(guard: Any, then: Any, otherwise: Any) -> Any:
 def uint64(value: Any) -> int:
     """A whole number as an unsigned one of 64 bits."""
     return int(value) % 2**64
+
+
+def wide(x: Any) -> Any:
+    """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
+    if isinstance(x, np.int16):
+        return np.array([int(x) % 2**16 << 16], np.uint32).view(np.float32)[0]
+    return np.float32(x)
 
 
 def reduce_add(total: Any, value: Any) -> Any:
@@ -77,6 +84,16 @@ _warp_sync = _block_sync
 _block_sum, _block_prod = _block(reduce_add), _block(lambda x, y: x * y)
 _block_min, _block_max = _block(reduce_min), _block(reduce_max)
 _warp_sum, _warp_prod, _warp_min, _warp_max = _block_sum, _block_prod, _block_min, _block_max
+
+
+def shared(place: int, length: int, dtype: Any) -> np.ndarray:
+    """The shared memory that a line of a kernel asks for: the simulator's own looks for it and then makes it,
+    which two threads may do at once."""
+    from numba.cuda.simulator.kernel import _get_kernel_context
+
+    arrays = vars(_get_kernel_context()).setdefault("_arrays", {})
+    found: np.ndarray = arrays.setdefault(place, np.empty(length, dtype))
+    return found
 
 
 # -- mathematics -----------------------------------------------------------------------------------
@@ -142,8 +159,14 @@ series, bessel = _special(_series), _special(_bessel)
 # -- source ----------------------------------------------------------------------------------------
 
 
-class _Floats(ast.NodeTransformer):
-    """Makes the floats of a text NumPy's."""
+class _Simulated(ast.NodeTransformer):
+    """Makes the floats of a text NumPy's, and shared memory ours."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.func) != "cuda.shared.array":
+            return node
+        return ast.Call(ast.Name("_shared", ast.Load()), [ast.Constant(node.lineno), *node.args], [])
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, float):
@@ -153,7 +176,7 @@ class _Floats(ast.NodeTransformer):
 
 def run(source: str) -> dict[str, Any]:
     """The names that a generated module defines."""
-    tree = ast.fix_missing_locations(_Floats().visit(ast.parse(source)))
-    namespace: dict[str, Any] = {"np": np}
+    tree = ast.fix_missing_locations(_Simulated().visit(ast.parse(source)))
+    namespace: dict[str, Any] = {"np": np, "_shared": shared}
     exec(compile(tree, "<generated kernel>", "exec"), namespace)  # our own text
     return namespace

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from adcompiler.codegen.emit import computed
 from adcompiler.codegen.nests import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Array, Element, Reduce, Shape
+from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NOWHERE = -(10**8)  # the axis of what is no loop
@@ -53,7 +54,8 @@ class KernelText:
 @dataclass
 class Nest:
     """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
-    only loop inside is `inner` if it may be cut into slices."""
+    only loop inside is `inner` if it may be cut into slices; `tiles` are the loops inside that may read from
+    shared memory, and what they read there."""
 
     number: int
     loop: Loop
@@ -61,6 +63,7 @@ class Nest:
     full: list[Task]
     sums: list[Task]
     inner: Loop | None
+    tiles: Mapping[Loop, Sequence[Read]]
     neighbours: bool  # whether the threads of a team read neighbours in the loops inside
     names: dict[Element, str] = field(default_factory=dict)
 
@@ -68,6 +71,10 @@ class Nest:
     def points(self) -> Shape:
         """The lengths of the loops whose points are dealt out."""
         return tuple(loop.size for loop in self.chain)
+
+    def sums_of(self, loop: Loop) -> list[Task]:
+        """The sums of a point that a loop inside it adds up."""
+        return [t for t in self.sums if t in loop.tasks]
 
     @cached_property
     def inside(self) -> list[Shape]:
@@ -112,7 +119,7 @@ class Copy:
 @dataclass
 class HostLoop:
     """A loop of the program, turn by turn: `turn` numbers them, `test` is a number that `before` computes,
-    and `count` is where the number of turns is kept."""
+    and `count` is where the number of turns is kept. The buffers `fresh` have other lengths in each turn."""
 
     turn: str
     length: Element | None
@@ -121,15 +128,25 @@ class HostLoop:
     test: Array | None
     body: list[Step]
     count: Array | None
+    fresh: list[str]
 
 
 Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
 
 
 def computes_lengths(rec: Recurrence) -> bool:
-    """Whether arrays of a turn have lengths that the program computes."""
-    made = [s for s in (rec.before, rec.turn) if s is not None]
-    return any(computed(a.shape) for s in made for t in s.tasks for a in t.arrays)
+    """Whether arrays of a turn, or of turns inside it, have lengths that the program computes."""
+    tasks = [t for s in (rec.before, rec.turn) if s is not None for t in s.tasks]
+    inside = (t for t in tasks if isinstance(t, Recurrence))
+    return any(computed(a.shape) for t in tasks for a in t.arrays) or any(map(computes_lengths, inside))
+
+
+def flat(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps, and those of the loops among them."""
+    for step in steps:
+        yield step
+        if isinstance(step, HostLoop):
+            yield from flat((*step.before, *step.body))
 
 
 def is_product(array: Array) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from adcompiler.codegen.cuda.emit import DeviceEmitter
-from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Product, Scatter
+from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Scatter, flat
 
 
 def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
     """The sources of the kernels."""
-    for step in emitter.steps:
+    for step in flat(emitter.steps):
         match step:
             case KernelText():
                 yield step
@@ -20,10 +21,11 @@ def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
                 )
                 usual = "warp" if inside and step.neighbours else ""
                 for team in LANES if every and inside else (usual,):
-                    yield emitter.nest_text(step, team, False)
-                    if every and step.inner is not None:
-                        yield emitter.nest_text(step, team, True)
+                    cuts = (False, True) if every and step.inner is not None else (False,)
+                    ways = [True, False] if step.tiles and not team else [False]
+                    for sliced, tiled in product(cuts, ways if every else ways[:1]):
+                        yield emitter.nest_text(step, team, sliced, tiled)
             case Scatter():
                 yield emitter.scatter_text(step)
-            case Product():
-                pass  # a library's
+            case _:
+                pass  # a library's, or the host's

@@ -8,7 +8,7 @@ from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Element, Read
+from adcompiler.ir.nodes import Array, Element, Input
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -21,6 +21,7 @@ class DeviceWriter(Writer):
     """
 
     team: str = ""
+    half = False  # whether inputs of float32 may be stored in 16 bits
 
     def __init__(
         self,
@@ -33,11 +34,16 @@ class DeviceWriter(Writer):
         self.slots = slots
         self.local: set[Array] = set()  # numbers that this kernel computes itself
 
-    def leaf(self, element: Element) -> Text | None:
-        if isinstance(element, Read) and element.array in self.slots and element.array not in self.local:
-            buffer, place = self.slots[element.array]
-            return Text(f"{self.use(buffer)}[{place}]")
-        return super().leaf(element)
+    def label(self, array: Array) -> str:
+        if array in self.slots and array not in self.local:
+            buffer, place = self.slots[array]
+            return f"{self.use(buffer)}[{place}]"
+        return super().label(array)
+
+    def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
+        spot, inside = super().place(array, indices, texts)
+        stored = self.half and isinstance(array, Input) and array.dtype == "f32"
+        return f"wide({spot})" if stored else spot, inside
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         if self.team and not depth:
@@ -50,8 +56,11 @@ class DeviceWriter(Writer):
         if self.team and self.scopes[-1][-1:] != [barrier]:
             self.line(barrier)
 
-    def share(self, chain: Sequence[Loop], first: str, step: str) -> None:
-        """Enter loops whose points are dealt out: thread after thread takes the next one."""
+    def share(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
+        """Enter loops whose points are dealt out: thread after thread takes the next one.
+
+        With `together` all threads of a block stay until the last of them has none; `_here` is whether a
+        thread has one."""
         count = self.count
         self.count += 1
         lengths = []
@@ -60,7 +69,10 @@ class DeviceWriter(Writer):
             self.line(f"{lengths[d]} = uint64({self.text(loop.size)})")
         point = f"_p{count}"
         self.line(f"{point} = {first}")
-        self.deal(chain, f"while {point} < {' * '.join(lengths)}:")
+        total = " * ".join(lengths)
+        self.deal(chain, f"while {point}{' - uint64(cuda.threadIdx.x)' * together} < {total}:")
+        if together:
+            self.line(f"_here = {point} < {total}")
         rest = point
         for d in range(len(chain) - 1, 0, -1):
             self.line(f"{axis_name(chain[d].number)} = {rest} % {lengths[d]}")

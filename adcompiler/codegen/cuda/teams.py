@@ -1,0 +1,158 @@
+"""What a team of threads does: a block or a warp, whose threads do the same until they share a loop.
+
+Between what one thread stores and others read there are barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from adcompiler.codegen.cuda.order import STYLE
+from adcompiler.codegen.cuda.steps import NOWHERE, chained
+from adcompiler.codegen.cuda.turns import DeviceTurns
+from adcompiler.codegen.cuda.writer import DeviceWriter
+from adcompiler.codegen.emit import Emitter, computed
+from adcompiler.codegen.kernel import Buffer
+from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
+from adcompiler.codegen.precedence import TERNARY
+from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.writer import Writer
+from adcompiler.errors import Error
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Read, Reduce, const
+
+
+class TeamEmitter(Emitter):
+    """Writes what threads share, turn by turn."""
+
+    def __init__(self, func: Func) -> None:
+        super().__init__(func, STYLE)
+        self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
+
+    def prepare(self, writer: Writer, item: Loop | Task) -> None:
+        for task in tasks_of(item):
+            if any(computed(a.shape) for a in task.arrays) and writer.base:
+                raise Error(
+                    f"{self.func.name} computes the length of an array inside a loop",
+                    remedy='compile it with backend="cpu"',
+                )
+            if isinstance(task.array, Accumulate) and task.array not in writer.grown:
+                row = writer.prefixes.get(task.array, "")
+                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
+                assert isinstance(writer, DeviceWriter)
+                writer.sync()
+
+    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
+        super().adopt(tasks, rows)
+        known = {b.name for b in self.buffers}
+        for task in tasks:
+            for array in task.arrays:
+                label = self.labels[array]
+                if array.rank and computed(array.shape) and task.stored and label not in known:
+                    self.buffers.append(Buffer(label, array.dtype, array.shape))
+
+    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
+        assert isinstance(writer, DeviceWriter)
+        if not writer.team:
+            super().body(writer, items, partial)
+            return
+        for item in items:
+            if isinstance(item, Recurrence):
+                DeviceTurns(self, writer, item).write()
+            elif isinstance(item, Task):
+                self.statement(writer, item, partial)
+            elif isinstance(item.tasks[0].array, Accumulate):
+                self.by_one(writer, item)
+            else:
+                self.shared(writer, item)
+
+    def shared(self, writer: DeviceWriter, loop: Loop) -> None:
+        """A loop whose turns the threads of a team share."""
+        depth = len(writer.loops) - writer.base
+        self.shared_domains |= dict.fromkeys(t.array.domain for t in loop.tasks)
+        chain = [loop] if loop.bounds else chained(loop, depth)
+        starting = [t for t in loop.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
+        for task in starting:
+            self.begin(writer, task)
+        writer.sync()
+        team, writer.team = writer.team, ""
+        if loop.bounds:
+            low, high = writer.limits(loop)
+            writer.open(loop, f"for i{loop.number} in range({low} + _lane, {high}, _lanes):")
+            super().body(writer, loop.body, {})
+            writer.close()
+        else:
+            writer.share(chain, "_lane", "_lanes")
+            super().body(writer, chain[-1].body, {})
+            writer.unshare(chain)
+        for task in starting:
+            assert isinstance(task.array, Reduce)
+            register = self.registers[task]
+            writer.line(f"{register} = _{team}_{task.array.op}({register})")
+            self.finish(writer, task)
+        writer.team = team
+        writer.sync()
+
+    def by_one(self, writer: DeviceWriter, loop: Loop) -> None:
+        """A loop that scatters, on one thread."""
+        writer.sync()
+        team, writer.team = writer.team, ""
+        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        writer.base += 1
+        super().body(writer, [loop], {})
+        writer.base -= 1
+        writer.close()
+        writer.team = team
+        writer.sync()
+
+    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
+        assert isinstance(writer, DeviceWriter)
+        if not writer.team:
+            super().statement(writer, task, partial)
+        elif isinstance(task.array, Reduce):
+            # A sum over all points, at a point of a team: one thread adds.
+            value = writer.text(task.elements[0], operand_level(task.array))
+            register = self.registers[task]
+            writer.line("if _lane == 0:")
+            writer.line(f"    {register} = {update(task.array, register, value)}")
+        elif isinstance(task.array, Accumulate):
+            writer.sync()
+            *indices, body = task.elements
+            spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
+            value = writer.text(body, TERNARY)
+            writer.line(f"if _lane == 0{' and ' * bool(inside)}{inside}:")
+            writer.line(f"    {spot} += {value}")
+            writer.sync()
+        elif isinstance(task.array, Call):
+            writer.sync()
+            self.routine(writer, task)
+            writer.sync()
+        elif task.array.rank:
+            self.element(writer, task)
+        else:
+            super().statement(writer, task, partial)
+
+    def element(self, writer: DeviceWriter, task: Task) -> None:
+        """An element of an array, which it may replace: all threads read before one of them stores."""
+        self.note(writer, task.array)
+        writer.sync()
+        text = writer.text(task.elements[0])
+        text = text if text.isidentifier() else writer.assign(text)
+        writer.define(Read(task.array, task.kept), text)
+        if task.stored:
+            writer.sync()
+            writer.line("if _lane == 0:")
+            writer.line(f"    {self.place(writer, task)} = {text}")
+            writer.sync()
+
+    def routine(self, writer: DeviceWriter, task: Task) -> None:
+        """A routine of the library: a thread a case."""
+        assert isinstance(task.array, Call)
+        if task.array.cases:
+            super().statement(writer, task)
+            return
+        team, writer.team = writer.team, ""
+        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        super().statement(writer, task)
+        writer.close()
+        writer.team = team
