@@ -1,4 +1,4 @@
-"""Fold constants and drop operations that do nothing, bit for bit.
+"""Fold constants, and what holds in every turn of a loop, and drop operations that do nothing, bit for bit.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), x + -0.0.
 Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.ad.guards import support
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item
+from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, read_by, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 
@@ -50,6 +50,23 @@ def folded(element: Element) -> Element:
 
 
 class _Fold(Rewriter):
+    def __init__(self, known: frozenset[Element] = frozenset()) -> None:
+        super().__init__()
+        self.known = known  # conditions that hold
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        """A rewriter that knows what holds in a turn: there is one, and its number is less than theirs."""
+        if not isinstance(loop, Loop) or loop.length is None:
+            return _Fold()
+        step, zero = Read(loop.slots[0], ()), const(0, "i64")
+        first = len(loop.slots) - len(loop.consts)
+        length = inside(folded(loop.length), dict(zip(loop.consts, loop.slots[first:], strict=True)))
+        lengths = {c for c in self.known if not read_by((c,))}
+        return _Fold(
+            frozenset(lengths)
+            | {apply("less_equal", zero, step), apply("less", step, length), apply("less", zero, length)}
+        )
+
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
 
@@ -83,9 +100,13 @@ class _Fold(Rewriter):
         return Map(array.shape, body)
 
     def element(self, element: Element) -> Element:
+        if element in self.known:
+            return const(True, "bool")
         match element:
             case Read(array=Map(body=(Const() | Read()) as body), args=indices):
                 return substitute(body, dict(enumerate(indices)))  # a map that only renames or repeats
+            case Read(array=Map(body=Select() as body), args=indices):
+                return _stored(body, dict(enumerate(indices))) or element
             case Select():
                 return _select(element)
             case Apply(op=op, args=(x,)) if op in DTYPES:
@@ -97,6 +118,16 @@ class _Fold(Rewriter):
                     return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
+
+
+def _stored(body: Element, places: dict[int, Element]) -> Element | None:
+    """What a map that chooses holds at a place that decides, if another array has it: x[i] after x[i] = y."""
+    while isinstance(body, Select):
+        guard = folded(substitute(body.guard, places))
+        if not isinstance(guard, Const):
+            return None
+        body = body.then if guard.value else body.otherwise
+    return substitute(body, places) if isinstance(body, Const | Read) else None
 
 
 def _repeated(array: Reduce) -> Array:

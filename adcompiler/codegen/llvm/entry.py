@@ -69,16 +69,39 @@ def translated(source: Source, contiguous: bool) -> Code:
     with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
         code.lines.append("ret i64 0")
         code.begin(f"{code.label()}_never")
-    state = code.call("PyEval_SaveThread", "i64", []) if any(p.rank for p in source.params) else None
-    code.run("run")
-    if state is not None:
+    if any(p.rank for p in source.params):
+        state = code.call("PyEval_SaveThread", "i64", [])
+        results = _computed(module, code, source)
         code.call("PyEval_RestoreThread", "void", [state])
+    else:
+        code.run("run")
+        results = [code.cast(v, TYPES[d]) for v, d in zip(code.results, source.results, strict=True)]
     made = code.call("PyList_New", "i64", [literal(len(source.results))])
-    for k, (value, dtype) in enumerate(zip(code.results, source.results, strict=True)):
-        boxed = _boxed(code, code.cast(value, TYPES[dtype]))
-        code.call("PyList_SetItem", "i32", [made, literal(k), boxed])
+    for k, value in enumerate(results):
+        code.call("PyList_SetItem", "i32", [made, literal(k), _boxed(code, value)])
     entry = code.definition("i64 @entry(i64 %self, i64 %args)", f"ret {made}")
     return Code(module.text(entry), frozenset(module.needs.externals))
+
+
+def _computed(module: Module, code: Function, source: Source) -> list[Value]:
+    """The results of `run`. It is a function of its own: LLVM knows of parameters that arrays do not overlap,
+    and loops of the program stand in it."""
+    given = [code.bound(p.name) for p in source.params]
+    parts = [p for g in given for p in g.parts]
+    inside = Function(module)
+    names = iter([f"%p{k}" for k in range(len(parts))])
+    for param, value in zip(source.params, given, strict=True):
+        inside.bind(param.name, value.named(names))
+    inside.run("run")
+    for k, (value, dtype) in enumerate(zip(inside.results, source.results, strict=True)):
+        inside.lines.append(f"store {inside.cast(value, TYPES[dtype])}, ptr {inside.slot('%results', k)}")
+    extra = ["i64 %launch", "i64 %threads"] if source.shared else []
+    types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+    params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results"])
+    module.compiled["run"] = inside.definition(f"internal void @run({params}) noinline", "ret void")
+    code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
+    code.lines.append(f"call void @run({', '.join([*map(str, parts), *extra, 'ptr %results'])})")
+    return [code.load("%results", k, TYPES[dtype]) for k, dtype in enumerate(source.results)]
 
 
 def _needs(source: Source) -> Needs:
