@@ -230,7 +230,9 @@ def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
     """The arrays that are made of `leaves`, and of nothing else that has no value yet."""
     found: set[Array] = set()
     for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
-        if array in leaves or not (isinstance(array, Input) or any(a not in found for a in arrays_read(array))):
+        if array in leaves or not (
+            isinstance(array, Input) or any(a not in found for a in arrays_read(array))
+        ):
             found.add(array)
     return found
 

@@ -106,12 +106,16 @@ class Emitter:
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:
-                    self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
+                    self.labels[array] = self.fresh(array)
                 if array.rank and task.stored and not (array in rows or computed(array.shape)):
                     self.buffers.append(Buffer(self.labels[array], array.dtype, array.shape))
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
                 self.registers[task] = label if not task.array.rank else self.names.fresh(label + "_sum")
+
+    def fresh(self, array: Array) -> str:
+        """A new name for an array."""
+        return self.names.fresh(self.func.names.get(array, "t"))
 
     # -- the driver ----------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from adcompiler.ir.types import DTYPES, NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, read_by, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
+from adcompiler.syntax.linear import Range, Ranges, facts_of, linear, never_negative, whole
 
 # What the largest and the smallest element of nothing are.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
@@ -50,22 +51,29 @@ def folded(element: Element) -> Element:
 
 
 class _Fold(Rewriter):
-    def __init__(self, known: frozenset[Element] = frozenset()) -> None:
+    def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
         super().__init__()
-        self.known = known  # conditions that hold
+        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the turn's number
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
         """A rewriter that knows what holds in a turn: there is one, and its number is less than theirs."""
         if not isinstance(loop, Loop) or loop.length is None:
             return _Fold()
-        step, zero = Read(loop.slots[0], ()), const(0, "i64")
-        first = len(loop.slots) - len(loop.consts)
+        step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
         length = inside(folded(loop.length), dict(zip(loop.consts, loop.slots[first:], strict=True)))
-        lengths = {c for c in self.known if not read_by((c,))}
-        return _Fold(
-            frozenset(lengths)
-            | {apply("less_equal", zero, step), apply("less", step, length), apply("less", zero, length)}
-        )
+        around = frozenset(c for c in self.known if not read_by((c,)))
+        turns = apply("less", const(0, "i64"), length)
+        match length:  # there is a turn, so that max(n, 0) is n
+            case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
+                length = n
+        return _Fold(around | {turns}, {step: Range(linear(length) - whole(1))})
+
+    def holds(self, element: Element) -> bool:
+        """Whether a condition holds in every turn of the loop around."""
+        if element in self.known:
+            return True
+        facts = facts_of(element) if self.ranges and not element.axes else []
+        return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
 
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
@@ -100,7 +108,7 @@ class _Fold(Rewriter):
         return Map(array.shape, body)
 
     def element(self, element: Element) -> Element:
-        if element in self.known:
+        if self.holds(element):
             return const(True, "bool")
         match element:
             case Read(array=Map(body=(Const() | Read()) as body), args=indices):
@@ -253,9 +261,19 @@ def _identity(element: Apply) -> Element:
                     return kept if bool(other.value) == (element.op == "logical_and") else other
                 if kept is other or _absorbs(element.op, kept, other):
                     return kept
+                if isinstance(other, Apply) and other.op == "logical_not" and other.args[0] is kept:
+                    return const(element.op == "logical_or", "bool")
         case (("equal" | "not_equal"), (x, y)) if x is y and not is_float(x.dtype):
             return const(element.op == "equal", "bool")
+        case (("equal" | "not_equal"), (x, y)) if x.dtype == y.dtype == "i64" and _differ(x, y):
+            return const(element.op == "not_equal", "bool")
     return element
+
+
+def _differ(x: Element, y: Element) -> bool:
+    """Whether two whole numbers differ by a constant, such as i and i + 1."""
+    sums = any(isinstance(e, Apply) and e.op in ("add", "subtract") for e in (x, y))
+    return sums and bool((linear(x) - linear(y)).constant)
 
 
 def _absorbs(op: str, kept: Element, other: Element) -> bool:
