@@ -75,7 +75,10 @@ def pinned(guard: Element, lengths: Mapping[int, Element]) -> Element | None:
             return None
         parts = [substitute(p, {axis: place}) for p in parts if p is not tie]
         parts += [apply("less", place, length), apply("less_equal", const(0, "i64"), place)]
-    return reduce(within, reversed(parts), TRUE)
+    found: Element = TRUE
+    for part in reversed(parts):
+        found = within(part, found)
+    return found
 
 
 def _place(condition: Element, axis: int, lengths: Mapping[int, Element]) -> Element | None:

@@ -10,13 +10,12 @@ Forward mode carries the tangents along.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.ad.guards import mask
 from adcompiler.ad.partials import active_arrays
-from adcompiler.ad.saves import is_over_pairs
+from adcompiler.ad.stacks import outlined, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -29,16 +28,13 @@ from adcompiler.ir.bodies import (
     roots_of,
     with_roots,
 )
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
-    Const,
     Element,
     Index,
-    Input,
     Map,
     Read,
-    Reduce,
     closed,
     const,
     identity,
@@ -47,11 +43,9 @@ from adcompiler.ir.nodes import (
     zeros_like,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, lengths_read, postorder, read_by
+from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import costly
 
-MOST_PARTS = 2  # places at which what is carried is read, up to which these are saved in its stead
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
 Relevance = Callable[[Sequence[Array], int, Sequence[Array]], Sequence[Element]]
@@ -160,6 +154,7 @@ def _turn(loop: Loop, active: set[Array]) -> _Turn:
     """The turn of a loop, and what of it a derivative flows through."""
     places = const_places(loop)
     body = opened(loop, places)
+    body = with_roots(body, outlined(roots_of(body)), body.carried)
     consts = tuple(zip(loop.consts, places.values(), strict=True))
     rows = tuple((w, r) for w, r in body.rows if w in active)
     flowing = tuple((w, p) for w, p in consts if w in active)
@@ -192,100 +187,14 @@ def _rows_of(stack: Array, whole: Array) -> Array:
 
 def _with_stacks(loop: Loop, turn: _Turn, back: Body, relevance: Relevance) -> Body:
     """The reverse body with what it needs of the turns as rows of stacks, and its consts where they are."""
-    roots, saved = _saved(turn, back)
+    given = {r for _, r in turn.body.rows} | {p for _, p in turn.consts} | {turn.body.step}
+    roots, saved = stacked(turn.body, given, roots_of(back))
     stacks = dict(zip(saved, _stacks(loop, turn, back, _where_read(turn, saved, relevance)), strict=True))
     rows = {array: fresh(array.dtype, array.shape) for array in saved}
     new: dict[Array, Array] = {place: whole for whole, place in turn.consts} | dict(rows)
     roots = Replace(new).run(roots)
     inner = [(stacks[a], rows[a]) for a in saved]
     return with_roots(back, roots, back.carried, (*back.rows, *inner))
-
-
-def _saved(turn: _Turn, back: Body) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of the reverse turn, and what they read of a turn: what is carried, of which a part may do,
-    and what is costly and no larger than that. The rest is computed again from these."""
-    body, roots = turn.body, roots_of(back)
-    slots = {c.slot for c in body.carried}
-    given = {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
-    own = _decided_by(slots | given, roots)
-    made = set(arrays_of(roots_of(body)))
-    most = max((_extent(c.init) for c in body.carried), default=0)
-    sizes = [Counter(_lengths(c.init)) for c in body.carried]
-    kept = slots & own
-    for a in own - given:
-        if a in made:
-            small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
-        else:  # the stacks of a loop in the turn: it need not run again
-            small = isinstance(a, Item) and any(Counter(_lengths(a)) <= size for size in sizes)
-        if small and not lengths_read(a):  # rows of different lengths make no stack
-            kept.add(a)
-    parts = _Parts(kept, slots, own)
-    parts.find(roots)
-    roots = parts.run(roots)
-    kept |= parts.made
-    return roots, [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
-
-
-def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
-    """The arrays that are made of `leaves`, and of nothing else that has no value yet."""
-    found: set[Array] = set()
-    for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
-        if array in leaves or not (
-            isinstance(array, Input) or any(a not in found for a in arrays_read(array))
-        ):
-            found.add(array)
-    return found
-
-
-class _Parts(Replace):
-    """Reads what is carried at places that are known before: then only these parts of it need be saved."""
-
-    def __init__(self, kept: set[Array], slots: set[Array], own: set[Array]) -> None:
-        super().__init__({a: a for a in kept})
-        self.kept, self.slots, self.own = kept, slots, own
-        self.whole: set[Array] = set()  # what is read in more places
-        self.made: set[Array] = set()
-
-    def find(self, roots: Sequence[Array]) -> None:
-        """Find what is read whole."""
-        places: dict[Array, set[tuple[Element | None, ...]]] = {}
-        self.whole.update(roots)
-        for array in postorder(roots, lambda a: () if a in self.kept else arrays_read(a)):
-            if array in self.kept:
-                continue
-            reads = [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
-            self.whole.update(set(arrays_read(array)) - {r.array for r in reads})
-            for read in reads:
-                places.setdefault(read.array, set()).add(self.placed(read))
-        self.whole |= {a for a, found in places.items() if len(found) > MOST_PARTS}
-
-    def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """The indices of a read that are one place each, decided by the turn."""
-        return tuple(
-            i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
-            for i in read.args
-        )
-
-    def element(self, element: Element) -> Element:
-        if not isinstance(element, Read) or element.array not in self.slots - self.whole:
-            return element
-        places = self.placed(element)
-        shape = tuple(n for n, p in zip(element.array.shape, places, strict=True) if p is None)
-        if len(shape) == len(places):
-            return element
-        free = iter(identity(shape))
-        part = Map(shape, Read(element.array, tuple(next(free) if p is None else p for p in places)))
-        self.made.add(part)
-        return Read(part, tuple(i for i, p in zip(element.args, places, strict=True) if p is None))
-
-
-def _extent(array: Array) -> int:
-    """The number of an array's axes that are not of length 1."""
-    return len(_lengths(array))
-
-
-def _lengths(array: Array) -> list[Element]:
-    return [n for n in array.shape if not is_const(n, 1)]
 
 
 def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
@@ -298,17 +207,6 @@ def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> li
         a if a in slots else closed(a.shape, mask(Read(a, identity(a.shape)), g))
         for a, g in zip(saved, guards, strict=True)
     ]
-
-
-def _is_worth_saving(array: Array) -> bool:
-    match array:
-        case Item() | Reduce():
-            return True
-        case Map(body=Const()):
-            return False
-        case Map(body=body):
-            return costly(body, {})
-    return not isinstance(array, Input)
 
 
 def _stacks(loop: Loop, turn: _Turn, back: Body, saved: Sequence[Array]) -> list[Array]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import build, opened, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, opened, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -31,7 +32,17 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by, rewrite, substitute
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    lengths_read,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+)
 from adcompiler.passes.conditions import guarded, parts, ties
 from adcompiler.passes.prune import alone
 
@@ -65,36 +76,70 @@ def _apart(loop: Loop) -> list[Array]:
     if loop.length is None:
         return list(loop.items)
     body = opened(loop)
+    slots = {c.slot for c in body.carried}
     added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
+    added = {c: _opened(c, a, slots) if c.slot.rank > 1 else a for c, a in added.items()}
     least = {c: a for c in body.carried if (a := _compared(c.slot, c.result)) is not None}
     added |= least
     while True:
         rest = [c for c in body.carried if c not in added]
-        slots = {c.slot for c in body.carried}
-        roots = [Map(c.slot.shape, a) for c, a in added.items()]
-        others = (*(c.result for c in rest), *body.outs)
+        decided = {c: _decided((e,), slots) for c, e in added.items()}
+        parts = [a for found in decided.values() for a in found if a not in body.outs]
+        outs = (*body.outs, *dict.fromkeys(parts))
+        taken = _reached((*(c.result for c in rest), *outs), slots)
         bad = [
-            c for c, root in zip(added, roots, strict=True)
-            if not slots.isdisjoint(_reached((root,), slots)) or c.slot in _reached(others, slots)
-        ]  # fmt: skip
+            c for c, found in decided.items() if c.slot in taken or not all(_small(a, c, body) for a in found)
+        ]
         if not bad:
             break
         added = {c: a for c, a in added.items() if c not in bad}
     if not added:
         return list(loop.items)
+    others = (*(c.result for c in rest), *outs)
+    built = build(with_roots(replace(body, carried=tuple(rest), outs=outs), others, rest))
+    kept = dict(zip(rest, built.finals, strict=True))
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
+    every |= {a: stack for a, stack in zip(outs, built.outs, strict=True) if a in parts}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
     added = {c: _sliced(a, every) for c, a in added.items()}
     read = [a for a in read_by(added.values()) if a not in every]
     turns = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
-    built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
-    kept = dict(zip(rest, built.finals, strict=True))
     totals = {
         c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
         for c, a in added.items()
     }
-    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs]
+    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs[: len(body.outs)]]
+
+
+def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
+    """The arrays that elements read and that something carried decides."""
+    return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
+
+
+def _small(array: Array, total: Carried, body: Body) -> bool:
+    """Whether an array is over fewer axes than a sum that reads it, and the loop reads rows as large:
+    then those of all turns are collected. A sum of outer products becomes a product of matrices."""
+    if lengths_read(array) or not is_float(array.dtype):
+        return False
+    return array.rank < total.slot.rank and any(array.rank <= row.rank for _, row in body.rows)
+
+
+def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
+    """What is added, with the bodies of arrays as large as the sum in their place."""
+    while True:
+        large = {a for a in _decided((element,), slots) if isinstance(a, Map) and a.rank >= total.slot.rank}
+        if not large:
+            return element
+
+        (element,) = rewrite((element,), partial(_inside, large))
+
+
+def _inside(arrays: set[Map], element: Element) -> Element:
+    """The body of a map in place of a read of one of `arrays`."""
+    if isinstance(element, Read) and isinstance(element.array, Map) and element.array in arrays:
+        return substitute(element.array.body, dict(enumerate(element.args)))
+    return element
 
 
 def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
