@@ -12,8 +12,8 @@ from adcompiler.codegen.inplace import Store
 from adcompiler.codegen.nests import Loop, Recurrence, Task, reads_of, tasks_of
 from adcompiler.codegen.writer import axis_name
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select
+from adcompiler.ir.walk import postorder, substitute
 
 
 @dataclass
@@ -46,10 +46,15 @@ class Places:
         self.rec, self.memory = rec, memory
         items = rec.loop.items
         self.finals, self.stacks = items[: len(rec.slots)], items[len(rec.slots) :]
-        self.order = {t: k for k, item in enumerate(rec.turn.body) for t in tasks_of(item)}
+        self.order = self.ordered()
         self.tasks = {a: t for t in self.order for a in t.arrays}
         self.reads = {t: reads_of(t) for t in self.order}
         self.over: dict[Task, Array] = {}  # the slot that a task overwrites
+
+    def ordered(self) -> dict[Task, int]:
+        """The tasks of a turn in order, each with the number of its nest."""
+        assert self.rec.turn is not None
+        return {t: k for k, item in enumerate(self.rec.turn.body) for t in tasks_of(item)}
 
     def decide(self, parts: bool) -> None:
         """Give places to what can have one; `parts`, also to a part of what is carried."""
@@ -126,37 +131,62 @@ class Places:
         it replaces, and all else that reads the spot does so in earlier nests, or just before in one turn."""
         if not isinstance(task.array, Map):
             return False
-        self.put_off(slot, task)
-        before = True
+        if task.loops:
+            self.put_off_nest(slot, task)
+            self.put_off(slot, task)
+        beside = [t for t in self.order if t.loops == task.loops and self.order[t] == self.order[task]]
+        held = any(self.holds(slot, t, spot) for t in beside[: beside.index(task) + 1])
         for other, place in self.order.items():
-            before = before and other is not task
-            reads = [r for r in self.reads[other] if r.array is slot]
-            beside = place == self.order[task] and other.loops == task.loops and (before or other is task)
-            for read in reads if place >= self.order[task] else ():
-                at = tuple(substitute(i, other.index) for i in read.args)
-                if not (beside and at == tuple(spot)) and not _apart(at, spot):
+            own = other in beside and (held or beside.index(other) <= beside.index(task))
+            for at in self.places(slot, other) if place >= self.order[task] else ():
+                if not (own and at == tuple(spot)) and not _apart(at, spot):
                     return False
         self.over[task] = slot
         return True
 
+    def places(self, slot: Array, task: Task) -> list[tuple[Element, ...]]:
+        """Where a task reads what is carried."""
+        return [tuple(substitute(i, task.index) for i in r.args) for r in self.reads[task] if r.array is slot]
+
+    def holds(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
+        """Whether a task reads a spot of what is carried in any case: then a variable has it, or what is made
+        of it, for tasks that come after."""
+        sure = postorder(task.array.elements, lambda e: () if isinstance(e, Select) else e.args)
+        reads = [r for r in sure if isinstance(r, Read) and r.array is slot]
+        return any(tuple(substitute(i, task.index) for i in r.args) == tuple(spot) for r in reads)
+
     def put_off(self, slot: Array, task: Task) -> None:
         """Let a task be the last in its loop, if later ones read the slot and none of them what it makes."""
-        body: list[Loop | Task] = task.loops[-1].body if task.loops else []
-        behind = body[body.index(task) + 1 :] if task in body else []
+        body = task.loops[-1].body
+        behind = body[body.index(task) + 1 :]
         later = [t for t in behind if isinstance(t, Task)]
+        if len(later) == len(behind) and self.may_wait([task], later, slot, body):
+            body.remove(task)
+            body.append(task)
+            task.loops[0].tasks.remove(task)
+            task.loops[0].tasks.append(task)
+            self.order = self.ordered()
+
+    def put_off_nest(self, slot: Array, task: Task) -> None:
+        """Let a nest be the last one, if later ones read the slot and none of them what it makes."""
+        assert self.rec.turn is not None
+        body = self.rec.turn.body
+        behind = body[body.index(task.loops[0]) + 1 :]
+        later = [t for item in behind for t in tasks_of(item)]
+        if self.may_wait(task.loops[0].tasks, later, slot, body):
+            body.remove(task.loops[0])
+            body.append(task.loops[0])
+            self.order = self.ordered()
+
+    def may_wait(
+        self, tasks: Sequence[Task], later: Sequence[Task], slot: Array, body: Sequence[Loop | Task]
+    ) -> bool:
+        """Whether tasks may be done after later ones in a body, of which some read the slot."""
         read = {r.array for t in later for r in self.reads[t]}
-        lost = {self.over.get(t) for t in later} & {r.array for r in self.reads[task]}
-        if slot not in read or task.array in read or lost or len(later) < len(behind):
-            return
-        body.remove(task)
-        body.append(task)
-        order: dict[Task, int] = {}
-        for other, place in self.order.items():
-            if other is not task:
-                order[other] = place
-            if other is later[-1]:
-                order[task] = self.order[task]
-        self.order = order
+        own = {r.array for t in tasks for r in self.reads[t]}
+        made = {a for t in tasks for a in t.arrays}
+        lost = own & {self.over.get(t) for item in body for t in tasks_of(item)}
+        return slot in read and not made & read and not lost
 
     def starts(self) -> None:
         """What an inner loop starts with is made where the loop carries it, if nothing else reads it then."""
