@@ -61,7 +61,10 @@ class _Outline(Replace):
 
 
 def _is_function(element: Element) -> bool:
-    return is_costly(element) and isinstance(element, Apply) and TABLE[element.op].kind == "float"
+    """Whether an element is worth its bytes: a function such as tanh, but no quotient."""
+    if not (isinstance(element, Apply) and is_costly(element)):
+        return False
+    return element.op != "divide" and TABLE[element.op].kind == "float"
 
 
 def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.cpu import lengths
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.passes.gemm import Product, chosen, with_calls
+from adcompiler.passes.gemm import FEWEST, Product, chosen, with_calls
 
 
 class Compiled(Protocol):
@@ -26,7 +26,14 @@ class Compiled(Protocol):
 class Variants:
     """A program with matrix products; each kernel is compiled when a call first has lengths for it."""
 
-    def __init__(self, func: Func, products: Sequence[Product], compiled: Callable[[Func], Compiled]) -> None:
+    def __init__(
+        self,
+        func: Func,
+        products: Sequence[Product],
+        compiled: Callable[[Func], Compiled],
+        fewest: int = FEWEST,
+    ) -> None:
+        self.fewest = fewest
         self.func, self.products, self.compiled = func, products, compiled
         self.lengths = [lengths(p.lengths) for p in products]
         self.kernels: dict[tuple[int, ...], Compiled] = {}
@@ -36,7 +43,7 @@ class Variants:
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
     ) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes)))
+        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest))
         if into is not None and not all(b.flags.c_contiguous for b in into.values()):
             called = ()  # BLAS writes contiguous arrays
         kernel = self.kernel(called)

@@ -43,6 +43,7 @@ from adcompiler.ir.walk import (
     rewrite,
     substitute,
 )
+from adcompiler.ops.costs import costly
 from adcompiler.passes.conditions import guarded, parts, ties
 from adcompiler.passes.prune import alone
 
@@ -84,12 +85,13 @@ def _apart(loop: Loop) -> list[Array]:
     while True:
         rest = [c for c in body.carried if c not in added]
         decided = {c: _decided((e,), slots) for c, e in added.items()}
-        parts = [a for found in decided.values() for a in found if a not in body.outs]
-        outs = (*body.outs, *dict.fromkeys(parts))
+        parts = dict.fromkeys(a for found in decided.values() for a in found)
+        outs = (*body.outs, *(a for a in parts if a not in body.outs))
         taken = _reached((*(c.result for c in rest), *outs), slots)
         bad = [
-            c for c, found in decided.items() if c.slot in taken or not all(_small(a, c, body) for a in found)
-        ]
+            c for c, found in decided.items()
+            if c.slot in taken or (found and not _collected(c, added[c], found, body))
+        ]  # fmt: skip
         if not bad:
             break
         added = {c: a for c, a in added.items() if c not in bad}
@@ -117,12 +119,12 @@ def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
     return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
 
 
-def _small(array: Array, total: Carried, body: Body) -> bool:
-    """Whether an array is over fewer axes than a sum that reads it, and the loop reads rows as large:
-    then those of all turns are collected. A sum of outer products becomes a product of matrices."""
-    if lengths_read(array) or not is_float(array.dtype):
-        return False
-    return array.rank < total.slot.rank and any(array.rank <= row.rank for _, row in body.rows)
+def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
+    """Whether what a turn adds to `total` is quickly made of arrays over fewer axes, in a loop that reads rows
+    as large: those of all turns are collected. So a sum of outer products becomes a product of matrices."""
+    largest = max((row.rank for _, row in body.rows), default=-1)
+    small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
+    return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
 
 
 def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
