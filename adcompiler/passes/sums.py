@@ -120,8 +120,8 @@ def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
 
 
 def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
-    """Whether what a turn adds to `total` is quickly made of arrays over fewer axes, in a loop that reads rows
-    as large: those of all turns are collected. So a sum of outer products becomes a product of matrices."""
+    """Whether what a turn adds to `total` is quickly made of arrays over fewer axes, where rows are read
+    as large: those of all turns are collected. A sum of outer products becomes a product of matrices."""
     largest = max((row.rank for _, row in body.rows), default=-1)
     small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
     return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
