@@ -198,7 +198,11 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
 def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
     """What a turn does to what it carries: a new array, a sum to add in place, or stores at some places."""
     found = stores(slot, result)
-    return tuple(found) if found is not None else scattered(slot, result, roots) or result
+    if found is not None:
+        return tuple(found)
+    if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
+        return Map(result.shape, Read(result, identity(result.shape)))
+    return scattered(slot, result, roots) or result
 
 
 class _Placer:
