@@ -149,6 +149,12 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "    return logsumexp(a)",
         (A, np.vstack([A, A[::-1]])),
     ),
+    "reversed in every turn": (
+        "def f(x: f64[n], w):\n    for i in range(3):\n"
+        "        x = [sin(w * x[n - 1 - k % n]) for k in range(n)]\n"
+        "    return sum(x * x)",
+        (np.linspace(0.2, 1.3, 4), 0.7),
+    ),
     "one row": (
         "def f(x: f64[n, m]):\n    y = zeros((n, m))\n    for i in range(n):\n        y[i] = x[i] ** 2\n"
         "        y[i, 1] += y[i, 0] * x[i, 0]\n    return y",

@@ -8,11 +8,12 @@ sqrt at 0. A guard is an element of type bool; TRUE is no guard at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from adcompiler.ir.nodes import Apply, Element, Select, const, is_const, select
+from adcompiler.ir.nodes import Apply, Element, Index, Select, const, is_const, select
+from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
@@ -56,6 +57,36 @@ def either(guards: Iterable[Element]) -> Element:
     for guard in kept[1:]:
         result = Apply("logical_or", (result, guard), "bool")
     return result
+
+
+def pinned(guard: Element, lengths: Mapping[int, Element]) -> Element | None:
+    """Where a guard holds for some point along axes of these lengths, if it ties each of them to a place."""
+    parts, work = [], [guard]
+    while work:
+        part = work.pop()
+        if isinstance(part, Apply) and part.op == "logical_and":
+            work += part.args
+        else:
+            parts.append(part)
+    for axis, length in lengths.items():
+        tie = next((p for p in parts if _place(p, axis, lengths) is not None), None)
+        place = None if tie is None else _place(tie, axis, lengths)
+        if place is None:
+            return None
+        parts = [substitute(p, {axis: place}) for p in parts if p is not tie]
+        parts += [apply("less", place, length), apply("less_equal", const(0, "i64"), place)]
+    found: Element = TRUE
+    for part in reversed(parts):
+        found = within(part, found)
+    return found
+
+
+def _place(condition: Element, axis: int, lengths: Mapping[int, Element]) -> Element | None:
+    """The place that a condition says an axis must equal, which depends on none of the axes."""
+    if not (isinstance(condition, Apply) and condition.op == "equal"):
+        return None
+    sides = (condition.args, condition.args[::-1])
+    return next((y for x, y in sides if x is Index(axis) and y.axes.isdisjoint(lengths)), None)
 
 
 def total(parts: Sequence[tuple[Element, Element]]) -> tuple[Element, Element]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from adcompiler.ad.guards import mask
 from adcompiler.ad.partials import active_arrays
-from adcompiler.ad.saves import is_over_pairs
+from adcompiler.ad.stacks import outlined, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -28,16 +28,13 @@ from adcompiler.ir.bodies import (
     roots_of,
     with_roots,
 )
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
-    Const,
     Element,
     Index,
-    Input,
     Map,
     Read,
-    Reduce,
     closed,
     const,
     identity,
@@ -46,9 +43,8 @@ from adcompiler.ir.nodes import (
     zeros_like,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, lengths_read, postorder
+from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import costly
 
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
@@ -158,6 +154,7 @@ def _turn(loop: Loop, active: set[Array]) -> _Turn:
     """The turn of a loop, and what of it a derivative flows through."""
     places = const_places(loop)
     body = opened(loop, places)
+    body = with_roots(body, outlined(roots_of(body)), body.carried)
     consts = tuple(zip(loop.consts, places.values(), strict=True))
     rows = tuple((w, r) for w, r in body.rows if w in active)
     flowing = tuple((w, p) for w, p in consts if w in active)
@@ -190,34 +187,14 @@ def _rows_of(stack: Array, whole: Array) -> Array:
 
 def _with_stacks(loop: Loop, turn: _Turn, back: Body, relevance: Relevance) -> Body:
     """The reverse body with what it needs of the turns as rows of stacks, and its consts where they are."""
-    saved = _saved(turn, roots_of(back))
+    given = {r for _, r in turn.body.rows} | {p for _, p in turn.consts} | {turn.body.step}
+    roots, saved = stacked(turn.body, given, roots_of(back))
     stacks = dict(zip(saved, _stacks(loop, turn, back, _where_read(turn, saved, relevance)), strict=True))
     rows = {array: fresh(array.dtype, array.shape) for array in saved}
     new: dict[Array, Array] = {place: whole for whole, place in turn.consts} | dict(rows)
-    roots = Replace(new).run(roots_of(back))
+    roots = Replace(new).run(roots)
     inner = [(stacks[a], rows[a]) for a in saved]
     return with_roots(back, roots, back.carried, (*back.rows, *inner))
-
-
-def _saved(turn: _Turn, roots: Sequence[Array]) -> list[Array]:
-    """What the reverse turn reads of a turn: what is carried, and what is costly and no larger than that.
-
-    The rest is computed again from these.
-    """
-    body = turn.body
-    slots = {c.slot for c in body.carried}
-    own = set(arrays_of(roots_of(body)))
-    most = max((_extent(c.init) for c in body.carried), default=0)
-    kept = {a for a in own if a in slots}
-    kept |= {a for a in own if _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)}
-    kept -= {r for _, r in body.rows} | {p for _, p in turn.consts} | {body.step}
-    kept = {a for a in kept if not lengths_read(a)}  # rows of different lengths make no stack
-    return [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
-
-
-def _extent(array: Array) -> int:
-    """The number of an array's axes that are not of length 1."""
-    return sum(not is_const(n, 1) for n in array.shape)
 
 
 def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
@@ -230,17 +207,6 @@ def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> li
         a if a in slots else closed(a.shape, mask(Read(a, identity(a.shape)), g))
         for a, g in zip(saved, guards, strict=True)
     ]
-
-
-def _is_worth_saving(array: Array) -> bool:
-    match array:
-        case Item() | Reduce():
-            return True
-        case Map(body=Const()):
-            return False
-        case Map(body=body):
-            return costly(body, {})
-    return not isinstance(array, Input)
 
 
 def _stacks(loop: Loop, turn: _Turn, back: Body, saved: Sequence[Array]) -> list[Array]:

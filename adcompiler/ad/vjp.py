@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
-from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, support, within
+from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, pinned, support, within
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.inverse import invert
 from adcompiler.ad.library import pull
@@ -290,7 +290,11 @@ class _Body:
                 body = substitute(element, places | free)
                 return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
 
-            guard = self.anywhere(read, guard, any_of)
+            there = pinned(guard, {k: self.domain[k] for k in gone})
+            if there is None or isinstance(read.array, Input):
+                guard = self.anywhere(read, guard, any_of)
+            else:
+                guard = substitute(there, places)
         body = substitute(value, places | free)
         if gone:
             body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))

@@ -77,7 +77,7 @@ class Emitter:
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:
-                    self.labels[array] = self.names.fresh(self.func.names.get(array, "t"))
+                    self.labels[array] = self.fresh(array)
                 if array.rank and task.stored and not (array in rows or computed(array.shape)):
                     shape = tuple(n for k, n in enumerate(array.shape) if k not in task.dropped)
                     buffer = Buffer(self.labels[array], array.dtype, shape)
@@ -88,6 +88,10 @@ class Emitter:
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
                 self.registers[task] = label if not task.array.rank else self.names.fresh(label + "_sum")
+
+    def fresh(self, array: Array) -> str:
+        """A new name for an array."""
+        return self.names.fresh(self.func.names.get(array, "t"))
 
     # -- the driver ----------------------------------------------------------------------------
 

@@ -171,11 +171,13 @@ class Loop:
 @dataclass(eq=False)
 class Recurrence(Task):
     """A loop of the program, turn by turn; `array` is the first of what it gives, and `number` is that of its
-    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays."""
+    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays, those of
+    `whole` for the row of a turn."""
 
     number: int = 0
     slots: tuple[Array, ...] = ()
     rows: tuple[Array, ...] = ()
+    whole: tuple[Array, ...] = ()
     consts: tuple[Array, ...] = ()
     results: tuple[Array | tuple[Store, ...], ...] = ()
     outs: tuple[Array, ...] = ()

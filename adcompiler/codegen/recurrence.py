@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling, reads_of, tasks_of
-from adcompiler.codegen.precedence import Text
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
+from adcompiler.codegen.places import Memory, Places
 from adcompiler.codegen.writer import Writer, axis_name, constant
-from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Array, Const, Map, Shape, const
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Array, Const, Shape, const
 
 
 class Emitter(Protocol):
@@ -24,6 +22,7 @@ class Emitter(Protocol):
 
     labels: dict[Array, str]
 
+    def fresh(self, array: Array) -> str: ...
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
@@ -34,38 +33,10 @@ def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
     Turns(emitter, writer, rec).write()
 
 
-def _overwrites(slot: Array, task: Task, order: Mapping[Task, int]) -> bool:
-    """Whether a new array can be written over what is carried: it reads only the element that it replaces,
-    and all else that reads the slot does so in earlier nests, or just before in the same turn."""
-    if not isinstance(task.array, Map):
-        return False
-    before = True
-    for other, place in order.items():
-        before = before and other is not task
-        reads = [r for r in reads_of(other) if r.array is slot]
-        beside = place == order[task] and other.loops == task.loops and (before or other is task)
-        own = beside and all(tuple(substitute(i, other.index) for i in r.args) == task.kept for r in reads)
-        if reads and not own and place >= order[task]:
-            return False
-    return True
-
-
-def _last(slot: Array, task: Task) -> None:
-    """Let a task that could be written over what is carried run after all that reads it in the same loop."""
-    if not task.loops or not isinstance(task.array, Map):
-        return
-    beside = task.loops[-1].body
-    later = beside[beside.index(task) + 1 :]
-    read = [r.array for other in later if isinstance(other, Task) for r in reads_of(other)]
-    if slot not in read or task.array in read or any(isinstance(other, Loop) for other in later):
-        return
-    beside.append(beside.pop(beside.index(task)))
-    for loop in task.loops:
-        loop.tasks.append(loop.tasks.pop(loop.tasks.index(task)))
-
-
 class Turns:
     """Writes a loop of the program into a function."""
+
+    parts = True  # whether a part of what is carried may be the place of an array
 
     def __init__(self, emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
         self.emitter, self.writer, self.rec = emitter, writer, rec
@@ -81,20 +52,23 @@ class Turns:
             if array in writer.prefixes:
                 writer.prefixes[place] = writer.prefixes[array]
             writer.floors[place] = writer.floors.get(array, 0)
+        for row, array in zip(rec.whole, rec.loop.scanned, strict=True):
+            self.labels[row] = self.labels[array]
+            writer.prefixes[row] = f"{self.row(array)}{axis_name(rec.number)}, "
 
     def write(self) -> None:
         """The whole loop."""
         writer, rec = self.writer, self.rec
         for final, init in zip(self.finals, rec.loop.inits, strict=True):
             value = filling(init)
-            self.copy(self.label(init) if value is None else value, final, init.shape, self.row(init))
+            if value is not None or not self.there(init, final):
+                self.copy(self.label(init) if value is None else value, final, init.shape, self.row(init))
         axis = axis_name(rec.number)
         size = "" if rec.loop.length is None else writer.text(rec.loop.length)
         inner = len(writer.loops) + 1
-        for array in (*rec.slots, *self.arrays()):
+        for array in (*rec.slots, *rec.whole, *self.arrays()):
             writer.floors[array] = inner
-        self.store_rows(axis)
-        self.in_place()
+        self.place()
         for made in (rec.before, rec.turn):
             if made is not None:
                 self.emitter.adopt(made.tasks, writer.prefixes)
@@ -141,30 +115,11 @@ class Turns:
         tasks = [t for made in (self.rec.before, self.rec.turn) if made is not None for t in made.tasks]
         return [a for t in tasks for a in t.arrays]
 
-    def store_rows(self, axis: str) -> None:
-        """An out is computed where it is stored: in its row. What a loop inside the turn carries is not."""
-        for out, stack in zip(self.rec.outs, self.stacks, strict=False):
-            if out.rank and out not in self.labels and not isinstance(out, Item):
-                self.labels[out] = self.labels[stack]
-                self.writer.prefixes[out] = f"{self.row(stack)}{axis}, "
-
-    def in_place(self) -> None:
-        """New arrays, and sums, that take the place of what is carried."""
-        rec, writer = self.rec, self.writer
-        assert rec.turn is not None
-        by_array = {a: t for item in rec.turn.body for t in tasks_of(item) for a in t.arrays}
-        for slot, update in zip(rec.slots, rec.results, strict=True):
-            if not isinstance(update, tuple) and update in by_array:
-                _last(slot, by_array[update])
-        order = {t: k for k, item in enumerate(rec.turn.body) for t in tasks_of(item)}
-        for slot, final, update in zip(rec.slots, self.finals, rec.results, strict=True):
-            if isinstance(update, tuple | Item) or not final.rank or update in self.labels:
-                continue
-            task = by_array.get(update)
-            if isinstance(update, Accumulate) or (task and _overwrites(slot, task, order)):
-                self.labels[update] = self.labels[final]
-                writer.prefixes[update] = self.row(final)
-                writer.grown.add(update)
+    def place(self) -> None:
+        """Let what a turn makes be made where it stays, if it can be."""
+        writer = self.writer
+        memory = Memory(self.labels, writer.prefixes, writer.grown, self.emitter.fresh)
+        Places(self.rec, memory).decide(self.parts)
 
     def carry(self) -> None:
         """Rows of outs that are computed elsewhere, then the new values of what is carried."""
@@ -187,37 +142,39 @@ class Turns:
             if isinstance(result, tuple):
                 for store in result:
                     self.store(final, store)
-            elif final.rank and self.labels[result] != self.labels[final]:
+            elif final.rank and not self.there(result, final):
                 self.copy(self.label(result), final, result.shape, self.row(result))
 
     def store(self, final: Array, store: Store) -> None:
         """Store an element, or a row, at a place of what is carried, if there is such a place."""
         writer = self.writer
-        spots, inside, free = [], [], 0
+        spots, inside = [], []
         loops: list[str] = []
         for index, size in zip(store.indices, final.shape, strict=True):
             if index is None:
-                spots.append(f"c{free}")
-                loops.append(writer.over(f"c{free}", size))
-                free += 1
+                spots.append(f"c{len(loops)}")
+                loops.append(writer.over(f"c{len(loops)}", size))
                 continue
-            name = writer.text(index)
-            if not name.isidentifier():
-                name = writer.name(index, Text(name)).text
-            spots.append(f"uint64({name})")
-            inside.append(f"uint64({name}) < uint64({writer.text(size)})")
+            spot, condition = writer.spot(index, writer.written(index), size)
+            spots.append(spot)
+            inside += [condition] if condition else []
+        fixed = spots[: len(spots) - len(loops)]
+        row = self.row(final) + "".join(f"{spot}, " for spot in fixed)
+        if self.labels[store.array] == self.labels[final] and self.row(store.array) == row:
+            return  # it has been computed there
         value = self.label(store.array)
-        if free:
-            value += f"[{self.row(store.array)}{', '.join(f'c{d}' for d in range(free))}]"
+        if loops:
+            value += f"[{self.row(store.array)}{', '.join(f'c{d}' for d in range(len(loops)))}]"
         elif self.row(store.array):
             value += f"[{self.row(store.array)}]"
-        lines = [
-            f"if {' and '.join(inside)}:",
-            *loops,
-            f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}",
-        ]
+        lines = [f"if {' and '.join(inside)}:"] if inside else []
+        lines += [*loops, f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}"]
         for d, line in enumerate(lines):
             writer.line("    " * d + line)
+
+    def there(self, array: Array, place: Array) -> bool:
+        """Whether an array is made where it is wanted."""
+        return self.labels[array] == self.labels[place] and self.row(array) == self.row(place)
 
     def label(self, array: Array) -> str:
         return self.writer.label(array)

@@ -115,12 +115,19 @@ def _made_before(array: Array) -> Sequence[Array]:
 
 class _Open(Replace):
     """Puts what stands for the slots of a body in their place: the turn's number is an axis, and so is the
-    first one of a scanned array."""
+    first one of a scanned array, but for loops that read a row whole: they have one of `whole`."""
 
-    def __init__(self, replaced: dict[Array, Array], step: Array, rows: Sequence[Array], axis: int) -> None:
-        super().__init__(replaced)
-        self.step, self.rows, self.axis = step, set(rows), axis
-        self.parts = {slot for slot, place in replaced.items() if place is step or place in self.rows}
+    def __init__(
+        self,
+        replaced: dict[Array, Array],
+        step: Array,
+        rows: Sequence[Array],
+        whole: Sequence[Array],
+        axis: int,
+    ) -> None:
+        super().__init__(replaced | dict(zip(whole, whole, strict=True)))
+        self.step, self.rows, self.axis = step, dict(zip(rows, whole, strict=True)), axis
+        self.parts = {slot: place for slot, place in replaced.items() if place is step or place in self.rows}
 
     def element(self, element: Element) -> Element:
         if isinstance(element, Read) and element.array is self.step:
@@ -129,14 +136,19 @@ class _Open(Replace):
             return Read(element.array, (Index(self.axis), *element.args))
         return element
 
-    def whole(self, array: Array) -> Array:
+    def copied(self, array: Array) -> Array:
         """An array that is read whole; what stands for a part of another is copied."""
         return Map(array.shape, Read(array, identity(array.shape))) if array in self.parts else array
 
     def operands(self, call: Call) -> tuple[Array, ...]:
-        whole = tuple(map(self.whole, call.operands))
+        whole = tuple(map(self.copied, call.operands))
         self.run(whole)
         return tuple(self.arrays[a] for a in whole)
+
+    def whole(self, array: Array) -> Array:
+        """An array that a loop reads."""
+        row = self.rows.get(self.parts.get(array, array))
+        return self.copied(array) if row is None or not row.rank or lengths_read(row) else row
 
     def _loop(self, loop: loop_node.Loop) -> loop_node.Loop:
         inits, scanned, consts = (
@@ -153,11 +165,12 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     step, *slots = loop.slots
     carried = tuple(like(a) for a in loop.inits)
     rows, consts = tuple(like(a) for a in loop.scanned), tuple(like(a) for a in loop.consts)
+    whole = tuple(fresh(a.dtype, a.shape[1:]) for a in rows)
     stand = fresh("i64", ())
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
     read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]
-    roots = _Open(new, stand, rows, number).run(read)
+    roots = _Open(new, stand, rows, whole, number).run(read)
     results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
@@ -177,6 +190,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
         number=number,
         slots=carried,
         rows=rows,
+        whole=whole,
         consts=consts,
         results=updates,
         outs=outs,
@@ -189,7 +203,11 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
 def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
     """What a turn does to what it carries: a new array, a sum to add in place, or stores at some places."""
     found = stores(slot, result)
-    return tuple(found) if found is not None else scattered(slot, result, roots) or result
+    if found is not None:
+        return tuple(found)
+    if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
+        return Map(result.shape, Read(result, identity(result.shape)))
+    return scattered(slot, result, roots) or result
 
 
 class _Placer:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.cpu import lengths
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.passes.gemm import Product, chosen, with_calls
+from adcompiler.passes.gemm import FEWEST, Product, chosen, with_calls
 
 
 class Compiled(Protocol):
@@ -26,7 +26,14 @@ class Compiled(Protocol):
 class Variants:
     """A program with matrix products; each kernel is compiled when a call first has lengths for it."""
 
-    def __init__(self, func: Func, products: Sequence[Product], compiled: Callable[[Func], Compiled]) -> None:
+    def __init__(
+        self,
+        func: Func,
+        products: Sequence[Product],
+        compiled: Callable[[Func], Compiled],
+        fewest: int = FEWEST,
+    ) -> None:
+        self.fewest = fewest
         self.func, self.products, self.compiled = func, products, compiled
         self.lengths = [lengths(p.lengths) for p in products]
         self.kernels: dict[tuple[int, ...], Compiled] = {}
@@ -46,7 +53,7 @@ class Variants:
 
     def at(self, sizes: Sequence[int]) -> Compiled:
         """The kernel for these lengths."""
-        return self.kernel(tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes))))
+        return self.kernel(tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest)))
 
     def kernel(self, called: tuple[int, ...]) -> Compiled:
         """The kernel that calls BLAS for the products of these numbers."""

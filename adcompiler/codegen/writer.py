@@ -254,26 +254,27 @@ class Writer:
 
         Indices are unsigned: signed ones cost a wraparound and the vectoriser.
         """
-        spots, inside = [], []
-        for index, text, size in zip(indices, texts, array.shape, strict=True):
-            match index:
-                case Index(axis=number):
-                    spot = axis_name(number)
-                case Const(value=value) if value >= 0:
-                    spot = f"{value}"
-                case _:
-                    text = text if text.text.isidentifier() else self.name(index, text)
-                    spot = f"uint64({text.text})"
-            spots.append(spot)
-            if not self.fits(index, size):
-                inside.append(f"{spot} < uint64({self.text(size)})")
-        return self.element(array, spots), " and ".join(inside)
+        found = [self.spot(*one) for one in zip(indices, texts, array.shape, strict=True)]
+        inside = " and ".join(condition for _, condition in found if condition)
+        return self.element(array, [spot for spot, _ in found]), inside
 
     def element(self, array: Array, spots: Sequence[str]) -> str:
         """The text of an array's element at some indices."""
         dropped = self.dropped.get(array, ())
         kept = ", ".join(spot for k, spot in enumerate(spots) if k not in dropped)
         return f"{self.label(array)}[{self.prefixes.get(array, '')}{kept}]"
+
+    def spot(self, index: Element, text: Text, size: Element) -> tuple[str, str]:
+        """An index into an axis, and the condition that there is such a place: empty if there surely is."""
+        match index:
+            case Index(axis=number):
+                spot = axis_name(number)
+            case Const(value=value) if value >= 0:
+                spot = f"{value}"
+            case _:
+                text = text if text.text.isidentifier() else self.name(index, text)
+                spot = f"uint64({text.text})"
+        return spot, "" if self.fits(index, size) else f"{spot} < uint64({self.text(size)})"
 
     def fits(self, index: Element, size: Element) -> bool:
         """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""

@@ -1,4 +1,4 @@
-"""Fold constants and drop operations that do nothing, bit for bit.
+"""Fold constants, and what holds in every turn of a loop, and drop operations that do nothing, bit for bit.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), x + -0.0.
 Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.ad.guards import support
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item
+from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -31,9 +31,10 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
+from adcompiler.ir.walk import Rewriter, elements_of, read_by, rewrite, substitute, with_elements
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
+from adcompiler.syntax.linear import Range, Ranges, facts_of, linear, never_negative, whole
 
 # What the largest and the smallest element of nothing are.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
@@ -50,6 +51,30 @@ def folded(element: Element) -> Element:
 
 
 class _Fold(Rewriter):
+    def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
+        super().__init__()
+        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the turn's number
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        """A rewriter that knows what holds in a turn: there is one, and its number is less than theirs."""
+        if not isinstance(loop, Loop) or loop.length is None:
+            return _Fold()
+        step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
+        length = inside(folded(loop.length), dict(zip(loop.consts, loop.slots[first:], strict=True)))
+        around = frozenset(c for c in self.known if not read_by((c,)))
+        turns = apply("less", const(0, "i64"), length)
+        match length:  # there is a turn, so that max(n, 0) is n
+            case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
+                length = n
+        return _Fold(around | {turns}, {step: Range(linear(length) - whole(1))})
+
+    def holds(self, element: Element) -> bool:
+        """Whether a condition holds in every turn of the loop around."""
+        if element in self.known:
+            return True
+        facts = facts_of(element) if self.ranges and not element.axes else []
+        return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
+
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
 
@@ -84,9 +109,13 @@ class _Fold(Rewriter):
         return Map(array.shape, body)
 
     def element(self, element: Element) -> Element:
+        if self.holds(element):
+            return const(True, "bool")
         match element:
             case Read(array=Map(body=(Const() | Read()) as body), args=indices):
                 return substitute(body, dict(enumerate(indices)))  # a map that only renames or repeats
+            case Read(array=Map(body=Select() as body), args=indices):
+                return _stored(body, dict(enumerate(indices))) or element
             case Select():
                 return _select(element)
             case Apply(op=op, args=(x,)) if op in DTYPES:
@@ -98,6 +127,16 @@ class _Fold(Rewriter):
                     return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
+
+
+def _stored(body: Element, places: dict[int, Element]) -> Element | None:
+    """What a map that chooses holds at a place that decides, if another array has it: x[i] after x[i] = y."""
+    while isinstance(body, Select):
+        guard = folded(substitute(body.guard, places))
+        if not isinstance(guard, Const):
+            return None
+        body = body.then if guard.value else body.otherwise
+    return substitute(body, places) if isinstance(body, Const | Read) else None
 
 
 def _repeated(array: Reduce) -> Array:
@@ -238,9 +277,19 @@ def _identity(element: Apply) -> Element:
                     return kept if bool(other.value) == (element.op == "logical_and") else other
                 if kept is other or _absorbs(element.op, kept, other):
                     return kept
+                if isinstance(other, Apply) and other.op == "logical_not" and other.args[0] is kept:
+                    return const(element.op == "logical_or", "bool")
         case (("equal" | "not_equal"), (x, y)) if x is y and not is_float(x.dtype):
             return const(element.op == "equal", "bool")
+        case (("equal" | "not_equal"), (x, y)) if x.dtype == y.dtype == "i64" and _differ(x, y):
+            return const(element.op == "not_equal", "bool")
     return element
+
+
+def _differ(x: Element, y: Element) -> bool:
+    """Whether two whole numbers differ by a constant, such as i and i + 1."""
+    sums = any(isinstance(e, Apply) and e.op in ("add", "subtract") for e in (x, y))
+    return sums and bool((linear(x) - linear(y)).constant)
 
 
 def _absorbs(op: str, kept: Element, other: Element) -> bool:

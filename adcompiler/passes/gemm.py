@@ -34,6 +34,7 @@ from adcompiler.ops.library import call
 
 SHORTEST = 32  # each of the three lengths
 FEWEST = 2**24  # points from which a product is worth a call, and numba's compile time
+APART = 2**20  # those from which it is worth a call beside the kernel
 LARGEST = 8  # how many times as large as both factors the result may be
 
 
@@ -65,11 +66,11 @@ def found(func: Func) -> list[Product]:
     return [p for p in made if p is not None]
 
 
-def chosen(lengths: Sequence[int]) -> bool:
+def chosen(lengths: Sequence[int], fewest: int = FEWEST) -> bool:
     """Whether to call BLAS for a product of these lengths: cases, i, j, k."""
     *cases, i, j, k = lengths
     # Cases are better in the fused loops: a library runs them one by one.
-    return not cases and min(i, j, k) >= SHORTEST and i * j * k >= FEWEST and i * j <= LARGEST * k * (i + j)
+    return not cases and min(i, j, k) >= SHORTEST and i * j * k >= fewest and i * j <= LARGEST * k * (i + j)
 
 
 def with_calls(func: Func, products: Iterable[Product]) -> Func:

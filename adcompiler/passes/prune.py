@@ -142,15 +142,32 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
         return None
     shared: dict[tuple[object, ...], Array] = {}
     small, large = (opened(one, _shared_places(one, shared)) for one in (loop, other))
-    inside = {c.slot: c for c in large.carried}
-    if any(c.slot not in inside or inside[c.slot].result is not c.result for c in small.carried):
+    if not {c.slot for c in small.carried} <= {c.slot for c in large.carried}:
         return None
-    if small.test is not large.test:
-        return None
+    if not _alike(small, large):
+        small, large = _pruned(small, large)
+        if not _alike(small, large):
+            return None
     outs = tuple(dict.fromkeys((*large.outs, *small.outs)))
     rows = tuple({row: (whole, row) for whole, row in (*large.rows, *small.rows)}.values())
     built = build(replace(large, outs=outs, rows=rows))
     return _replaced(other, large, built, outs) | _replaced(loop, small, built, outs, large)
+
+
+def _alike(small: Body, large: Body) -> bool:
+    """Whether two loops carry the same on, as far as the smaller one does, for as many turns."""
+    results = {c.slot: c.result for c in large.carried}
+    return small.test is large.test and all(results[c.slot] is c.result for c in small.carried)
+
+
+def _pruned(small: Body, large: Body) -> tuple[Body, Body]:
+    """Two bodies after loops inside them that do the same are one."""
+    roots = roots_of(small), roots_of(large)
+    if not all(any(isinstance(a, Item) for a in arrays_of(r)) for r in roots):
+        return small, large
+    found = _Prune().run((*roots[0], *roots[1]))
+    first, rest = found[: len(roots[0])], found[len(roots[0]) :]
+    return with_roots(small, first, small.carried), with_roots(large, rest, large.carried)
 
 
 def _replaced(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import build, opened, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, opened, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -31,7 +32,18 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by, rewrite, substitute
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    lengths_read,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+)
+from adcompiler.ops.costs import costly
 from adcompiler.passes.conditions import guarded, parts, ties
 from adcompiler.passes.prune import alone
 
@@ -65,36 +77,71 @@ def _apart(loop: Loop) -> list[Array]:
     if loop.length is None:
         return list(loop.items)
     body = opened(loop)
+    slots = {c.slot for c in body.carried}
     added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
+    added = {c: _opened(c, a, slots) if c.slot.rank > 1 else a for c, a in added.items()}
     least = {c: a for c in body.carried if (a := _compared(c.slot, c.result)) is not None}
     added |= least
     while True:
         rest = [c for c in body.carried if c not in added]
-        slots = {c.slot for c in body.carried}
-        roots = [Map(c.slot.shape, a) for c, a in added.items()]
-        others = (*(c.result for c in rest), *body.outs)
+        decided = {c: _decided((e,), slots) for c, e in added.items()}
+        parts = dict.fromkeys(a for found in decided.values() for a in found)
+        outs = (*body.outs, *(a for a in parts if a not in body.outs))
+        taken = _reached((*(c.result for c in rest), *outs), slots)
         bad = [
-            c for c, root in zip(added, roots, strict=True)
-            if not slots.isdisjoint(_reached((root,), slots)) or c.slot in _reached(others, slots)
+            c for c, found in decided.items()
+            if c.slot in taken or (found and not _collected(c, added[c], found, body))
         ]  # fmt: skip
         if not bad:
             break
         added = {c: a for c, a in added.items() if c not in bad}
     if not added:
         return list(loop.items)
+    others = (*(c.result for c in rest), *outs)
+    built = build(with_roots(replace(body, carried=tuple(rest), outs=outs), others, rest))
+    kept = dict(zip(rest, built.finals, strict=True))
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
+    every |= {a: stack for a, stack in zip(outs, built.outs, strict=True) if a in parts}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
     added = {c: _sliced(a, every) for c, a in added.items()}
     read = [a for a in read_by(added.values()) if a not in every]
     turns = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
-    built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
-    kept = dict(zip(rest, built.finals, strict=True))
     totals = {
         c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
         for c, a in added.items()
     }
-    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs]
+    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs[: len(body.outs)]]
+
+
+def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
+    """The arrays that elements read and that something carried decides."""
+    return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
+
+
+def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
+    """Whether what a turn adds to `total` is quickly made of arrays over fewer axes, where rows are read
+    as large: those of all turns are collected. A sum of outer products becomes a product of matrices."""
+    largest = max((row.rank for _, row in body.rows), default=-1)
+    small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
+    return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
+
+
+def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
+    """What is added, with the bodies of arrays as large as the sum in their place."""
+    while True:
+        large = {a for a in _decided((element,), slots) if isinstance(a, Map) and a.rank >= total.slot.rank}
+        if not large:
+            return element
+
+        (element,) = rewrite((element,), partial(_inside, large))
+
+
+def _inside(arrays: set[Map], element: Element) -> Element:
+    """The body of a map in place of a read of one of `arrays`."""
+    if isinstance(element, Read) and isinstance(element.array, Map) and element.array in arrays:
+        return substitute(element.array.body, dict(enumerate(element.args)))
+    return element
 
 
 def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:

@@ -13,7 +13,7 @@ from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.passes.gemm import found
+from adcompiler.passes.gemm import APART, FEWEST, found, with_calls
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -65,14 +65,20 @@ class _Interpreted:
 
 
 def _cpu(func: Func, precise: bool = False) -> Executable:
+    from adcompiler.codegen.apart import Apart, worth
     from adcompiler.codegen.cpu import Compiled
     from adcompiler.codegen.variants import Variants
 
-    def compiled(one: Func) -> Compiled:
+    def kernel(one: Func) -> Compiled:
         return Compiled(run(KERNEL, one), precise)
 
+    def compiled(one: Func) -> Apart | Compiled:
+        return Apart(one, kernel) if worth(one) else kernel(one)
+
     products = found(func)
-    return Variants(func, products, compiled) if products else compiled(func)
+    if not products:
+        return kernel(func)
+    return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else FEWEST)
 
 
 def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
+from adcompiler.ir.nodes import Apply, Element, Index, Map, Select, Shape, const, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
@@ -150,7 +150,11 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.sizes.find(n) for n in shape
     ):
         context.fail(ShapeError, "the value stored does not fit the slice", span, "give it the slice's shape")
-    element = substitute(over(value, tuple(shape), dtype), places)
+    # What is stored is an array of its own, so that what reads it again afterwards needs no part of `array`.
+    element = over(value, tuple(shape), dtype)
+    if isinstance(element, Apply | Select):
+        element = context.binders.enclose(Map, tuple(shape), element)
+    element = substitute(element, places)
     for guard in reversed(guards):
         element = select(guard, element, cast(array.element, dtype))
     return Value(array.shape, element, weak)

@@ -51,6 +51,8 @@ class _HostTurns(DeviceTurns):
         axis = axis_name(rec.number)
         for slot, final, init in zip(rec.slots, self.finals, rec.loop.inits, strict=True):
             value = filling(init)
+            if final.rank and value is None and self.there(init, final):
+                continue
             if final.rank:
                 self.copy(self.labels[init] if value is None else value, final, init.shape, self.row(init))
             else:
@@ -58,8 +60,7 @@ class _HostTurns(DeviceTurns):
                 emitter.slots[slot] = emitter.slots[final]
         if rec.loop.test is not None:
             emitter.slot(self.stacks[-1])
-        self.store_rows(axis)
-        self.in_place()
+        self.place()
         for made in (rec.before, rec.turn):
             if made is not None:
                 emitter.adopt(made.tasks, self.writer.prefixes)
@@ -124,7 +125,7 @@ class _HostTurns(DeviceTurns):
                 for store in result:
                     self.writer.expect(i for i in store.indices if i is not None)
                     self.store(final, store)
-            elif final.rank and self.labels[result] != self.labels[final]:
+            elif final.rank and not self.there(result, final):
                 self.copy(self.labels[result], final, result.shape, self.row(result))
 
     def number(self, array: Array) -> str:

@@ -13,6 +13,7 @@ class DeviceTurns(Turns):
     """Turns with barriers around what threads share."""
 
     writer: DeviceWriter
+    parts = False
 
     def __init__(self, emitter: Emitter, writer: DeviceWriter, rec: Recurrence) -> None:
         super().__init__(emitter, writer, rec)

@@ -75,27 +75,62 @@ def translated(source: Source, contiguous: bool) -> Code:
     with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
         code.lines.append("ret i64 0")
         code.begin(f"{code.label()}_never")
-    state = code.call("PyEval_SaveThread", "i64", []) if any(p.rank for p in source.params) else None
-    code.run("run")
-    for name in code.heap:
-        code.free(name)
-    if state is not None:
+    if any(p.rank for p in source.params):
+        state = code.call("PyEval_SaveThread", "i64", [])
+        results, failed = _computed(module, code, source)
         code.call("PyEval_RestoreThread", "void", [state])
-    made = code.call("PyList_New", "i64", [literal(len(source.results))])
-    for k, (value, dtype) in enumerate(zip(code.results, source.results, strict=True)):
-        boxed = _boxed(code, code.cast(value, TYPES[dtype]))
-        code.call("PyList_SetItem", "i32", [made, literal(k), boxed])
-    end = f"ret {made}"
-    if code.heap:
-        code.lines.append(end)
-        code.begin("no_memory")
+        with code.when(failed):
+            code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
+            code.begin(f"{code.label()}_never")
+    else:
+        code.run("run")
+        results = [code.cast(v, TYPES[d]) for v, d in zip(code.results, source.results, strict=True)]
         for name in code.heap:
             code.free(name)
-        if state is not None:
-            code.call("PyEval_RestoreThread", "void", [state])
+    made = code.call("PyList_New", "i64", [literal(len(source.results))])
+    for k, value in enumerate(results):
+        code.call("PyList_SetItem", "i32", [made, literal(k), _boxed(code, value)])
+    end = f"ret {made}"
+    if code.heap:
+        _without_memory(code, end)
         end = f"ret {code.call('PyErr_NoMemory', 'i64', [])}"
     entry = code.definition("i64 @entry(i64 %self, i64 %args)", end)
     return Code(module.text(entry), frozenset(module.needs.externals))
+
+
+def _without_memory(code: Function, end: str) -> None:
+    """What a function does after its end where it got no memory: it gives back what it has."""
+    code.lines.append(end)
+    code.begin("no_memory")
+    for name in code.heap:
+        code.free(name)
+
+
+def _computed(module: Module, code: Function, source: Source) -> tuple[list[Value], Value]:
+    """The results of `run`, and whether it got no memory. It is a function of its own: LLVM knows of
+    parameters that arrays do not overlap, and loops of the program stand in it."""
+    given = [code.bound(p.name) for p in source.params]
+    parts = [p for g in given for p in g.parts]
+    inside = Function(module)
+    names = iter([f"%p{k}" for k in range(len(parts))])
+    for param, value in zip(source.params, given, strict=True):
+        inside.bind(param.name, value.named(names))
+    inside.run("run")
+    for k, (value, dtype) in enumerate(zip(inside.results, source.results, strict=True)):
+        inside.lines.append(f"store {inside.cast(value, TYPES[dtype])}, ptr {inside.slot('%results', k)}")
+    extra = ["i64 %launch", "i64 %threads"] if source.shared else []
+    types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+    params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results"])
+    for name in inside.heap:
+        inside.free(name)
+    end = "ret i1 false"
+    if inside.heap:
+        _without_memory(inside, end)
+        end = "ret i1 true"
+    module.compiled["run"] = inside.definition(f"internal i1 @run({params}) noinline", end)
+    code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
+    failed = code.emit(f"call i1 @run({', '.join([*map(str, parts), *extra, 'ptr %results'])})", "i1")
+    return [code.load("%results", k, TYPES[dtype]) for k, dtype in enumerate(source.results)], failed
 
 
 def _needs(source: Source) -> Needs:
