@@ -151,8 +151,12 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "reversed in every turn": (
         "def f(x: f64[n], w):\n    for i in range(3):\n"
-        "        x = [sin(w * x[n - 1 - k % n]) for k in range(n)]\n"
-        "    return sum(x * x)",
+        "        x = [sin(w * x[n - 1 - k % n]) for k in range(n)]\n    return sum(x * x)",
+        (np.linspace(0.2, 1.3, 4), 0.7),
+    ),
+    "swapped, then a loop": (
+        "def f(x: f64[n], w):\n    z = zeros(n)\n    for i in range(n):\n        z, x = x, z\n"
+        "        for k in range(n):\n            x = sin(x * w) + k\n    return z * w + x",
         (np.linspace(0.2, 1.3, 4), 0.7),
     ),
     "one row": (

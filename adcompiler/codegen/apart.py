@@ -46,7 +46,7 @@ class Apart:
         self.rest = tuple(dict.fromkeys(r for r in func.results if r not in self.last))
         factors = (a for p in self.last.values() for a in p.call.operands)
         given = [a for a in dict.fromkeys(factors) if not (a in self.rest or isinstance(a, Input))]
-        results = (*self.rest, *given)
+        self.made = results = (*self.rest, *given)
         named = dict(zip(func.results, func.result_names, strict=True))
         names = tuple(named.get(r, "factor") for r in results)
         self.inner = compiled(func.with_(results=results, result_names=names))
@@ -56,8 +56,9 @@ class Apart:
     ) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
         into = into or {}
-        made = self.inner(sizes, args, {a: b for a, b in into.items() if a not in self.last})
-        values: dict[Array, Any] = dict(zip(self.inner.func.results, made, strict=True))
+        moved = dict(zip(self.made, self.inner.func.results, strict=True))  # what its passes made of each
+        made = self.inner(sizes, args, {moved[a]: b for a, b in into.items() if a in moved})
+        values: dict[Array, Any] = dict(zip(self.made, made, strict=True))
         values |= {
             a: args[a.position] for p in self.last.values() for a in p.call.operands if isinstance(a, Input)
         }

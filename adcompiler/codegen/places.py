@@ -49,7 +49,7 @@ class Places:
         self.order = self.ordered()
         self.tasks = {a: t for t in self.order for a in t.arrays}
         self.reads = {t: reads_of(t) for t in self.order}
-        self.over: dict[Task, Array] = {}  # the slot that a task overwrites
+        self.over: dict[Task, set[Array]] = {}  # the slots that a task overwrites
 
     def ordered(self) -> dict[Task, int]:
         """The tasks of a turn in order, each with the number of its nest."""
@@ -83,6 +83,7 @@ class Places:
             own = update.k < len(loop.inits) and loop.inits[update.k] is slot
             if update.k < len(loop.inits) and loop.operands.count(slot) == own and self.free(slot, task):
                 self.memory.put(update, final)
+                self.over.setdefault(task, set()).add(slot)
 
     def free(self, slot: Array, task: Task) -> bool:
         """Whether nothing reads what is carried beside a task, or after it."""
@@ -141,7 +142,7 @@ class Places:
             for at in self.places(slot, other) if place >= self.order[task] else ():
                 if not (own and at == tuple(spot)) and not _apart(at, spot):
                     return False
-        self.over[task] = slot
+        self.over.setdefault(task, set()).add(slot)
         return True
 
     def places(self, slot: Array, task: Task) -> list[tuple[Element, ...]]:
@@ -185,8 +186,8 @@ class Places:
         read = {r.array for t in later for r in self.reads[t]}
         own = {r.array for t in tasks for r in self.reads[t]}
         made = {a for t in tasks for a in t.arrays}
-        lost = own & {self.over.get(t) for item in body for t in tasks_of(item)}
-        return slot in read and not made & read and not lost
+        gone = {s for item in body for t in tasks_of(item) for s in self.over.get(t, ())}
+        return slot in read and not made & read and not own & gone
 
     def starts(self) -> None:
         """What an inner loop starts with is made where the loop carries it, if nothing else reads it then."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.cpu import lengths
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.passes.gemm import FEWEST, Product, chosen, with_calls
+from adcompiler.passes.gemm import Product, chosen, with_calls
 
 
 class Compiled(Protocol):
@@ -31,7 +31,7 @@ class Variants:
         func: Func,
         products: Sequence[Product],
         compiled: Callable[[Func], Compiled],
-        fewest: int = FEWEST,
+        fewest: int | None = None,
     ) -> None:
         self.fewest = fewest
         self.func, self.products, self.compiled = func, products, compiled

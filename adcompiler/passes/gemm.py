@@ -66,11 +66,16 @@ def found(func: Func) -> list[Product]:
     return [p for p in made if p is not None]
 
 
-def chosen(lengths: Sequence[int], fewest: int = FEWEST) -> bool:
+def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
     """Whether to call BLAS for a product of these lengths: cases, i, j, k."""
     *cases, i, j, k = lengths
     # Cases are better in the fused loops: a library runs them one by one.
-    return not cases and min(i, j, k) >= SHORTEST and i * j * k >= fewest and i * j <= LARGEST * k * (i + j)
+    return (
+        not cases
+        and min(i, j, k) >= SHORTEST
+        and i * j * k >= (fewest or FEWEST)
+        and i * j <= LARGEST * k * (i + j)
+    )
 
 
 def with_calls(func: Func, products: Iterable[Product]) -> Func:

@@ -13,7 +13,7 @@ from adcompiler.codegen.reference import Reference, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
-from adcompiler.passes.gemm import APART, FEWEST, found, with_calls
+from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -78,7 +78,7 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     products = found(func)
     if not products:
         return kernel(func)
-    return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else FEWEST)
+    return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else None)
 
 
 def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:
