@@ -58,7 +58,7 @@ def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
         raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
-    kernel = emit(func)
+    kernel = emit(func, allocates=False)
     func = kernel.func
     entry = _Entry(kernel)
     module = cache.load(entry.source)

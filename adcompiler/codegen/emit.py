@@ -36,15 +36,16 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
 
 
-def emit(func: Func) -> Kernel:
-    """The kernel of a program."""
-    return Emitter(func).kernel()
+def emit(func: Func, allocates: bool = True) -> Kernel:
+    """The kernel of a program; `allocates`, if its functions may have small arrays of their own."""
+    return Emitter(func, allocates=allocates).kernel()
 
 
 class Emitter:
     """Writes the kernel of a program; `style` is that of its schedule."""
 
-    def __init__(self, func: Func, style: Style = CPU) -> None:
+    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True) -> None:
+        self.allocates = allocates
         self.func, self.schedule = with_rows(func, style)
         func = self.func
         self.names = Names()
@@ -83,7 +84,7 @@ class Emitter:
                     buffer = Buffer(self.labels[array], array.dtype, shape)
                     if task.dropped:
                         self.dropped[array], self.rows[array] = task.dropped, buffer
-                    if not (task.dropped and task in self.nested and buffer.is_small):
+                    if not (task.dropped and task in self.nested and self.is_own(buffer)):
                         self.buffers.append(buffer)
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
@@ -92,6 +93,10 @@ class Emitter:
     def fresh(self, array: Array) -> str:
         """A new name for an array."""
         return self.names.fresh(self.func.names.get(array, "t"))
+
+    def is_own(self, row: Buffer) -> bool:
+        """Whether a row is an array of the nest's function."""
+        return row.is_small and self.allocates
 
     # -- the driver ----------------------------------------------------------------------------
 
@@ -162,7 +167,7 @@ class Emitter:
         writer.dropped = self.dropped
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
-            if row.is_small:
+            if self.is_own(row):
                 writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
                 writer.own.add(row.name)
             else:

@@ -80,6 +80,22 @@ def test_large_arrays_in_many_blocks(tmp_path, options):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
+def test_coordinates_of_a_turn(tmp_path):
+    """What kernels in Python have on the stack comes in from outside: there is no allocator in a library."""
+    source = """
+def energy(x: f64[n, 3]):
+    r = [sqrt(sum(x[i, a]**2 for a in range(3)) + 1) for i in range(n)]
+    u = [[x[i, a] / r[i] for a in range(3)] for i in range(n)]
+    return sum((u[i, 0] * x[i, 1] - u[i, 2])**2 * u[i, (i + 1) % 3] for i in range(n))
+"""
+    library = build(tmp_path, source)
+    x, r = np.random.default_rng(0).normal(size=(9, 3)), np.zeros(1)
+    f = adc.compile(source)
+    assert library.energy(INTEGER(9), pointer(x), pointer(r)) == 0
+    assert r[0] == pytest.approx(f(x), rel=1e-13)
+    assert "np.empty" in f.show("kernel")
+
+
 def test_every_type_and_kind_of_result(tmp_path, capsys):
     source = """
 def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
