@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Element, Index, Select, is_const, neutral
+from math import isfinite
+
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, neutral
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed
+from adcompiler.ops.build import apply
 
 
 def conditions(op: str, body: Element) -> list[Element]:
@@ -12,12 +16,33 @@ def conditions(op: str, body: Element) -> list[Element]:
 
 
 def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Element]:
-    """The conditions outside of which `body` is `value`, and what it is where they hold."""
+    """The conditions outside of which `body` is `value`, and what it is where they hold; numbers and signs
+    before a guarded value do not matter where it is 0."""
     found: list[Element] = []
-    while isinstance(body, Select) and is_const(body.otherwise, value):
-        found += parts(body.guard)
-        body = body.then
-    return found, body
+    scale = 1.0
+    while True:
+        number, inside = _scaled(body) if value == 0 else (1.0, body)
+        if not (isinstance(inside, Select) and is_const(inside.otherwise, value)):
+            break
+        scale *= number
+        found += parts(inside.guard)
+        body = inside.then
+    if scale == 1:
+        return found, body
+    if scale == -1:
+        return found, apply("negative", body)
+    return found, apply("multiply", const(scale, body.dtype), body)
+
+
+def _scaled(element: Element) -> tuple[float, Element]:
+    """The number that a value is multiplied by, and the rest."""
+    match element:
+        case Apply(op="negative", args=(x,)) if is_float(element.dtype):
+            return -1.0, x
+        case Apply(op="multiply", args=(Const(value=number), x)) if is_float(element.dtype):
+            if isfinite(number):
+                return float(number), x
+    return 1.0, element
 
 
 def parts(guard: Element) -> list[Element]:
