@@ -109,7 +109,8 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
         rows = [row_of(values[a], turn) for a in loop.scanned]
-        here: Values = dict(zip(slots, (*carried, *rows, *fixed), strict=True))
+        # What is carried may have lengths that arrays around the loop give.
+        here: Values = values | dict(zip(slots, (*carried, *rows, *fixed), strict=True))
         here[step] = np.asarray(turn, np.int64)
         if loop.test is not None:
             compute(arrays_of((loop.test,)), here, sizes, numbers)

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from adcompiler.codegen.reference import Reference, length
+from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
+from adcompiler.ir.loop import Slot
 from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
@@ -41,6 +43,17 @@ class Executable(Protocol):
     def __call__(
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
     ) -> list[Any]: ...
+
+
+def closed(func: Func) -> Func:
+    """A program, if no loop in it needs what only a turn of the loop around it knows."""
+    if any(isinstance(a, Slot) for a in arrays_of(func.roots)):
+        raise LimitError(
+            "a loop in a loop carries an array whose length the outer one computes",
+            remedy="take the length from an argument: from a shape, or from an integer",
+            source=func.source,
+        )
+    return func
 
 
 class _Interpreted:
@@ -129,6 +142,7 @@ class Specialisation:
 
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(self.func.results) if not r.rank]
         self.demands = [c for c in lowered.constraints if not c.merged]
+        self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
 
     @property
@@ -137,7 +151,7 @@ class Specialisation:
         if self._executable is None:
             with self.lock:
                 if self._executable is None:
-                    self._executable = BACKENDS[self.backend](run(OPTIMISE, self.func))
+                    self._executable = BACKENDS[self.backend](closed(run(OPTIMISE, self.func)))
         return self._executable
 
     def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
@@ -164,12 +178,13 @@ class Specialisation:
         return sizes
 
     def check_once(self, sizes: Sequence[int], args: Sequence[Any]) -> None:
-        """Check what is demanded of lengths, unless it has been for these."""
+        """Check what is demanded of lengths, unless it has been for these; always what arrays decide."""
         key = tuple(sizes)
-        if key not in self.met:
-            self.check(self.demands, args)
-            if len(self.met) < MOST_MET:
-                self.met.add(key)
+        known = key in self.met
+        if not known or self.of_values:
+            self.check(self.of_values if known else self.demands, args)
+        if not known and len(self.met) < MOST_MET:
+            self.met.add(key)
 
     def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
         """The integers that lengths may be computed from."""
@@ -191,9 +206,28 @@ class Specialisation:
         ]
         lengths = [n for _, _, n in owners] + [max(int(args[k]), 0) for _, k in self.func.counts]
         for constraint in constraints:
-            left, right = (length(size, lengths) for size in (constraint.left, constraint.right))
+            values = self.read(constraint, lengths, args)
+            left, right = (length(size, lengths, values) for size in (constraint.left, constraint.right))
             if left < right if constraint.at_least else left != right:
                 self._raise(constraint, left, right, owners, args)
+
+    def read(self, constraint: Constraint, lengths: Sequence[int], args: Sequence[Any]) -> Values:
+        """The arrays that a constraint's lengths are computed from; no turn of a loop can be asked."""
+        sizes = constraint.left, constraint.right
+        if not any(map(is_computed, sizes)):
+            return {}
+        order = arrays_of(read_by(sizes))
+        if any(isinstance(a, Slot) for a in order):
+            raise LimitError(
+                f"{constraint.what}: a length that a turn of a loop computes cannot be checked beforehand",
+                remedy="compute it before the loop, or from an integer argument",
+                source=self.func.source,
+                span=constraint.span,
+            )
+        values: Values = {}
+        values |= {i: np.asarray(a) for i, a in zip(self.lowered.func.inputs, args, strict=True)}
+        compute(order, values, lengths, REAL)
+        return values
 
     def _raise(
         self, constraint: Constraint, left: int, right: int, owners: Sequence[Owner], args: Sequence[Any]

@@ -96,3 +96,53 @@ def test_a_condition_that_outer_loops_decide_lets_an_inner_loop_run_or_not(backe
     if backend == "cpu":
         (line,) = [k for k in f.show("kernel").splitlines() if " else 0)):" in k]
         assert "< 1.0 else 0" in line
+
+
+COMPUTED = """
+def f(x: f64[n], k: i64[m]):
+    y = [x[0] * i for i in range(k[0])]
+    for t in range(k[1]):
+        s = 0.0
+        while s < 3:
+            y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
+            s = s + y[0]**2 + 1
+    return sum(y[i] for i in range(k[0]))
+"""
+BEHIND = """
+def f(x: f64[n], k: i64[m]):
+    y = [x[0] * i for i in range(k[0])]
+    for t in range(k[1]):
+        y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
+        s = y[0]
+        while s < 3:
+            s = s + y[0]**2 + 1
+        y = [y[i] + s for i in range(k[0])]
+    return sum(y[i] for i in range(k[0]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
+    """It stands outside of the loop, and a read at 0 asks of it that there is such a place."""
+    f = adc.compile(COMPUTED, backend=backend)
+    x = np.array([0.5, 0.2])
+
+    def expected(count: int, turns: int) -> float:
+        y = x[0] * np.arange(count)
+        for _ in range(turns):
+            s = 0.0
+            while s < 3:
+                y = np.sin(y) * y + x[0]
+                s = s + y[0] ** 2 + 1
+        return float(y.sum())
+
+    for count, turns in ((4, 2), (1, 3), (4, 0), (2, 1)):
+        assert f(x, np.array([count, turns])) == pytest.approx(expected(count, turns), rel=1e-13)
+    with pytest.raises(adc.Error, match="the axis has length 0"):
+        f(x, np.array([0, 2]))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_a_length_that_only_a_turn_knows_is_refused(backend: str) -> None:
+    with pytest.raises(adc.Error, match="take the length from an argument"):
+        adc.compile(BEHIND, backend=backend)(np.array([0.5, 0.2]), np.array([3, 2]))
