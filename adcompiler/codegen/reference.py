@@ -16,7 +16,7 @@ import numpy as np
 
 from adcompiler.errors import OutOfRangeError
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -33,7 +33,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
-from adcompiler.ir.walk import arrays_of, postorder
+from adcompiler.ir.walk import arrays_of, lengths_read, postorder
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
@@ -106,11 +106,14 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
         np.zeros((count, *(length(n, sizes, values) for n in stack.shape[1:])), numbers.dtypes[o.dtype])
         for stack, o in zip(stacks, loop.outs, strict=False)
     ]
+    # What is carried may have lengths that arrays around the loop give. Other loops have the same slots.
+    lengths = (a for slot in slots for a in arrays_of(lengths_read(slot)))
+    outside = (a for a in lengths if not any(isinstance(b, Slot) for b in arrays_of((a,))))
+    around = {a: values[a] for a in outside if a in values}
     turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
     for turn in turns:
         rows = [row_of(values[a], turn) for a in loop.scanned]
-        # What is carried may have lengths that arrays around the loop give.
-        here: Values = values | dict(zip(slots, (*carried, *rows, *fixed), strict=True))
+        here: Values = around | dict(zip(slots, (*carried, *rows, *fixed), strict=True))
         here[step] = np.asarray(turn, np.int64)
         if loop.test is not None:
             compute(arrays_of((loop.test,)), here, sizes, numbers)
