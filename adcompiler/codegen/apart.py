@@ -8,26 +8,17 @@ every turn reads, NumPy calls BLAS instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler.codegen.variants import Compiled
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read
 from adcompiler.ir.walk import arrays_of, arrays_read
 
 TRANSPOSED = {"matmul": (False, False), "matmul_tn": (True, False), "matmul_nt": (False, True)}
-
-
-class Compiled(Protocol):
-    """What a backend makes of a program."""
-
-    func: Func
-
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]: ...
 
 
 class _Product(NamedTuple):

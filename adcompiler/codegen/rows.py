@@ -16,7 +16,7 @@ from adcompiler.codegen.schedule import CPU, Style, schedule
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute
+from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.loops import is_short
 
@@ -102,10 +102,4 @@ class _Rows(Rewriter):
             places[element] = Read(row, (Index(part.outer), Index(part.inner)))
         if not places:
             return new
-        return _with_body(new, rewrite(new.elements, lambda e: e, places)[-1])
-
-
-def _with_body(array: Array, body: Element) -> Array:
-    if isinstance(array, Reduce):
-        return Reduce(array.op, array.shape, array.reduced, body)
-    return Map(array.shape, body)
+        return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))

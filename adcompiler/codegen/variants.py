@@ -43,9 +43,8 @@ class Variants:
         self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
     ) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        kernel = self.at(sizes)
-        if into is not None and not all(b.flags.c_contiguous for b in into.values()):
-            kernel = self.kernel(())  # BLAS writes contiguous arrays
+        contiguous = into is None or all(b.flags.c_contiguous for b in into.values())
+        kernel = self.at(sizes) if contiguous else self.kernel(())  # BLAS writes contiguous arrays
         if into is not None:
             moved = dict(zip(self.func.results, kernel.func.results, strict=True))
             into = {moved[a]: b for a, b in into.items() if a in moved}
