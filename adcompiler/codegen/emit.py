@@ -175,9 +175,8 @@ class Emitter:
                 writer.prefixes[array] = "block, "
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
-        for t in tasks:
-            if isinstance(t.array, Accumulate):
-                self.sequential.add(k)
+        if any(isinstance(t.array, Accumulate) and Index(loop.number) not in t.elements[:-1] for t in tasks):
+            self.sequential.add(k)
         for t in partial:
             self.start(writer, t, accumulators[t])
         self.cases(writer, loop, "uint64(start), uint64(stop)", accumulators)

@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def parallel_source(self) -> str:
-        """The same module with the blocks of each nest in parallel, save where they add to one array."""
+        """The same module with the blocks of each nest in parallel, save where they add to the same elements."""
         text = re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
             lambda m: (

@@ -141,10 +141,10 @@ class Counted:
                 work.writes[label] = size
             elif task.array.rank:
                 work.registers[label] = None
-            if isinstance(task.array, Reduce | Accumulate):
+            if isinstance(task.array, Reduce | Accumulate) and is_float(task.array.dtype):
                 step = STEPS.get(task.array.op, "add") if isinstance(task.array, Reduce) else "add"
                 turns = places[task.loops[-1].number].turns if task.loops else around.turns
-                work.operations[step, task.array.dtype] += turns if is_float(task.array.dtype) else 0
+                work.operations[step, task.array.dtype] += turns
         inside = {a for t in loop.tasks for a in t.arrays}
         for read in elements_of(e for t in loop.tasks for e in t.written):
             if isinstance(read, Read) and read.array.rank and read.array not in inside:
