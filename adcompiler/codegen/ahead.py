@@ -21,7 +21,7 @@ from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Func, Input
+from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import NUMPY, Dtype
 
@@ -86,9 +86,8 @@ class _Entry:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        places = {a: k for k, a in reversed(list(enumerate(kernel.func.results)))}
-        self.direct = {kernel.arrays[a]: k for a, k in places.items() if not isinstance(a, Input) and a.rank}
-        self.temporaries = [b for b in kernel.buffers if b.name not in self.direct]
+        direct = {kernel.arrays[r] for r in kernel.func.results if r.rank}
+        self.temporaries = [b for b in kernel.buffers if b.name not in direct]
         parts = (kernel.text, self.need(), self.entry())
         self.source = with_header(kernel.comment, "\n\n".join(parts))
 
@@ -119,15 +118,15 @@ class _Entry:
             writer.line(f"{buffer.name} = carray(_work{k}, ({shape}), np.{NUMPY[buffer.dtype]})")
         params += [f"_out{k}" for k in range(len(func.results))]
         for k, result in enumerate(func.results):
-            first = self.direct.get(kernel.arrays[result]) == k
-            writer.line(self.view(writer, kernel.arrays[result] if first else f"_r{k}", f"_out{k}", result))
+            label = kernel.arrays[result] if result.rank else f"_r{k}"
+            writer.line(self.view(writer, label, f"_out{k}", result))
         inputs = [kernel.arrays[i] for i in func.inputs]
         blocks = [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
         args = [*kernel.sizes, *inputs, *(b.name for b in kernel.buffers), *blocks]
         writer.line(f"scalars = run({', '.join(args)})")
         for k, result in enumerate(func.results):
-            if self.direct.get(kernel.arrays[result]) != k:
-                writer.line(self.copy(k, result))
+            if not result.rank:
+                writer.line(f"_r{k}[0] = {self.number(result)}")
         return self.function("entry", [*params, *(f"_work{k}" for k in range(len(self.temporaries)))], writer)
 
     def planned(self) -> Writer:
@@ -146,13 +145,10 @@ class _Entry:
         shape = "".join(f"{writer.text(n, ATOM)}, " for n in array.shape) or "1,"
         return f"{name} = carray({address}, ({shape}), np.{NUMPY[array.dtype]})"
 
-    def copy(self, k: int, result: Array) -> str:
-        """Copy a result that the kernel does not write itself; `a[...] = b` would allocate."""
-        if result.rank:
-            return f"for _i in range(_r{k}.size): _r{k}.flat[_i] = {self.kernel.arrays[result]}.flat[_i]"
+    def number(self, result: Array) -> str:
+        """A result of rank 0."""
         scalars = self.kernel.scalars
-        value = f"scalars[{scalars.index(result)}]" if result in scalars else self.kernel.arrays[result]
-        return f"_r{k}[0] = {value}"
+        return f"scalars[{scalars.index(result)}]" if result in scalars else self.kernel.arrays[result]
 
     def function(self, name: str, params: Sequence[str], writer: Writer) -> str:
         lines = ["    " + line for line in writer.scopes[0]] or ["    pass"]

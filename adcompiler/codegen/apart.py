@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.variants import Compiled
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
@@ -42,19 +43,16 @@ class Apart:
         names = tuple(named.get(r, "factor") for r in results)
         self.inner = compiled(func.with_(results=results, result_names=names))
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]:
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        into = into or {}
-        moved = dict(zip(self.made, self.inner.func.results, strict=True))  # what its passes made of each
-        made = self.inner(sizes, args, {moved[a]: b for a, b in into.items() if a in moved})
+        given = dict(zip(self.func.results, into or (), strict=False))
+        made = self.inner(sizes, args, [given.get(a) for a in self.made])
         values: dict[Array, Any] = dict(zip(self.made, made, strict=True))
         values |= {
             a: args[a.position] for p in self.last.values() for a in p.call.operands if isinstance(a, Input)
         }
         for result, product in self.last.items():
-            values[result] = product_of(product, values, into.get(result))
+            values[result] = product_of(product, values, given.get(result))
         found: list[Any] = []
         for k, result in enumerate(self.func.results):
             again = result in self.func.results[:k] and result.rank

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import getweakrefcount
 
 import numpy as np
@@ -19,6 +20,9 @@ import numpy as np
 SMALLEST = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
 MOST = 1 << 28  # bytes that are kept at most, idle and in use
 MOST_ARRAYS = 64  # that are looked through at a call
+
+# For each result the array to put it into, or None; None for all.
+Into = Sequence[np.ndarray | None] | None
 
 OWN = 4  # references of the pool itself: its list, its loop, and the arguments of the question
 
@@ -78,6 +82,15 @@ def _counts_references() -> bool:
     """Whether a count of references is one: CPython with its global lock."""
     locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return sys.implementation.name == "cpython" and locked()
+
+
+def put(results: list[Any], into: Into) -> list[Any]:
+    """The results, those that have an array to be put into copied there."""
+    for k, target in enumerate(into or ()):
+        if target is not None:
+            np.copyto(target, results[k])
+            results[k] = target
+    return results
 
 
 POOL = Pool(0 if os.environ.get("ADC_RECYCLE") == "0" else MOST)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.buffers import POOL
+from adcompiler.codegen.buffers import POOL, Into
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
@@ -53,8 +53,7 @@ class Compiled:
         self.picks = [scalars.index(r) for r in func.results] if plain else None
         self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
-        names = {a: b for a, b in self.kernel.arrays.items() if b in self.places}
-        self.out = {a: self.places[b] for a, b in names.items()}
+        self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
 
     @cached_property
@@ -97,13 +96,8 @@ class Compiled:
         # BLAS has threads of its own, and numba takes twice as long for what calls it.
         return self.serial if "library_" in self.kernel.text else _loaded(self.kernel.parallel_source)
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]:
-        """The results: arrays, or scalars where the rank is 0.
-
-        `into` gives arrays to write results to.
-        """
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0."""
         if self.picks is not None:
             scalars = self.serial(*sizes, *args)
             if self.checked:
@@ -115,13 +109,13 @@ class Compiled:
         return self.results(args, buffers, scalars)
 
     def launch(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
+        self, sizes: Sequence[int], args: Sequence[Any], into: Into = None
     ) -> tuple[list[np.ndarray], Sequence[Any]]:
         """Run the kernel: its buffers, and what it returns."""
         key = tuple(sizes)
         blocks, parallel, needed = self.layouts.get(key) or self.layout(key)
-        given = {} if into is None else {self.out[a]: b for a, b in into.items() if a in self.out}
-        buffers = [given[p] if p in given else POOL.empty(*need) for p, need in enumerate(needed)]
+        given = dict(zip(self.out, into or (), strict=False))
+        buffers = [POOL.empty(*need) if (b := given.get(p)) is None else b for p, need in enumerate(needed)]
         if not parallel:
             return buffers, self.serial(*sizes, *args, *buffers, *blocks)
         with _one_at_a_time:
@@ -164,23 +158,12 @@ class Compiled:
         require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
 
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
-        """Results in order; one that stands twice, or is an input, is a copy."""
+        """Results in order."""
         values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
-        found: list[Any] = []
-        seen: set[Array] = set()
-        for array in self.func.results:
-            value = (
-                values[array]
-                if array in values
-                else args[array.position]
-                if isinstance(array, Input)
-                else buffers[self.out[array]]
-            )
-            if isinstance(value, np.ndarray) and (array in seen or isinstance(array, Input)):
-                value = value.copy()
-            seen.add(array)
-            found.append(value)
-        return found
+        return [
+            buffers[p] if p is not None else args[r.position] if isinstance(r, Input) else values[r]
+            for r, p in zip(self.func.results, self.out, strict=True)
+        ]
 
 
 def _loaded(source: str) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
-from adcompiler.ir.nodes import Array, Func, Input, Shape, Size
+from adcompiler.ir.nodes import Array, Func, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
 from adcompiler.syntax.containers import Container
@@ -90,8 +90,6 @@ def _texts(writer: Writer, shape: Shape) -> list[str]:
 
 
 def _result(kernel: Kernel, array: Array) -> str:
-    if isinstance(array, Input):
-        return f"{kernel.arrays[array]}.copy()" if array.rank else kernel.arrays[array]
     if array in kernel.scalars:
         return f"scalars[{kernel.scalars.index(array)}]"
     return kernel.arrays[array]

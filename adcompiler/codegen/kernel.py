@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def parallel_source(self) -> str:
-        """The same module with the blocks of each nest in parallel, save where they add to the same elements."""
+        """The same module with each nest's blocks in parallel, unless they add to the same places."""
         text = re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
             lambda m: (

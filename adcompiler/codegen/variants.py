@@ -6,21 +6,16 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
+from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.cpu import lengths
-from adcompiler.ir.nodes import Array, Func
+from adcompiler.ir.nodes import Func
 from adcompiler.passes.gemm import Product, chosen, with_calls
 
 
 class Compiled(Protocol):
     """What a backend makes of a program."""
 
-    func: Func
-
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]: ...
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]: ...
 
 
 class Variants:
@@ -39,15 +34,10 @@ class Variants:
         self.kernels: dict[tuple[int, ...], Compiled] = {}
         self.lock = threading.Lock()
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]:
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        contiguous = into is None or all(b.flags.c_contiguous for b in into.values())
+        contiguous = all(b is None or b.flags.c_contiguous for b in into or ())
         kernel = self.at(sizes) if contiguous else self.kernel(())  # BLAS writes contiguous arrays
-        if into is not None:
-            moved = dict(zip(self.func.results, kernel.func.results, strict=True))
-            into = {moved[a]: b for a, b in into.items() if a in moved}
         return kernel(sizes, args, into)
 
     def at(self, sizes: Sequence[int]) -> Compiled:

@@ -15,6 +15,7 @@ from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
 from adcompiler.passes.merge import merge
+from adcompiler.passes.own import own
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.sums import sums
@@ -43,6 +44,7 @@ KERNEL: tuple[Pass, ...] = (
     fold,
     hoist,
     branch,
+    own,
 )
 
 

@@ -163,9 +163,7 @@ class Function:
         overlap = [
             any(np.may_share_memory(t, v) for v in (*inputs, *targets[:k])) for k, t in enumerate(targets)
         ]
-        direct = {
-            a: t for a, t, o in zip(found.func.results, targets, overlap, strict=True) if a.rank and not o
-        }
+        direct = [None if o or not t.ndim else t for t, o in zip(targets, overlap, strict=True)]
         for target, value in zip(targets, found(values, plain, None, direct), strict=True):
             if target is not value:
                 np.copyto(target, value)

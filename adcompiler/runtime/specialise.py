@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.loop import Slot
@@ -16,6 +17,7 @@ from adcompiler.ir.nodes import Array, Const, Func, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
+from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -40,9 +42,7 @@ class Traceable(Protocol):
 class Executable(Protocol):
     """What a backend makes of a program."""
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]: ...
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]: ...
 
 
 def closed(func: Func) -> Func:
@@ -60,21 +60,10 @@ class _Interpreted:
     """The NumPy backend; results are copied into given buffers."""
 
     def __init__(self, func: Func) -> None:
-        self.func, self.reference = func, Reference(func)
+        self.reference = Reference(own(func))
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]:
-        results: list[Any] = self.reference(sizes, args)
-        seen: set[Array] = set()
-        for k, array in enumerate(self.func.results):
-            if into is not None and array in into and array not in seen:
-                np.copyto(into[array], results[k])
-                results[k] = into[array]
-            elif array in seen or array in self.func.inputs:
-                results[k] = results[k].copy()
-            seen.add(array)
-        return results
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        return put(self.reference(sizes, args), into)
 
 
 def _cpu(func: Func, precise: bool = False) -> Executable:
@@ -270,7 +259,7 @@ class Specialisation:
         args: Sequence[Any],
         plain: bool,
         sizes: Sequence[int] | None = None,
-        into: dict[Array, np.ndarray] | None = None,
+        into: Into = None,
     ) -> list[Any]:
         """The results as a flat list; `plain` makes those of rank 0 Python numbers."""
         lengths = self.sizes(args, sizes)

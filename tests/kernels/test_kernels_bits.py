@@ -35,6 +35,11 @@ SCATTER = """
       %h = accumulate [m] (i < n) { [%to[i]] += %x[i] }
       %e = reduce sum (| i < n) { %w[%to[i]] * %x[i] }
     }"""
+ROWS = """
+    func @rows(%x: f64[n, k], %to: i64[k], %w: f64[m]) -> (%h: f64[n, m], %y: f64[n, k]) {
+      %h = accumulate [n, m] (i < n, j < k) { [i, %to[j]] += sin(%x[i, j]) * %w[%to[j]] }
+      %y = array (i < n, j < k) { %x[i, j] }
+    }"""
 WHOLE = """
     func @whole(%x: i64[n], %y: bool[n]) -> (%s: i64, %h: i64, %l: i64, %d: i64[n]) {
       %s = reduce sum (| i < n) { %x[i] * %x[i] }
@@ -63,6 +68,7 @@ BIG = {
     PLANE: (plane(1000, 100),),
     SINGLE: (plane(300, 333, np.float32), plane(1, 333, np.float32)[0]),
     SCATTER: (random.normal(size=100_000), random.integers(0, 50, 100_000), random.normal(size=50)),
+    ROWS: (plane(300, 400), random.integers(0, 50, 400), random.normal(size=50)),
 }
 
 
@@ -93,6 +99,11 @@ def test_the_number_of_threads_does_not_change_bits():
         numba.set_num_threads(most)
     for results in found[1:]:
         same_bits(found[0], results)
+
+
+def test_places_of_their_own_are_added_to_in_parallel():
+    assert not compiled(program(ROWS)).kernel.sequential
+    assert compiled(program(SCATTER)).kernel.sequential
 
 
 def read_only(array):
@@ -126,6 +137,7 @@ def test_lengths_of_zero_and_one(n, m):
         (PLANE, (plane(n, m),)),
         (SINGLE, (plane(n, m, np.float32), plane(1, m, np.float32)[0])),
         (SCATTER, (random.normal(size=n), np.zeros(n, np.int64), random.normal(size=m))),
+        (ROWS, (plane(n, 2), np.zeros(2, np.int64), random.normal(size=m))),
     ):
         for func in (program(text), derivative(text)) if n and m else (program(text),):
             backends(func, args, 1e-5 if text is SINGLE else 1e-11)
@@ -158,8 +170,8 @@ def test_new_lengths_do_not_compile_again():
 def test_results_can_be_written_to_given_arrays():
     func = program(PLANE)
     kernels, x = compiled(func), plane(5, 4)
-    into = {kernels.func.results[0]: np.full(4, np.nan), kernels.func.results[1]: np.full(5, np.nan)}
+    into = [np.full(4, np.nan), np.full(5, np.nan), None, None, None]
     found = kernels([5, 4], (x,), into)
-    for array, buffer in zip(found, into.values(), strict=False):
-        assert array is buffer
+    assert found[0] is into[0]
+    assert found[1] is into[1]
     near(found, reference(func, (x,)), 1e-12)

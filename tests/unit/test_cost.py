@@ -106,6 +106,11 @@ def test_what_stays_in_registers_does_not_move():
     assert found.reads == {"x": 40 * 5 * 8}
 
 
+def test_integers_are_no_operations_on_floats():
+    found = work("def f(k: i64[n]):\n    return min(k), max(k[i] * i for i in range(n))", np.arange(100))
+    assert (found.operations, found.reads) == ({}, {"k": 800})
+
+
 def test_a_gather_reads_no_more_than_it_asks_for():
     x, few = np.ones(1000), np.arange(10)
     assert work("def f(x, at):\n    return [x[at[i]] * 2 for i in range(len(at))]", x, few).reads == {

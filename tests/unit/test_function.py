@@ -301,6 +301,16 @@ class TestInto:
         f.into((buffer, buffer), PAIR)
         assert_array_equal(buffer, 3 * PAIR)  # the later one stays
 
+    def test_results_that_are_arguments_or_stand_twice(self, backend: str) -> None:
+        f = adc.compile("def f(x):\n    return x, 2 * x, x, 2 * x, 2 * x", backend=backend)
+        x = np.arange(4.0)
+        for found in (f.into(tuple(np.empty(4) for _ in range(5)), x), f(x)):
+            for part in found:
+                part += 1  # of this one only
+            for part, factor in zip(found, (1, 2, 1, 2, 2), strict=True):
+                assert_array_equal(part, factor * np.arange(4.0) + 1)
+        assert_array_equal(x, np.arange(4.0))
+
     def test_of_a_gradient(self, backend: str) -> None:
         buffers = np.empty(()), np.empty(())
         adc.grad(self.product(backend)).into(buffers, 2.0, 3.0)

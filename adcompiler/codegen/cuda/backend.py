@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from adcompiler.errors import Error
-from adcompiler.ir.nodes import Array, Func, Input, Map, Read, identity
+from adcompiler.ir.nodes import Func
 from adcompiler.passes.pipeline import KERNEL, run
 
 
@@ -27,15 +27,8 @@ def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
 
 
 def of_device(func: Func) -> Func:
-    """The program as its kernels are made: results that are inputs are copies, made beside other results."""
-    func = run(KERNEL, func)
-    return func.with_(results=tuple(map(_own, func.results)))
-
-
-def _own(result: Array) -> Array:
-    """A result that is an input as a copy of it."""
-    given = isinstance(result, Input) and result.rank
-    return Map(result.shape, Read(result, identity(result.shape))) if given else result
+    """The program as its kernels are made."""
+    return run(KERNEL, func)
 
 
 def kernels(func: Func) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
+from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.cuda.arrays import Caller, is_half
 from adcompiler.codegen.cuda.device import SIMULATED
 from adcompiler.codegen.cuda.program import Program
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Func, Map, Read, identity
+from adcompiler.ir.nodes import Func, Map, Read, identity
 from adcompiler.ir.walk import arrays_of
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
@@ -34,10 +33,8 @@ class Compiled:
         self.copies: dict[tuple[int, ...], Program] = {}
         self.programs: dict[tuple[bool, bool, bool], Program] = {}
 
-    def __call__(
-        self, sizes: Sequence[int], args: Sequence[Any], into: dict[Array, np.ndarray] | None = None
-    ) -> list[Any]:
-        """The results, in the caller's kind of array, or scalars where the rank is 0; `into` gives arrays."""
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results, in the caller's kind of array, or scalars where the rank is 0."""
         caller = Caller(args)
         with _one_at_a_time:
             half = any(map(is_half, caller.args))
@@ -45,11 +42,7 @@ class Compiled:
                 caller.args, half = self.widened(sizes, caller), False
             results = self.program(sizes, half).call(sizes, caller.args, caller.stream)
             results = [caller.given_back(r) for r in results]
-        for k, array in enumerate(self.func.results):
-            if into is not None and array in into:
-                np.copyto(into[array], results[k])
-                results[k] = into[array]
-        return results
+        return put(results, into)
 
     def program(self, sizes: Sequence[int], half: bool = False) -> Program:
         """The kernels for these lengths, and for arguments that are stored in 16 bits or not."""

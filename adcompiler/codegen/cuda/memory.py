@@ -104,10 +104,3 @@ def _strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
 def shaped(array: Any, shape: tuple[int, ...]) -> Any:
     """The same memory in another shape."""
     return array if array.shape == shape else array.reshape(shape)
-
-
-def copied(array: Any) -> Any:
-    """A new array of the same values."""
-    found = empty(array.shape, array.dtype)
-    found.copy_to_device(array)
-    return found

@@ -16,7 +16,7 @@ from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle
 from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
-from adcompiler.codegen.cuda.memory import Memory, copied, empty, shaped
+from adcompiler.codegen.cuda.memory import Memory, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
@@ -290,15 +290,7 @@ class _Call:
     # -- results -------------------------------------------------------------------------------
 
     def results(self) -> list[Any]:
-        """Results in order; one that stands twice, or is an input, is a copy."""
+        """Results in order."""
         func, numbers = self.program.func, self.numbers()
         require(func, [numbers[c.holds] for c in func.checks])
-        found: list[Any] = []
-        seen: set[Array] = set()
-        for array in func.results:
-            value = numbers[array] if array in numbers else self.array(array)
-            if array.rank and (array in seen or isinstance(array, Input)):
-                value = copied(value)
-            seen.add(array)
-            found.append(value)
-        return found
+        return [numbers[r] if r in numbers else self.array(r) for r in func.results]

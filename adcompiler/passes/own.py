@@ -1,0 +1,21 @@
+"""Give each result an array of its own, which kernels fill beside the others.
+
+A result may be an input, or the same node as another result. A caller that changes one array shall change
+nothing else.
+"""
+
+from __future__ import annotations
+
+from adcompiler.ir.nodes import Array, Func, Input, Map, Read, identity
+
+
+def own(func: Func) -> Func:
+    """The program with copies of arrays that are inputs or stand among the results before."""
+    found: dict[Array, None] = {}
+    results = []
+    for result in func.results:
+        while result.rank and (isinstance(result, Input) or result in found):
+            result = Map(result.shape, Read(result, identity(result.shape)))
+        found[result] = None
+        results.append(result)
+    return func.with_(results=tuple(results))
