@@ -14,8 +14,11 @@ import numpy as np
 from adcompiler.codegen import cache
 from adcompiler.codegen.buffers import POOL, Into
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.kernel import Kernel
+from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
+from adcompiler.codegen.llvm.lanes import MOST as LANES
+from adcompiler.codegen.llvm.lanes import found as with_lanes
+from adcompiler.codegen.llvm.lanes import widened
 from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
@@ -28,6 +31,7 @@ BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 LONGEST = 2**62
+FEWEST = 8  # blocks of whole vectors
 PARALLEL = 65536  # points from which the blocks of a program run in parallel
 
 MOST_LAYOUTS = 1000  # that are remembered
@@ -45,8 +49,12 @@ class Compiled:
         self.kernel = kernel or emit(func)
         func = self.kernel.func
         self.func, self.precise = func, precise
-        self.shapes = [(b, lengths(b.shape), NUMPY[b.dtype]) for b in self.kernel.buffers]
-        self.plans = [_plan(loop, k, self.kernel) for k, loop in enumerate(self.kernel.nests)]
+        self.lanes = with_lanes(self.kernel.text, self.kernel.rows)
+        self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
+        self.plans = [
+            _plan(loop, k, self.kernel, f"nest{k}" in self.lanes.functions)
+            for k, loop in enumerate(self.kernel.nests)
+        ]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars
         plain = not self.plans and not self.shapes and all(r in scalars for r in func.roots)
@@ -62,14 +70,19 @@ class Compiled:
         kernel, nests = self.kernel, range(len(self.plans))
         params = [Param(name, "i64") for name in kernel.sizes]
         params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
-        params += [
-            Param(b.name, b.dtype, (None,) * (b.nest is not None) + _known(b.shape)) for b in kernel.buffers
-        ]
+        for b in kernel.buffers:
+            known = widened(_known(b.shape)) if b.name in self.lanes.rows else _known(b.shape)
+            params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + known))
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        return Source(kernel.text, params, results, shared, self.precise)
+        return Source(kernel.text, params, results, shared, self.precise, sorted(kernel.rows))
+
+    def lengths(self, buffer: Buffer) -> Lengths:
+        """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""
+        found = lengths(buffer.shape)
+        return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
 
     @cached_property
     def native(self) -> Callable[..., Sequence[Any]] | None:
@@ -217,10 +230,13 @@ def _known(shape: Shape) -> tuple[int | None, ...]:
     return tuple(int(n.value) if isinstance(n, Const) else None for n in shape)
 
 
-def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], tuple[int, int, int]]:
+def _plan(
+    loop: Loop, number: int, kernel: Kernel, lanes: bool
+) -> Callable[[Sequence[int]], tuple[int, int, int]]:
     """How a nest is cut: the number of blocks, turns a block, and points in all; by lengths only.
 
-    An outermost loop whose length the program computes is one block; other such lengths count as one.
+    Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads. An
+    outermost loop whose length the program computes is one block; other such lengths count as one.
     """
     if is_computed(loop.size):
         return lambda sizes: (1, LONGEST, 1)
@@ -234,6 +250,8 @@ def _plan(loop: Loop, number: int, kernel: Kernel) -> Callable[[Sequence[int]], 
         turns = outer(sizes)[0]
         points = max(prod(shape(sizes)) for shape in inner)
         rows = max(1, BLOCK // max(points, 1), -(-turns // most))
+        if lanes and turns >= FEWEST * LANES:
+            rows = -(-rows // LANES) * LANES
         return -(-turns // rows), rows, turns * points
 
     return plan

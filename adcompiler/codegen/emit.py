@@ -111,7 +111,8 @@ class Emitter:
             params += [f"blocks{k}", f"rows{k}"]
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
-        found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
+        rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
+        found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
         return Kernel(self.comment(), text, self.func, *found, len(self.stamps))
 
     def drive(self, item: Loop | Task) -> None:

@@ -56,6 +56,7 @@ class Kernel:
     scalars: tuple[Array, ...]
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
+    rows: frozenset[str]  # buffers of which each turn of a nest uses a part anew
     stamps: int = 0  # times that it returns behind the scalars
 
     @property

@@ -49,13 +49,15 @@ class Source(NamedTuple):
     """A kernel's text, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
     numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
-    the mathematics of the scalar C library everywhere; so has one without arrays."""
+    the mathematics of the scalar C library everywhere; so has one without arrays. Each turn of a nest has
+    `rows` for itself."""
 
     text: str
     params: Sequence[Param]
     results: Sequence[Dtype]
     shared: Sequence[str] = ()
     precise: bool = False
+    rows: Sequence[str] = ()
 
 
 def translated(source: Source, contiguous: bool) -> Code:
@@ -63,7 +65,7 @@ def translated(source: Source, contiguous: bool) -> Code:
 
     It returns False for arrays that are not contiguous where they should be.
     """
-    module = Module(source.text, source.shared, _needs(source))
+    module = Module(source.text, source.shared, _needs(source), source.rows)
     code = Function(module)
     for k, param in enumerate(source.params):
         given = _argument(code, k)
@@ -136,7 +138,8 @@ def _computed(module: Module, code: Function, source: Source) -> tuple[list[Valu
 def _needs(source: Source) -> Needs:
     """The mathematics of a kernel: that of vectors if it has arrays."""
     kinds = {p.dtype for p in source.params if p.rank}
-    return Needs(vectors() if kinds and not source.precise else None, len(kinds - {"bool"}) > 1)
+    found = vectors() if kinds and not source.precise else None
+    return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"})
 
 
 def _argument(code: Function, k: int) -> Value:

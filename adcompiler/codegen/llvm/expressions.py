@@ -24,7 +24,7 @@ from adcompiler.codegen.llvm.tables import (
     LIMITS,
     RANKS,
 )
-from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal
+from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix, typed, uniform
 from adcompiler.codegen.llvm.vectors import vector_call
 from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, Set
 
@@ -49,7 +49,7 @@ class Expressions:
         """A call of a function of C or of LLVM, declared when first called."""
         types = ", ".join(a.type for a in args)
         self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
-        flags = " contract" if kind in ("float", "double") else ""
+        flags = " contract" if Value("", kind).is_float else ""
         text = f"call{flags} {kind} @{function}({', '.join(map(str, args))})"
         if kind != "void":
             return self.emit(text, kind)
@@ -57,23 +57,35 @@ class Expressions:
         return Value("", "void")
 
     def cast(self, value: Value, kind: str) -> Value:
-        """The value converted as numba converts it."""
-        if value.type == kind:
-            return Value(value.text, kind)
+        """The value, lane by lane, converted as numba converts it."""
+        if value.element == kind:
+            return Value(value.text, value.type)
+        whole = value.typed(kind)
         if kind == "i1":
-            zero = "0.0" if value.is_float else "0"
-            return self.emit(f"{'fcmp contract une' if value.is_float else 'icmp ne'} {value}, {zero}", "i1")
+            zero = "zeroinitializer" if value.lanes > 1 else "0.0" if value.is_float else "0"
+            return self.emit(f"{'fcmp contract une' if value.is_float else 'icmp ne'} {value}, {zero}", whole)
         if value.is_float:
             how = "fptosi" if kind == "i64" else "fptrunc" if kind == "float" else "fpext"
         else:
-            how = "zext" if kind == "i64" else "uitofp" if value.type == "i1" else "sitofp"
-        return self.emit(f"{how} {value} to {kind}", kind)
+            how = "zext" if kind == "i64" else "uitofp" if value.element == "i1" else "sitofp"
+        return self.emit(f"{how} {value} to {whole}", whole)
+
+    def spread(self, value: Value, lanes: int) -> Value:
+        """The value, in all lanes if it is one number."""
+        if lanes == value.lanes:
+            return value
+        if not value.text.startswith("%"):
+            return uniform(value, lanes)
+        kind = typed(value.type, lanes)
+        first = self.emit(f"insertelement {kind} poison, {value}, i64 0", kind)
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.emit(f"shufflevector {first}, {kind} poison, {zeros}", kind)
 
     def together(self, *values: Value) -> list[Value]:
         """The values in the type in which they meet: an integer meets a float in float64."""
-        kinds = {v.type for v in values}
+        kinds, lanes = {v.element for v in values}, max(v.lanes for v in values)
         kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
-        return [self.cast(v, kind) for v in values]
+        return [self.spread(self.cast(v, kind), lanes) for v in values]
 
     # -- the text ------------------------------------------------------------------------------
 
@@ -109,26 +121,28 @@ class Expressions:
 
     def both(self, how: str, truths: Sequence[Value]) -> Value:
         """All of some conditions, or any of them."""
-        result, *others = truths
+        result, *others = self.together(*truths)
         for other in others:
-            result = self.emit(f"{how} {result}, {other.text}", "i1")
+            result = self.emit(f"{how} {result}, {other.text}", result.type)
         return result
 
     def unary(self, op: ast.unaryop, x: Value) -> Value:
         match op:
             case ast.Not():
-                return self.emit(f"xor {self.cast(x, 'i1')}, true", "i1")
+                truth = self.cast(x, "i1")
+                return self.emit(f"xor {truth}, {literal(True, truth.type).text}", truth.type)
             case ast.USub() if x.is_float:
                 return self.emit(f"fsub contract {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
-            case ast.USub() if x.type == "i64":
-                return self.emit(f"sub i64 0, {x.text}", "i64")
-            case ast.Invert() if x.type == "i64":
-                return self.emit(f"xor {x}, -1", "i64")
+            case ast.USub() if x.element == "i64":
+                return self.emit(f"sub {literal(0, x.type)}, {x.text}", x.type)
+            case ast.Invert() if x.element == "i64":
+                return self.emit(f"xor {x}, {literal(-1, x.type).text}", x.type)
         raise UnsupportedError
 
     def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
-        if isinstance(op, BITS) and x.type == y.type == "i1":
-            return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i1")
+        if isinstance(op, BITS) and x.element == y.element == "i1":
+            x, y = self.together(x, y)
+            return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)
         if isinstance(op, ast.Div):
             x, y = (v if v.is_float else self.cast(v, "double") for v in (x, y))
         if x.unsigned or y.unsigned:
@@ -138,7 +152,7 @@ class Expressions:
             return self.intrinsic("pow", [x, y])
         if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
             return self.divided(op, x, y)
-        known = FLOATS if x.is_float else INTEGERS if x.type == "i64" else {}
+        known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
         return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
@@ -147,7 +161,8 @@ class Expressions:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
         if not (x.unsigned and y.unsigned and isinstance(op, ast.Add | ast.Sub)):
             raise UnsupportedError
-        return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", "i64")._replace(unsigned=True)
+        x, y = self.together(x, y)
+        return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)._replace(unsigned=True)
 
     def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
         """The quotient rounded down, or its remainder; 0 for a divisor of 0 and for what overflows."""
@@ -176,30 +191,35 @@ class Expressions:
             unsigned = a.unsigned or b.unsigned
             if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
                 raise UnsupportedError
-            how = of_floats if x.is_float else of_others if x.type == "i1" or unsigned else of_integers
-            found.append(self.emit(f"{'fcmp contract' if x.is_float else 'icmp'} {how} {x}, {y.text}", "i1"))
+            how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
+            test = "fcmp contract" if x.is_float else "icmp"
+            found.append(self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1")))
         return self.both("and", found)
 
     def select(self, guard: Value, then: Value, otherwise: Value) -> Value:
         """Both values are computed anyway: none has an effect."""
-        x, y = self.together(then, otherwise)
-        return self.emit(f"select {self.cast(guard, 'i1')}, {x}, {y}", x.type)
+        guard = self.cast(guard, "i1")
+        x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
+        return self.emit(f"select {guard}, {x}, {y}", x.type)
 
     def function(self, name: str, args: list[Value]) -> Value:
         """A call of a function that the tables know."""
         match name, args:
             case _, [x] if name in CASTS:
                 return self.cast(x, CASTS[name])
-            case "uint64", [x] if x.type == "i64":
-                return Value(x.text, "i64", unsigned=True)
-            case "reduce_add", [x, y] if x.is_float and x.type == y.type:
+            case "uint64", [x] if x.element == "i64":
+                return Value(x.text, x.type, unsigned=True)
+            case "reduce_add", [x, y] if x.is_float and x.element == y.element:
+                x, y = self.together(x, y)
                 return self.emit(f"fadd reassoc contract {x}, {y.text}", x.type)
-            case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.type == y.type:
-                return self.intrinsic("maximum" if name == "reduce_max" else "minimum", args, library=False)
-            case "max" | "min", [x, *others] if all(a.type == "i64" and not a.unsigned for a in args):
-                for y in others:
+            case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.element == y.element:
+                extremum = "maximum" if name == "reduce_max" else "minimum"
+                return self.intrinsic(extremum, self.together(x, y), library=False)
+            case "max" | "min", [x, *others] if all(a.element == "i64" and not a.unsigned for a in args):
+                for other in others:
+                    x, y = self.together(x, other)
                     less, more = (x, y) if name == "min" else (y, x)
-                    x = self.select(self.emit(f"icmp slt {less}, {more.text}", "i1"), x, y)
+                    x = self.select(self.emit(f"icmp slt {less}, {more.text}", x.typed("i1")), x, y)
                 return x
             case "ticks", []:
                 return self.call("llvm.readcyclecounter", "i64", [])
@@ -207,31 +227,33 @@ class Expressions:
                 return self.select(guard, then, otherwise)
             case "abs", [x] if x.is_float:
                 return self.intrinsic("fabs", args)
-            case "abs", [x] if x.type == "i64":
-                negative = self.emit(f"icmp slt {x}, 0", "i1")
-                return self.select(negative, self.emit(f"sub i64 0, {x.text}", "i64"), x)
+            case "abs", [x] if x.element == "i64":
+                negative = self.emit(f"icmp slt {x}, {literal(0, x.type).text}", x.typed("i1"))
+                return self.select(negative, self.unary(ast.USub(), x), x)
             case "np.sign", [x] if x.is_float:
-                above = self.emit(f"fcmp contract ogt {x}, 0.0", "i1")
-                below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
+                zero = literal(0.0, x.type).text
+                above = self.emit(f"fcmp contract ogt {x}, {zero}", x.typed("i1"))
+                below = self.emit(f"fcmp contract olt {x}, {zero}", x.typed("i1"))
                 one, less = literal(1.0, x.type), literal(-1.0, x.type)
                 return self.select(above, one, self.select(below, less, x))
             case "np.cbrt", [x] if x.is_float and self.needs.vectors is not None:
                 return self.library("cbrt", [x])
             case "np.cbrt", [x] if x.is_float:
-                below = self.emit(f"fcmp contract olt {x}, 0.0", "i1")
+                below = self.emit(f"fcmp contract olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
                 root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
                 return self.select(below, self.unary(ast.USub(), root), root)
-            case "np.fmod", [x, y] if x.is_float and x.type == y.type:
+            case "np.fmod", [x, y] if x.is_float and x.element == y.element:
+                x, y = self.together(x, y)
                 return self.emit(f"frem contract {x}, {y.text}", x.type)
         if name.startswith("math."):  # which takes integers as float64
             args = self.together(*(a if a.is_float else self.cast(a, "double") for a in args))
         match name, args:
             case "math.isinf", [x]:
-                found = (self.emit(f"fcmp oeq {x}, {literal(s, x.type).text}", "i1") for s in INFINITIES)
-                return self.both("or", list(found))
+                sides = (literal(s, x.type).text for s in INFINITIES)
+                return self.both("or", [self.emit(f"fcmp oeq {x}, {s}", x.typed("i1")) for s in sides])
             case "math.isfinite", [x]:
                 nothing = self.emit(f"fsub contract {x}, {x.text}", x.type)
-                return self.emit(f"fcmp ord {nothing}, {nothing.text}", "i1")
+                return self.emit(f"fcmp ord {nothing}, {nothing.text}", x.typed("i1"))
         if not all(a.is_float for a in args):
             raise UnsupportedError
         if name in INTRINSICS:
@@ -242,6 +264,7 @@ class Expressions:
 
     def library(self, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library, which leaves `errno` to itself."""
+        args = self.together(*args)
         kind = args[0].type
         if self.needs.vectors is not None:
             return self.vectorised(self.needs.vectors, name, args)
@@ -252,22 +275,23 @@ class Expressions:
         kind = args[0].type
         if name not in OUTSIDE:
             return self.emit(vector_call(self.needs, found, name, args), kind)
-        x, limits = args[0], OUTSIDE[name][-1 if kind == "float" else 0]
+        x, limits = args[0], OUTSIDE[name][-1 if args[0].element == "float" else 0]
         low, below, high, above, middle = (literal(v, kind) for v in limits)
-        under = self.emit(f"fcmp olt {x}, {low.text}", "i1")
-        over = self.emit(f"fcmp ogt {x}, {high.text}", "i1")
+        under = self.emit(f"fcmp olt {x}, {low.text}", x.typed("i1"))
+        over = self.emit(f"fcmp ogt {x}, {high.text}", x.typed("i1"))
         inside = self.select(self.both("or", [under, over]), middle, x)
         within = self.emit(vector_call(self.needs, found, name, [inside]), kind)
         return self.select(under, below, self.select(over, above, within))
 
     def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
         """An operation that LLVM knows, and makes a call of the C library of if need be."""
+        args = self.together(*args)
         kind = args[0].type
         if self.needs.vectors is not None and name in FUNCTIONS:
             return self.library(name, args)
         if library:
-            self.external(name, kind)
-        return self.call(f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}", kind, args)
+            self.external(name, args[0].element)
+        return self.call(f"llvm.{name}.{suffix(args[0])}", kind, args)
 
     def external(self, name: str, kind: str) -> str:
         """The C library's function for a type."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
-from adcompiler.codegen.llvm.blocks import Blocks
-from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.codegen.llvm.jam import Jam
+from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Lane, Lanes, Total, vectorised
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
-from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+from adcompiler.codegen.llvm.turns import array_of
+from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
+from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import vectorises
 
 SMALL = 64  # elements of an array on the stack
@@ -24,16 +26,20 @@ SMALL = 64  # elements of an array on the stack
 class Module:
     """The functions of a text, compiled for the types of a call when one is compiled.
 
-    The loops over the blocks of the nests `shared` may be divided among threads. What they need is
-    added to `needs`.
+    The loops over the blocks of the nests `shared` may be divided among threads, and each turn of a nest has
+    `rows` for itself. What the functions need is added to `needs`.
     """
 
-    def __init__(self, text: str, shared: Sequence[str] = (), needs: Needs | None = None) -> None:
+    def __init__(
+        self, text: str, shared: Sequence[str] = (), needs: Needs | None = None, rows: Collection[str] = ()
+    ) -> None:
         self.shared = shared
-        found = [jammed(n) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+        found = [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
+        vectors = self.needs.vectors
+        self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
 
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
         """A call of a function that returns nothing; each is called with one list of types only."""
@@ -87,49 +93,15 @@ class Module:
         return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
 
 
-class Function(Blocks):
-    """One function of a module: statements and arrays."""
+class Function(Variables):
+    """One function of a module: its statements."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module.needs)
         self.module = module
-        self.arrays: dict[str, ArrayValue] = {}
-        self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
-        self.places: dict[str, Value] = {}
-        self.changing: set[str] = set()
+        self.widened: set[str] = set()  # rows with lanes side by side
         self.exits: list[str] = []
         self.results: list[Value] = []
-
-    def bind(self, name: str, value: Value | ArrayValue) -> None:
-        """Give a variable its value."""
-        if isinstance(value, ArrayValue):
-            self.arrays[name] = value
-        elif name not in self.changing:
-            self.values[name] = value
-        else:
-            if name not in self.places:
-                self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
-                self.stack.append(f"%place_{name} = alloca {value.type}")
-            if (value.type, value.unsigned) != self.places[name][1:]:
-                raise UnsupportedError
-            self.lines.append(f"store {value}, ptr {self.places[name].text}")
-
-    def knows(self, name: str) -> bool:
-        """Whether a variable has a value."""
-        return any(name in known for known in (self.values, self.places, self.arrays, self.heap))
-
-    def bound(self, name: str) -> Value | ArrayValue:
-        """The value of a variable."""
-        return self.array(name) or self.value(ast.Name(name))
-
-    def array(self, name: str) -> ArrayValue | None:
-        """The array of a name, if it is one."""
-        if name not in self.heap:
-            return self.arrays.get(name)
-        kind, rank = self.heap[name]
-        data = self.emit(f"load ptr, ptr %heap_{name}", "ptr")
-        shape = (self.emit(f"load i64, ptr %heap_{name}_{d}", "i64") for d in range(rank))
-        return ArrayValue(data, kind, tuple(shape), None)
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -139,7 +111,9 @@ class Function(Blocks):
         nodes = [n for s in statements for n in ast.walk(s)]
         stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         loops = {n.target.id for n in nodes if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
-        self.changing = {name for name, count in stored.items() if count > 1} - loops
+        totals = {n + LANE for s in statements if isinstance(s, Lanes) for n in s.totals}
+        self.changing = {name for name, count in stored.items() if count > 1} - loops | totals
+        self.widened = {array_of(n) for n in nodes if isinstance(n, Lane) and n.row}
         self.body(statements)
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
@@ -155,6 +129,8 @@ class Function(Blocks):
                 value=ast.Call(func=ast.Attribute(attr="empty"), args=[ast.Tuple(elts=lengths), dtype]),
             ):
                 self.allocate(name, [self.value(n) for n in lengths], CASTS[ast.unparse(dtype)])
+            case Total(targets=[ast.Subscript() as target], value=ast.Call(func=how, args=[_, value])):
+                self.total(target, ast.unparse(how), self.value(value))
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
@@ -178,6 +154,8 @@ class Function(Blocks):
                 if turns is not None:
                     self.written_out(name, turns, statement.body)
                     return
+                if isinstance(statement, Lanes):
+                    first = self.across(statement, first, bounds[-1])
                 if isinstance(statement, Jam):
                     first = self.several(statement, first, bounds[-1])
                 self.loop(name, first, bounds[-1], statement.body)
@@ -205,8 +183,16 @@ class Function(Blocks):
         if count > SMALL:
             self.from_heap(name, lengths, kind)
         elif name not in self.arrays:
-            self.arrays[name] = ArrayValue(Value(f"%own_{name}", "ptr"), kind, tuple(lengths), None)
-            self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
+            self.on_stack(name, lengths, kind)
+            if name in self.widened and self.module.lanes > 1:
+                last = literal(int(lengths[-1].text) * self.module.lanes)
+                self.on_stack(name + LANE, [*lengths[:-1], last], kind)
+
+    def on_stack(self, name: str, lengths: Sequence[Value], kind: str) -> None:
+        """A place for a small array."""
+        count = prod(int(n.text) for n in lengths)
+        self.arrays[name] = ArrayValue(Value(f"%own_{name}", "ptr"), kind, tuple(lengths), None)
+        self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
 
     def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
         """Memory for an array whose lengths the kernel computes; what the name had before is given back.
@@ -254,15 +240,70 @@ class Function(Blocks):
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Several turns at once, as long as there are enough; the first turn that is left."""
         step = len(loop.turns)
-        turns = self.emit(f"call i64 @llvm.usub.sat.i64({stop}, {first})", "i64")
-        self.needs.declared["llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
-        whole = self.emit(f"and {turns}, {-step}", "i64")
-        rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
+        rest = self.whole(first, stop, step)
         with self.turns(first, rest, step=step) as turn:
             for k, name in enumerate(loop.turns):
                 self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
             self.body(loop.together)
         return rest
+
+    def whole(self, first: Value, stop: Value, step: int) -> Value:
+        """Where a loop of so many turns at once stops."""
+        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
+        whole = self.emit(f"and {turns}, {-step}", "i64")
+        return self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
+
+    def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
+        """The turns of a loop as lanes, as long as they fill a vector; the first turn that is left."""
+        lines, stack, block = len(self.lines), len(self.stack), self.block
+        values, places = dict(self.values), dict(self.places)
+        try:
+            return self.vectors(loop, first, stop)
+        except UnsupportedError:  # turn by turn it may be possible
+            del self.lines[lines:], self.stack[stack:]
+            self.block, self.values, self.places = block, values, places
+            return first
+        finally:
+            self.width = 1
+
+    def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
+        """A loop over whole vectors of turns."""
+        self.width = lanes = self.module.lanes
+        if lanes == 1:
+            return first
+        assert isinstance(loop.target, ast.Name)
+        rest, name = self.whole(first, stop, lanes), loop.target.id
+        for array, axis in loop.copies.items():
+            there = self.copy_of(self.known(array), array, axis)
+            rest = self.select(there, rest, first)._replace(unsigned=first.unsigned)
+        kinds = {n: self.value(ast.Name(n)).type for n in loop.totals}
+        for n, how in loop.totals.items():
+            self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
+        with self.turns(first, rest, step=lanes) as turn:
+            steps = ", ".join(f"i64 {k}" for k in range(lanes))
+            self.values[name] = turn
+            self.values[name + LANE] = self.integers("add", turn, Value(f"<{steps}>", typed("i64", lanes)))
+            self.body(loop.together)
+            del self.values[name], self.values[name + LANE]
+        for n, how in loop.totals.items():
+            found = self.added_up(how, self.value(ast.Name(n + LANE)))
+            self.bind(n, self.function(how, [self.value(ast.Name(n)), found]))
+        for array in loop.copies:
+            self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
+        return rest
+
+    def copy_of(self, array: ArrayValue, name: str, axis: int) -> Value:
+        """Memory for a copy of a row of an array, for all lanes; whether there is some."""
+        size = self.product(literal(BYTES[array.type] * self.width), array.shape[axis])
+        data = self.call("PyMem_RawMalloc", "ptr", [size])
+        length = self.integers("mul", array.shape[axis], literal(self.width))
+        self.arrays[name + LANE] = ArrayValue(data, array.type, (length,), None)
+        return self.emit(f"icmp ne {data}, null", "i1")
+
+    def total(self, target: ast.Subscript, how: str, value: Value) -> None:
+        """Add what all lanes have to one element."""
+        found = self.added_up(how, self.spread(value, self.width))
+        self.store(target, self.function(how, [self.value(target), found]))
 
     def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
@@ -270,7 +311,7 @@ class Function(Blocks):
         Masks cost a little everywhere, and much where the processor stores slowly with them.
         """
         vectors = self.needs.vectors
-        if vectors is None or not vectorises(body, self.changing):
+        if vectors is None or self.width > 1 or not vectorises(body, self.changing):
             return [(first, stop, "")]
         # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
         # it would compile these loops three times.
@@ -297,71 +338,3 @@ class Function(Blocks):
         """What is passed to a function of the module."""
         found = self.array(node.id) if isinstance(node, ast.Name) else None
         return found or self.value(node)
-
-    # -- expressions ---------------------------------------------------------------------------
-
-    def value(self, node: ast.expr) -> Value:
-        match node:
-            case ast.Name(id=name) if name in self.places:
-                place = self.places[name]
-                return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
-                    unsigned=place.unsigned
-                )
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
-                return self.known(n).shape[d]
-            case ast.Subscript(value=ast.Name(id=name)):
-                array = self.known(name)
-                at = self.element(array, node)
-                found = self.emit(f"load {array.stored}, ptr {at}{array.align}", array.stored)
-                return self.emit(f"icmp ne {found}, 0", "i1") if array.type == "i1" else found
-            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in ast.walk(node)):
-                return self.branches(node)
-        return super().value(node)
-
-    def branches(self, node: ast.IfExp) -> Value:
-        """A choice of which only one side may be computed: the other may read outside of an array."""
-        test = self.cast(self.value(node.test), "i1")
-        label = self.label()
-        self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
-        self.begin(f"{label}_then")
-        then, before = self.value(node.body), self.block
-        self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_else")
-        otherwise, other = self.value(node.orelse), self.block
-        self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_after")
-        if then.type != otherwise.type:
-            raise UnsupportedError
-        sides = f"[ {then.text}, %{before} ], [ {otherwise.text}, %{other} ]"
-        return self.emit(f"phi {then.type} {sides}", then.type)
-
-    def known(self, name: str) -> ArrayValue:
-        """The array of a name that is one."""
-        found = self.array(name)
-        assert found is not None
-        return found
-
-    def element(self, array: ArrayValue, node: ast.Subscript) -> str:
-        """The address of an array's element."""
-        nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        indices = [self.value(n) for n in nodes]
-        if any(i.type != "i64" for i in indices) or len(indices) != len(array.shape):
-            raise UnsupportedError
-        place = literal(0)
-        for k, index in enumerate(indices):
-            if array.strides is not None:
-                index = self.emit(f"mul i64 {index.text}, {array.strides[k].text}", "i64")
-            elif k:
-                place = self.emit(f"mul i64 {place.text}, {array.shape[k].text}", "i64")
-            place = index if k == 0 else self.emit(f"add i64 {place.text}, {index.text}", "i64")
-        unit = "i8" if array.strides is not None else array.stored
-        return self.emit(f"getelementptr inbounds {unit}, {array.data}, i64 {place.text}", "ptr").text
-
-    def store(self, target: ast.Subscript, value: Value) -> None:
-        """Set an element of an array."""
-        assert isinstance(target.value, ast.Name)
-        array = self.known(target.value.id)
-        value = self.cast(value, array.type)
-        if array.type == "i1":
-            value = self.emit(f"zext {value} to i8", "i8")
-        self.lines.append(f"store {value}, ptr {self.element(array, target)}{array.align}")

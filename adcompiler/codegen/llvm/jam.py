@@ -17,10 +17,19 @@ from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 
 from adcompiler.codegen.llvm.short import has_loops, short
+from adcompiler.codegen.llvm.turns import (
+    are_independent,
+    inner_turns,
+    mentions,
+    only_adds,
+    own_of,
+    stores_of,
+    turn_of,
+)
 
 TURNS = 4
-LEAST = 1.25  # how many times less an inner loop must cost
 LARGEST = 80  # statements that may be written several times
+LEAST = 1.25  # how many times less an inner loop must cost
 WIDEST = 12.0  # the cost of what one turn does alone in an inner loop: registers are few
 DEEPER = 32  # how much more often a loop inside another is taken to run
 
@@ -39,19 +48,19 @@ class Jam(ast.For):
 
 def jammed(function: ast.FunctionDef) -> ast.FunctionDef:
     """The function with several turns at once of the loops where that pays."""
-    stored = _stored(function.body)
-    function.body = [_chosen(s, stored) for s in function.body]
+    stored = stores_of(function.body)
+    function.body = [chosen(s, stored) for s in function.body]
     return function
 
 
-def _chosen(statement: ast.stmt, stored: Counter[str]) -> ast.stmt:
+def chosen(statement: ast.stmt, stored: Counter[str]) -> ast.stmt:
     """The statement with those of its loops jammed for which it pays most, none inside another one."""
     if isinstance(statement, ast.For):
         gains = dict(_gains(statement, stored))
         if gains.get(statement, 0.0) >= max(LEAST, *gains.values(), 0.0):
             return _jam(statement)
     if isinstance(statement, ast.For | ast.If):
-        statement.body = [_chosen(s, stored) for s in statement.body]
+        statement.body = [chosen(s, stored) for s in statement.body]
     return statement
 
 
@@ -60,121 +69,9 @@ def _gains(loop: ast.For, stored: Counter[str]) -> Iterator[tuple[ast.For, float
     inner = [s for s in loop.body if isinstance(s, ast.For)]
     for s in inner:
         yield from _gains(s, stored)
-    if inner and _may(loop, stored):
+    size = sum(isinstance(n, ast.stmt) for s in loop.body for n in ast.walk(s))
+    if inner and size <= LARGEST and are_independent(loop, stored):
         yield loop, _gain(loop)
-
-
-# -- what one turn has for itself ------------------------------------------------------------------
-
-
-def _stored(body: Sequence[ast.stmt]) -> Counter[str]:
-    """How often each variable is assigned."""
-    names = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Name))
-    return Counter(n.id for n in names if isinstance(n.ctx, ast.Store))
-
-
-def _turn(loop: ast.For) -> str:
-    assert isinstance(loop.target, ast.Name)
-    return loop.target.id
-
-
-def _targets(loop: ast.For) -> set[str]:
-    """The variables of the loops inside a loop."""
-    return {_turn(n) for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For)}
-
-
-def _mentions(node: ast.AST, names: Collection[str]) -> bool:
-    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))
-
-
-def _own(loop: ast.For) -> set[str]:
-    """The variables that depend on the turn of a loop."""
-    own = {_turn(loop)}
-    assigned = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Assign | ast.For)]
-    before = 0
-    while before < len(own):
-        before = len(own)
-        for n in assigned:
-            target, value = (n.target, n.iter) if isinstance(n, ast.For) else (n.targets[0], n.value)
-            if isinstance(target, ast.Name) and _mentions(value, own):
-                own.add(target.id)
-    return own
-
-
-# -- whether it may be done ------------------------------------------------------------------------
-
-
-def _may(loop: ast.For, stored: Counter[str]) -> bool:
-    """Whether the turns of a loop are independent of each other but for sums."""
-    nodes = [n for s in loop.body for n in ast.walk(s)]
-    statements = [n for n in nodes if isinstance(n, ast.stmt)]
-    if len(statements) > LARGEST or not all(_is_plain(s) for s in statements):
-        return False
-    inside = _stored(loop.body)
-    outer = {name for name, count in inside.items() if stored[name] > count} - _targets(loop)
-    written = {_array(n) for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-    return all(_only_adds(statements, name) for name in outer) and all(
-        _only_adds(statements, name) or _apart(nodes, name, _turn(loop)) for name in written
-    )
-
-
-def _is_plain(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Assign(targets=[ast.Name() | ast.Subscript(value=ast.Name())]):
-            return True
-        case ast.AugAssign(target=ast.Subscript(value=ast.Name())):
-            return True
-        case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range"), args=[_, _])):
-            return True
-        case ast.If(orelse=[]):
-            return True
-    return isinstance(statement, ast.Pass)
-
-
-def _array(node: ast.AST) -> str:
-    """The name of the array of which a subscript is an element."""
-    match node:
-        case ast.Subscript(value=ast.Name(id=name)):
-            return name
-    return ""
-
-
-def _updated(statement: ast.stmt) -> str:
-    """The variable, or the array, that a statement adds to, or takes an extremum with; else nothing."""
-    match statement:
-        case ast.AugAssign(target=target):
-            return _array(target)
-        case ast.Assign(
-            targets=[target],
-            value=ast.BinOp(left=old, op=ast.Add() | ast.Mult()) | ast.Call(args=[old, _]),
-        ) if ast.unparse(target) == ast.unparse(old):
-            return target.id if isinstance(target, ast.Name) else _array(target)
-    return ""
-
-
-def _only_adds(statements: Sequence[ast.stmt], name: str) -> bool:
-    """Whether all that is done with a variable, or with an array, is to add to it."""
-    uses = updates = 0
-    for s in statements:
-        own = [s.test] if isinstance(s, ast.If) else [s.iter] if isinstance(s, ast.For) else [s]
-        uses += sum(isinstance(n, ast.Name) and n.id == name for part in own for n in ast.walk(part))
-        if _updated(s) == name:
-            updates += 1 if isinstance(s, ast.AugAssign) else 2
-    return uses == updates
-
-
-def _apart(nodes: Sequence[ast.AST], name: str, turn: str) -> bool:
-    """Whether each turn has a part of an array for itself: the turn's number is an index of every access, and
-    always the same one."""
-    places = [n.slice for n in nodes if isinstance(n, ast.Subscript) and _array(n) == name]
-    if len(places) < sum(isinstance(n, ast.Name) and n.id == name for n in nodes):
-        return False
-    spots = [
-        {k for k, i in enumerate(p.elts if isinstance(p, ast.Tuple) else [p])
-         if isinstance(i, ast.Name) and i.id == turn}
-        for p in places
-    ]  # fmt: skip
-    return bool(set.intersection(*spots))
 
 
 # -- whether it pays -------------------------------------------------------------------------------
@@ -182,7 +79,7 @@ def _apart(nodes: Sequence[ast.AST], name: str, turn: str) -> bool:
 
 def _gain(loop: ast.For) -> float:
     """How many times less the innermost loops cost if several turns share what does not depend on one."""
-    own, before, after = _own(loop), 0.0, 0.0
+    own, before, after = own_of(loop), 0.0, 0.0
     for inner, depth in _innermost(loop, own, 0):
         alone, shared = _costs(inner, own)
         if alone > WIDEST or _stores(inner, own):
@@ -196,7 +93,7 @@ def _gain(loop: ast.For) -> float:
 def _innermost(loop: ast.For, own: Collection[str], depth: int) -> Iterator[tuple[ast.For, int]]:
     """The innermost loops whose turns do not depend on those of the outer one."""
     for s in loop.body:
-        if isinstance(s, ast.For) and not _mentions(s.iter, own) and short(s) is None:
+        if isinstance(s, ast.For) and not mentions(s.iter, own) and short(s) is None:
             if has_loops(s.body):
                 yield from _innermost(s, own, depth + 1)
             else:
@@ -207,7 +104,7 @@ def _stores(loop: ast.For, own: Collection[str]) -> bool:
     """Whether an innermost loop stores what only one turn has: LLVM cannot know that several rows of one
     array are apart, and would ask before each loop over them."""
     places = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
-    return any(isinstance(p.ctx, ast.Store) and _mentions(p.slice, own) for p in places)
+    return any(isinstance(p.ctx, ast.Store) and mentions(p.slice, own) for p in places)
 
 
 def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
@@ -217,14 +114,14 @@ def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
         match node:
             case ast.Subscript(ctx=ctx):
                 store = isinstance(ctx, ast.Store)
-                found[f"{store} {ast.unparse(node)}"] = STORE if store else LOAD, _mentions(node.slice, own)
+                found[f"{store} {ast.unparse(node)}"] = STORE if store else LOAD, mentions(node.slice, own)
             case ast.BinOp(op=op):
                 cost = DIVISION if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) else OPERATION
-                found[ast.unparse(node)] = cost, _mentions(node, own)
+                found[ast.unparse(node)] = cost, mentions(node, own)
             case ast.Call(func=function):
                 name = ast.unparse(function)
                 cheap = name in CHEAP or name.startswith("np.")
-                found[ast.unparse(node)] = OPERATION if cheap else CALL, _mentions(node, own)
+                found[ast.unparse(node)] = OPERATION if cheap else CALL, mentions(node, own)
     alone = sum(cost for cost, depends in found.values() if depends)
     return alone, sum(cost for cost, _ in found.values()) - alone
 
@@ -234,15 +131,15 @@ def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
 
 def _jam(loop: ast.For) -> Jam:
     """The loop with several turns at once."""
-    stored = _stored(loop.body)
+    stored = stores_of(loop.body)
     statements = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)]
-    totals = {name for name in stored if _only_adds(statements, name)}
-    names = {_turn(loop), *stored} - _targets(loop) - totals
-    own = _own(loop)
+    totals = {name for name in stored if only_adds(statements, name)}
+    names = {turn_of(loop), *stored} - inner_turns(loop) - totals
+    own = own_of(loop)
     turns = [_Renamed(names, k) for k in range(TURNS)]
     new = Jam(loop.target, loop.iter, loop.body, [])
     new.together = list(_together(loop.body, own, turns))
-    new.turns = [f"{_turn(loop)}.{k}" for k in range(TURNS)]
+    new.turns = [f"{turn_of(loop)}.{k}" for k in range(TURNS)]
     return new
 
 
@@ -251,7 +148,7 @@ def _together(
 ) -> Iterator[ast.stmt]:
     """Each statement for all turns; a loop that is the same for all of them once, with its statements so."""
     for s in body:
-        if isinstance(s, ast.For) and not _mentions(s.iter, own):
+        if isinstance(s, ast.For) and not mentions(s.iter, own):
             yield ast.For(s.target, s.iter, list(_together(s.body, own, turns)), [])
         else:
             yield from (turn.visit(deepcopy(s)) for turn in turns)

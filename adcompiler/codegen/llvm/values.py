@@ -1,4 +1,4 @@
-"""Values of the compiler without numba: numbers in registers, arrays in memory."""
+"""Values of the compiler without numba: numbers, or vectors of them, in registers, arrays in memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ class UnsupportedError(Exception):
     """The text has something that only numba compiles."""
 
 
+def typed(element: str, lanes: int) -> str:
+    """The type of so many numbers of a type."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
 class Value(NamedTuple):
-    """An LLVM value: a register or a constant, and its type. Of unsigned integers there are indices only."""
+    """An LLVM value: a register or a constant, and its type. Of unsigned integers there are indices only.
+
+    A vector has the numbers of several turns of a loop, one a lane.
+    """
 
     text: str
     type: str
@@ -26,7 +34,21 @@ class Value(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        return self.type in ("float", "double")
+        return self.element in ("float", "double")
+
+    @property
+    def element(self) -> str:
+        """The type of one lane."""
+        return self.type[self.type.index("x") + 2 : -1] if self.type[0] == "<" else self.type
+
+    @property
+    def lanes(self) -> int:
+        """How many numbers it is."""
+        return int(self.type[1 : self.type.index(" ")]) if self.type[0] == "<" else 1
+
+    def typed(self, element: str) -> str:
+        """The type of as many numbers of another type."""
+        return typed(element, self.lanes)
 
     @property
     def parts(self) -> tuple[Value, ...]:
@@ -44,11 +66,12 @@ class Needs:
     functions that nothing calls yet, and what LLVM is told about loops.
 
     `vectors` are those for which mathematics is vectorised; None if it is not. `mixed` are kernels in which
-    numbers of different sizes stand in one loop.
+    numbers of different sizes stand in one loop, and `doubles` those in which some have 64 bits.
     """
 
     vectors: Set | None = None
     mixed: bool = False
+    doubles: bool = True
     declared: dict[str, str] = field(default_factory=dict)
     externals: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
@@ -97,11 +120,6 @@ class ArrayValue:
         return "i8" if self.type == "i1" else self.type
 
     @property
-    def align(self) -> str:
-        """What an access may not take for granted."""
-        return ", align 1" if self.strides is not None else ""
-
-    @property
     def parts(self) -> tuple[Value, ...]:
         """What describes it, as a function takes it."""
         return (self.data, *self.shape, *(self.strides or ()))
@@ -114,8 +132,21 @@ class ArrayValue:
         return ArrayValue(data, self.type, tuple(rest[:rank]), tuple(rest[rank:]) if self.strides else None)
 
 
+def suffix(value: Value) -> str:
+    """What the names of LLVM's functions have for the type of a value."""
+    kinds = {"double": "f64", "float": "f32", "i64": "i64", "i8": "i8", "ptr": "p0"}
+    return f"v{value.lanes}" * (value.lanes > 1) + kinds[value.element]
+
+
+def uniform(constant: Value, lanes: int) -> Value:
+    """A constant in all lanes."""
+    return Value(f"<{', '.join([str(constant)] * lanes)}>", typed(constant.type, lanes))
+
+
 def literal(value: object, kind: str = "double") -> Value:
-    """A constant; floats are written by their bits."""
+    """A constant; floats are written by their bits. That of a type of vectors is the same in all lanes."""
+    if kind[0] == "<":
+        return uniform(literal(value, Value("", kind).element), Value("", kind).lanes)
     match value:
         case bool():
             return Value(str(value).lower(), "i1")

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from adcompiler.codegen.llvm.short import has_loops
 from adcompiler.codegen.llvm.tables import CALLS
-from adcompiler.codegen.llvm.values import Needs, Value
+from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, typed
 from adcompiler.codegen.vectormath import Set, known
 
 PURE = "nounwind willreturn memory(none)"
@@ -68,8 +68,8 @@ def _is_mathematics(node: ast.AST) -> bool:
 
 
 def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
-    """The text of a call of the C library's `name` that may become one for a vector."""
-    kind, count = args[0].type, len(args)
+    """The text of a call of the C library's `name` for a vector, or of one that may become that."""
+    kind, count = args[0].element, len(args)
     plain = name if kind == "double" else f"{name}f"
     whole = found.symbol(name, kind) if known(found, name, kind) else ""
     scalar = f"adc_{plain}" if whole else plain
@@ -85,9 +85,14 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
         needs.declared |= {
             f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
         }
+    given = ", ".join(map(str, args))
+    if args[0].lanes > 1:
+        if args[0].lanes not in forms:
+            raise UnsupportedError
+        return f"call contract {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
     variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * count}_{scalar}({form})" for n, form in forms.items())
     attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
-    return f"call contract {kind} @{scalar}({', '.join(map(str, args))}) {attributes}"
+    return f"call contract {kind} @{scalar}({given}) {attributes}"
 
 
 def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
@@ -105,12 +110,8 @@ def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str,
     return _definition(_head(kind, lanes, name, count), lines(kind, lanes, whole or scalar, count))
 
 
-def _type(kind: str, lanes: int) -> str:
-    return kind if lanes == 1 else f"<{lanes} x {kind}>"
-
-
 def _head(kind: str, lanes: int, name: str, count: int) -> str:
-    given = _type(kind, lanes)
+    given = typed(kind, lanes)
     return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xy'[:count])})"
 
 
@@ -121,13 +122,13 @@ def _definition(head: str, lines: Iterator[str]) -> str:
 
 def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
     """A call of a function with the registers %x and %y of a suffix."""
-    given = _type(kind, lanes)
+    given = typed(kind, lanes)
     return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xy'[:count])})"
 
 
 def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """One number, in all lanes: so no other lane takes a slow way."""
-    vector = _type(kind, lanes)
+    vector = typed(kind, lanes)
     for p in "xy"[:count]:
         yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
         yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
@@ -138,7 +139,7 @@ def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """Half a vector: each number twice."""
-    half, full = _type(kind, lanes), _type(kind, 2 * lanes)
+    half, full = typed(kind, lanes), typed(kind, 2 * lanes)
     for p in "xy"[:count]:
         yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
     yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
@@ -148,7 +149,7 @@ def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """Two vectors, one after the other."""
-    half, full, middle = _type(kind, lanes // 2), _type(kind, lanes), lanes // 2
+    half, full, middle = typed(kind, lanes // 2), typed(kind, lanes), lanes // 2
     for k, part in enumerate((range(middle), range(middle, lanes))):
         for p in "xy"[:count]:
             yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
@@ -159,7 +160,7 @@ def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
     """The scalar function of each lane."""
-    vector, result = _type(kind, lanes), "poison"
+    vector, result = typed(kind, lanes), "poison"
     for k in range(lanes):
         for p in "xy"[:count]:
             yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"

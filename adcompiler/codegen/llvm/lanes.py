@@ -1,0 +1,279 @@
+"""Turns of a nest as lanes of vectors, where what one turn does is loops in loops.
+
+    for i:                                      for i by eights, all at once:
+        for j:                                      for j:
+            s = 0                                       s = (0, ..., 0)
+            for k:                                      for k:
+                s += w[j, k] * x[i, k]                      s += w[j, k] * (x[i, k], ..., x[i + 7, k])
+            y[i, j] = tanh(s)                           (y[i, j], ..., y[i + 7, j]) = tanh(s)
+
+LLVM vectorises innermost loops only. Here that would be k, a dot product: its lanes are added up for each
+number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
+the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
+
+Rows, the arrays that each turn has for itself (`codegen/rows.py`), have the lanes side by side. So have
+copies of what each turn reads and writes elsewhere in inner loops, as x[i, :] above: they are filled before a
+vector of turns, and written back after it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from copy import deepcopy
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from adcompiler.codegen.llvm.jam import chosen as jam
+from adcompiler.codegen.llvm.jam import jammed
+from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.llvm.turns import (
+    are_independent,
+    array_of,
+    inner_turns,
+    mentions,
+    own_of,
+    stores_of,
+    turn_of,
+    updated,
+)
+
+T = TypeVar("T", int, int | None)
+
+MOST = 16  # lanes of a vector at most: rows have place for so many
+LANE = ".v"  # what stands behind the names of variables that are vectors
+TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
+DEEP = 2  # loops around what makes it worth while
+COPY = "copied"
+AXES = 2  # indices of a row of one axis: the block, and that axis
+
+
+class Lanes(ast.For):
+    """A loop that runs `together`, where the variables of its turns are vectors, as long as there are turns
+    for whole ones, and then its body. It adds to `totals` of the function, each by an operation, and works
+    on copies of the rows of some arrays, whose lengths are those of the axis given."""
+
+    _fields = (*ast.For._fields, "together")
+    together: list[ast.stmt]
+    totals: dict[str, str]
+    copies: dict[str, int]
+
+
+class Lane(ast.Subscript):
+    """An element for each lane: `row` tells whether the array has the lanes side by side, as rows and copies
+    have, and `beside` whether the elements of any other are neighbours in memory."""
+
+    row: bool
+    beside: bool
+
+
+class Total(ast.Assign):
+    """What all lanes add to one element of an array."""
+
+
+def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.FunctionDef:
+    """The function with its turns as lanes where that pays, or with several turns of its loops at once; each
+    turn may have `rows` for itself."""
+    own = {name for s in function.body if (name := _made(s))}
+    own |= {p.arg for p in function.args.args if p.arg in rows}
+    stored = stores_of(function.body)
+    nests = {k: _Nest(s, stored, own) for k, s in enumerate(function.body) if isinstance(s, ast.For)}
+    chosen = [k for k, nest in nests.items() if nest.has_lanes]
+    if not chosen:
+        return jammed(function)
+    for k in chosen:
+        function.body[k] = nests[k].across()
+    return function
+
+
+class Found(NamedTuple):
+    """The functions of a text whose turns are lanes, and the rows that have them side by side."""
+
+    functions: frozenset[str]
+    rows: frozenset[str]
+
+
+def found(text: str, rows: Collection[str]) -> Found:
+    """Where the turns of the nests of a text are lanes; each turn has `rows` for itself."""
+    functions = [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+    loops = [(f.name, s) for f in functions for s in f.body if isinstance(s, Lanes)]
+    lanes = (
+        n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane) and n.row
+    )
+    return Found(frozenset(name for name, _ in loops), frozenset(rows) & set(map(array_of, lanes)))
+
+
+def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
+    """The lengths of a row, known or not, with place for all lanes."""
+    *others, last = lengths
+    return (*others, last and last * MOST)
+
+
+def _made(statement: ast.stmt) -> str:
+    """The name of a small array that a function makes for itself."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="empty"))):
+            return name
+    return ""
+
+
+class _Nest:
+    """A loop whose turns might be lanes: `own` is what each turn has for itself, variables and `rows`, and
+    `totals` are the variables of the function that it adds to, each with how."""
+
+    def __init__(self, loop: ast.For, stored: Counter[str], rows: Collection[str]) -> None:
+        self.loop, self.stored, self.turn = loop, stored, turn_of(loop)
+        self.rows = {array_of(n) for n in ast.walk(loop)} & set(rows)
+        inside = stores_of(loop.body)
+        outer = {name for name, count in inside.items() if stored[name] > count} - inner_turns(loop)
+        adds = ((updated(s), _operation(s)) for s, _ in self.statements())
+        self.totals = {name: how for name, how in adds if name in outer}
+        self.own = own_of(loop, {*self.rows, *outer})
+        self.places = [(p, depth) for s, depth in self.statements() for p in _places(s)]
+        self.copies = {
+            array_of(p): self.other(p) for p, depth in self.places if depth >= DEEP and self.is_far(p)
+        }
+
+    def statements(self) -> Iterator[tuple[ast.stmt, int]]:
+        """All statements of a turn, and how many loops of it are around each."""
+        return _statements(self.loop.body, 0)
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether the turns may be lanes, and that pays."""
+        if not are_independent(self.loop, self.stored, self.rows):
+            return False
+        found = list(self.statements())
+        deep = max(depth for _, depth in found) >= DEEP
+        add = TOTALS.keys() >= set(self.totals.values())
+        return (
+            deep and add and all(self.fits(s, d) for s, d in found) and all(map(self.may_copy, self.copies))
+        )
+
+    def may_copy(self, name: str) -> bool:
+        """Whether all that turns do with parts of their own of an array can be done with copies of rows."""
+        own = [p for p, _ in self.places if array_of(p) == name and self.is_own(p)]
+        return self.copies[name] >= 0 and all(self.other(p) == self.copies[name] for p in own)
+
+    def fits(self, statement: ast.stmt, depth: int) -> bool:
+        """Whether a statement is the same for all turns but for the numbers, and in inner loops reads and
+        writes no elements that are far from each other."""
+        match statement:
+            case ast.For(iter=head) | ast.If(test=head):
+                return not mentions(head, self.own)
+        places = list(_places(statement))
+        if depth >= DEEP and any(len(_indices(p)) > AXES for p in places if array_of(p) in self.rows):
+            return False
+        if any(isinstance(p.ctx, ast.Store) and not self.is_own(p) for p in places):
+            return depth < DEEP and _operation(statement) in TOTALS
+        return not isinstance(statement, ast.AugAssign)
+
+    def is_own(self, place: ast.Subscript) -> bool:
+        """Whether each turn has an element of its own there."""
+        return array_of(place) in self.rows or mentions(place.slice, self.own)
+
+    def is_far(self, place: ast.Subscript) -> bool:
+        """Whether the elements of turns are no neighbours in memory."""
+        row = array_of(place) in self.rows
+        return self.is_own(place) and not (row or self.is_beside(place))
+
+    def other(self, place: ast.Subscript) -> int:
+        """The axis of a matrix beside that of the turn, if its index is the same for all turns; else -1."""
+        indices = _indices(place)
+        turns = [k for k, i in enumerate(indices) if isinstance(i, ast.Name) and i.id == self.turn]
+        alone = sum(mentions(i, self.own) for i in indices) == 1
+        return 1 - turns[0] if turns and alone and len(indices) == AXES else -1
+
+    def is_beside(self, place: ast.Subscript) -> bool:
+        """Whether the turn is the last index, and the others are the same for all turns."""
+        *others, last = _indices(place)
+        is_turn = isinstance(last, ast.Name) and last.id == self.turn
+        return is_turn and not any(mentions(i, self.own) for i in others)
+
+    def across(self) -> Lanes:
+        """The loop with its turns as lanes."""
+        new = Lanes(self.loop.target, self.loop.iter, self.loop.body, [])
+        rename = _Across(self)
+        together = [rename.visit(deepcopy(s)) for s in self.loop.body]
+        counts = stores_of(together) + Counter(name + LANE for name in self.totals)
+        stored = {array_of(p) for p, _ in self.places if isinstance(p.ctx, ast.Store)}
+        fill = [self.copied(name, back=False) for name in self.copies]
+        back = [self.copied(name, back=True) for name in self.copies if name in stored]
+        new.together = [*fill, *(jam(s, counts) for s in together), *back]
+        new.totals, new.copies = self.totals, self.copies
+        return new
+
+    def copied(self, name: str, back: bool) -> ast.For:
+        """A loop that fills the copy of a row, or writes it back."""
+        turn, at = ast.Name(self.turn + LANE, ast.Load()), ast.Name(COPY, ast.Load())
+        indices: list[ast.expr] = [turn, at] if self.copies[name] else [at, turn]
+        far = _lane(name, ast.Tuple(indices, ast.Load()), row=False)
+        near = _lane(name, at, row=True)
+        target, value = (far, near) if back else (near, far)
+        text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
+        (loop,) = ast.parse(text).body
+        assert isinstance(loop, ast.For)
+        loop.body = [ast.Assign([target], value)]
+        return loop
+
+
+def _statements(body: Sequence[ast.stmt], depth: int) -> Iterator[tuple[ast.stmt, int]]:
+    """Statements, and how many loops are around each, but for those that are written out."""
+    for s in body:
+        yield s, depth
+        if isinstance(s, ast.For | ast.If):
+            inner = isinstance(s, ast.For) and short(s) is None
+            yield from _statements(s.body, depth + inner)
+
+
+def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
+    """The elements of arrays that a statement reads or writes itself."""
+    if not isinstance(statement, ast.For | ast.If):
+        yield from (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
+
+
+def _lane(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
+    new = Lane(ast.Name(name, ast.Load()), index, ast.Load())
+    new.row, new.beside = row, beside
+    return new
+
+
+def _indices(place: ast.Subscript) -> list[ast.expr]:
+    return place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
+
+
+def _operation(statement: ast.stmt) -> str:
+    """By what function a statement adds."""
+    match statement:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=name), args=[_, _])) if updated(statement):
+            return name
+    return ""
+
+
+class _Across(ast.NodeTransformer):
+    """Statements for all lanes: variables of a turn are vectors."""
+
+    def __init__(self, nest: _Nest) -> None:
+        self.nest = nest
+        self.names = nest.own - nest.rows
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        target = node.targets[0]
+        whole = isinstance(target, ast.Subscript) and not self.nest.is_own(target)
+        self.generic_visit(node)
+        return Total(node.targets, node.value) if whole else node
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if node.id in self.names:
+            node.id += LANE
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        name = array_of(node)
+        if not name or not self.nest.is_own(node):
+            return node
+        if name in self.nest.copies:
+            return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
+        beside = self.nest.is_beside(node)
+        return _lane(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)

@@ -1,0 +1,201 @@
+"""Variables and arrays of one function: where their values are, and elements of arrays.
+
+A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
+makes a register again. Where turns are lanes (`lanes.py`), the variables of a turn are vectors, and so are
+elements of arrays that each lane has for itself.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from adcompiler.codegen.llvm.blocks import Blocks
+from adcompiler.codegen.llvm.lanes import LANE, Lane
+from adcompiler.codegen.llvm.tables import BYTES
+from adcompiler.codegen.llvm.values import (
+    ArrayValue,
+    Needs,
+    UnsupportedError,
+    Value,
+    literal,
+    suffix,
+    typed,
+)
+
+HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fminimum"}
+
+
+class Variables(Blocks):
+    """Blocks in which variables and arrays have names; `width` turns are lanes."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__(needs)
+        self.arrays: dict[str, ArrayValue] = {}
+        self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
+        self.places: dict[str, Value] = {}
+        self.changing: set[str] = set()
+        self.width = 1
+
+    def bind(self, name: str, value: Value | ArrayValue) -> None:
+        """Give a variable its value."""
+        if isinstance(value, ArrayValue):
+            self.arrays[name] = value
+            return
+        if LANE in name:
+            value = self.spread(value, self.width)
+        if name not in self.changing:
+            self.values[name] = value
+            return
+        if name not in self.places:
+            self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
+            self.stack.append(f"%place_{name} = alloca {value.type}")
+        if (value.type, value.unsigned) != self.places[name][1:]:
+            raise UnsupportedError
+        self.lines.append(f"store {value}, ptr {self.places[name].text}")
+
+    def knows(self, name: str) -> bool:
+        """Whether a variable has a value."""
+        return any(name in known for known in (self.values, self.places, self.arrays, self.heap))
+
+    def bound(self, name: str) -> Value | ArrayValue:
+        """The value of a variable."""
+        return self.array(name) or self.value(ast.Name(name))
+
+    def array(self, name: str) -> ArrayValue | None:
+        """The array of a name, if it is one."""
+        if name not in self.heap:
+            return self.arrays.get(name)
+        kind, rank = self.heap[name]
+        data = self.emit(f"load ptr, ptr %heap_{name}", "ptr")
+        shape = (self.emit(f"load i64, ptr %heap_{name}_{d}", "i64") for d in range(rank))
+        return ArrayValue(data, kind, tuple(shape), None)
+
+    def known(self, name: str) -> ArrayValue:
+        """The array of a name that is one."""
+        found = self.array(name)
+        assert found is not None
+        return found
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        match node:
+            case ast.Name(id=name) if name in self.places:
+                place = self.places[name]
+                return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
+                    unsigned=place.unsigned
+                )
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
+                return self.known(n).shape[d]
+            case ast.Subscript(value=ast.Name(id=name)):
+                return self.element(self.accessed(name, node), node)
+            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in ast.walk(node)):
+                return self.branches(node)
+        return super().value(node)
+
+    def branches(self, node: ast.IfExp) -> Value:
+        """A choice of which only one side may be computed: the other may read outside of an array."""
+        test = self.cast(self.value(node.test), "i1")
+        if test.lanes > 1:
+            raise UnsupportedError
+        label = self.label()
+        self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
+        self.begin(f"{label}_then")
+        then, before = self.value(node.body), self.block
+        self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_else")
+        otherwise = self.spread(self.value(node.orelse), then.lanes)
+        other = self.block
+        self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_after")
+        if then.type != otherwise.type:
+            raise UnsupportedError
+        sides = f"[ {then.text}, %{before} ], [ {otherwise.text}, %{other} ]"
+        return self.emit(f"phi {then.type} {sides}", then.type)
+
+    # -- elements of arrays --------------------------------------------------------------------
+
+    def accessed(self, name: str, node: ast.Subscript) -> ArrayValue:
+        """The array of an access: small rows have another one for lanes."""
+        wide = self.arrays.get(name + LANE) if isinstance(node, Lane) and node.row else None
+        return wide or self.known(name)
+
+    def element(self, array: ArrayValue, node: ast.Subscript) -> Value:
+        """An element of an array, or those of all lanes."""
+        at, kind = self.place(array, node)
+        if at.lanes > 1:
+            all_lanes = literal(True, at.typed("i1"))
+            args = [at, self.alignment(array), all_lanes, Value("poison", typed(kind, at.lanes))]
+            kind = args[-1].type
+            found = self.call(f"llvm.masked.gather.{suffix(args[-1])}.{suffix(at)}", kind, args)
+        else:
+            found = self.emit(f"load {kind}, {at}{self.aligned(array, kind)}", kind)
+        truths = found.typed("i1")
+        nothing = "zeroinitializer" if found.lanes > 1 else "0"
+        return self.emit(f"icmp ne {found}, {nothing}", truths) if array.type == "i1" else found
+
+    def store(self, target: ast.Subscript, value: Value) -> None:
+        """Set an element of an array, or those of all lanes."""
+        assert isinstance(target.value, ast.Name)
+        array = self.accessed(target.value.id, target)
+        value = self.cast(value, array.type)
+        if array.type == "i1":
+            value = self.emit(f"zext {value} to {value.typed('i8')}", value.typed("i8"))
+        at, kind = self.place(array, target)
+        if at.lanes > 1:
+            value = self.spread(value, at.lanes)
+            args = [value, at, self.alignment(array), literal(True, at.typed("i1"))]
+            self.call(f"llvm.masked.scatter.{suffix(value)}.{suffix(at)}", "void", args)
+        else:
+            value = self.spread(value, Value("", kind).lanes)
+            self.lines.append(f"store {value}, {at}{self.aligned(array, kind)}")
+
+    def place(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
+        """The address of an element, or of that of each lane, and the type of what stands there. Elements of
+        lanes that are side by side are one vector at one address."""
+        *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        row = isinstance(node, Lane) and node.row
+        beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
+        if beside:
+            assert isinstance(last, ast.Name)
+            last = ast.Name(last.id.removesuffix(LANE))  # the turn of the first lane
+        indices = [self.value(n) for n in (*others, last)]
+        if any(i.element != "i64" for i in indices) or len(indices) != len(array.shape):
+            raise UnsupportedError
+        if row:
+            indices[-1] = self.integers("mul", indices[-1], literal(self.width))
+        at = literal(0)
+        for k, index in enumerate(indices):
+            if array.strides is not None:
+                index = self.integers("mul", index, array.strides[k])
+            elif k:
+                at = self.integers("mul", at, array.shape[k])
+            at = index if k == 0 else self.integers("add", at, index)
+        unit = "i8" if array.strides is not None else array.stored
+        pointers = at.typed("ptr")
+        found = self.emit(f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}", pointers)
+        return found, typed(array.stored, self.width if row or beside else 1)
+
+    def integers(self, how: str, x: Value, y: Value) -> Value:
+        """An operation on indices, with no sign."""
+        x, y = (self.spread(v, max(x.lanes, y.lanes)) for v in (x, y))
+        return self.emit(f"{how} {x.type} {x.text}, {y.text}", x.type)
+
+    def alignment(self, array: ArrayValue) -> Value:
+        """What an element's address is a multiple of."""
+        return Value("1" if array.strides is not None else str(BYTES[array.type]), "i32")
+
+    def aligned(self, array: ArrayValue, kind: str) -> str:
+        """What an access says of it, if that is not what LLVM takes for granted."""
+        return "" if array.strides is None and kind[0] != "<" else f", align {self.alignment(array).text}"
+
+    # -- lanes ---------------------------------------------------------------------------------
+
+    def added_up(self, how: str, value: Value) -> Value:
+        """The sum of all lanes, or their extremum."""
+        kind, name = value.element, f"llvm.vector.reduce.{HORIZONTAL[how]}.{suffix(value)}"
+        if how != "reduce_add":
+            return self.call(name, kind, [value])
+        zero = literal(-0.0, kind)
+        self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
+        return self.emit(f"call reassoc contract {kind} @{name}({zero}, {value})", kind)
