@@ -22,6 +22,7 @@ from adcompiler.codegen.llvm.values import (
     typed,
 )
 
+HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fminimum"}
 
 
@@ -167,14 +168,23 @@ class Variables(Blocks):
         at = literal(0)
         for k, index in enumerate(indices):
             if array.strides is not None:
-                index = self.integers("mul", index, array.strides[k])
+                index = self.integers("mul", index, self.step(array.strides[k]))
             elif k:
-                at = self.integers("mul", at, array.shape[k])
+                at = self.integers("mul", at, self.step(array.shape[k]))
             at = index if k == 0 else self.integers("add", at, index)
         unit = "i8" if array.strides is not None else array.stored
         pointers = at.typed("ptr")
         found = self.emit(f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}", pointers)
         return found, typed(array.stored, self.width if row or beside else 1)
+
+    def step(self, distance: Value) -> Value:
+        """The distance of neighbours. LLVM would make a loop over neighbours twice, with vectors if they are
+        beside each other, which they are not, and without: it shall not see that the distance is one value."""
+        if distance.text.isdigit():
+            return distance
+        if HIDDEN not in self.stack:
+            self.stack.append(HIDDEN)
+        return self.emit(f"add i64 {distance.text}, %nothing", "i64")
 
     def integers(self, how: str, x: Value, y: Value) -> Value:
         """An operation on indices, with no sign."""

@@ -1,0 +1,218 @@
+"""Turns of a nest as lanes of vectors: where that is done, and that values and derivatives stay the same."""
+
+from __future__ import annotations
+
+import ast
+
+import numba
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.llvm import functions
+from adcompiler.codegen.llvm.lanes import MOST, Lanes, found, vectorised
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+
+NEAREST = """
+def f(x: f64[n, d], w: f64[k, d]):
+    return sum(min(sum((x[i, a] - w[j, a])**2 for a in range(d)) for j in range(k)) for i in range(n))
+"""
+LAYERS = """
+def f(x: f64[n, d], w: f64[d, k], u: f64[k, k]):
+    h = [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) for l in range(k)] for i in range(n)]
+    return sum(sum(tanh(sum(h[i, l] * u[l, m] for l in range(k))) for m in range(k))**2 for i in range(n))
+"""
+SINGLE = """
+def f(x: f32[n, d], w: f32[d, k], v: f32[k]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(exp(-abs(y[i, l])) * v[l] for l in range(k)) for i in range(n))
+"""
+MIXED = """
+def f(x: f32[n, d], w: f64[d, k], q: i64[n], on: bool[n]):
+    y = [[sum(x[i, a] * w[a, l] * q[i] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(where(on[i], tanh(y[i, l]), 0.5) for l in range(k))**2 for i in range(n))
+"""
+CLASSES = """
+def f(x: f64[n, d], w: f64[d, k], q: i64[n]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(logsumexp(y[i, l] for l in range(k)) - y[i, q[i]] for i in range(n))
+"""
+HIGHEST = """
+def f(x: f64[n, d], w: f64[d, k]):
+    return max(max(sum(x[i, a] * w[a, l] * (a > l) for a in range(d)) for l in range(k)) for i in range(n))
+"""
+GAMMA = """
+def f(x: f64[n, d], w: f64[d, k]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(gamma(1.5 + y[i, l]**2) for l in range(k)) for i in range(n))
+"""
+UNITS = """
+def f(x: f64[n, d], w: f64[d, k], v: f64[k]):
+    return [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) * v[l] for l in range(k)] for i in range(n)]
+"""
+D, K = 6, 9
+
+
+def arguments(source, n, seed=0):
+    random = np.random.default_rng(seed)
+    made = {
+        "x": random.normal(size=(n, D)), "w": random.normal(size=(D, K)), "u": random.normal(size=(K, K)),
+        "v": random.normal(size=K), "q": random.integers(0, K, n), "on": random.random(n) > 0.5,
+    }  # fmt: skip
+    if source is NEAREST:
+        made["w"] = made["w"].T.copy()
+    single = {"x", "w", "v"} if source is SINGLE else {"x"} if source is MIXED else set()
+    names = [p.name for p in adc.compile(source).parameters]
+    return [made[name].astype(np.float32) if name in single else made[name] for name in names]
+
+
+def near(actual, expected, slack):
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=slack, atol=slack)
+
+
+SUMS = {
+    "nearest": NEAREST, "layers": LAYERS, "single": SINGLE, "mixed": MIXED, "classes": CLASSES,
+    "highest": HIGHEST, "gamma": GAMMA,
+}  # fmt: skip
+LENGTHS = (0, 1, 7, 8, 17, 40)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_values_and_gradients_are_those_of_the_reference(name):
+    source = SUMS[name]
+    ours, numpy = (adc.value_and_grad(adc.compile(source, backend=b), (0, 1)) for b in ("cpu", "numpy"))
+    slack = 2e-4 if source in (SINGLE, MIXED) else 1e-11
+    for n in LENGTHS[source is HIGHEST :]:
+        args = arguments(source, n, n)
+        (value, gradient), (expected, slope) = ours(*args), numpy(*args)
+        near([value, *gradient], [expected, *slope], slack)
+
+
+@pytest.mark.parametrize("name", ["nearest", "layers", "classes", "gamma"])
+def test_second_order(name):
+    source = SUMS[name]
+    args = arguments(source, 43)
+    direction = np.random.default_rng(1).normal(size=args[1].shape)
+    ours, numpy = (adc.hvp(adc.compile(source, backend=b), 1)(args, direction) for b in ("cpu", "numpy"))
+    near([ours], [numpy], 1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_any_layout(order):
+    f, numpy = (adc.compile(UNITS, backend=b) for b in ("cpu", "numpy"))
+    x, w, v = arguments(UNITS, 50)
+    for points in (np.asarray(x, order=order), np.repeat(x, 2, axis=0)[::2], x[::-1]):
+        near([f(points, w, v)], [numpy(points, w, v)], 1e-12)
+
+
+def test_threads_do_not_change_bits():
+    f = adc.value_and_grad(adc.compile(LAYERS), (0, 1, 2))
+    args = arguments(LAYERS, 3000)
+    first = f(*args)
+    most = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        second = f(*args)
+    finally:
+        numba.set_num_threads(most)
+    for a, b in zip([first[0], *first[1]], [second[0], *second[1]], strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_all_of_these_have_lanes(name, monkeypatch):
+    loops = []
+    vectors = functions.Function.vectors
+
+    def counted(self, loop, first, stop):
+        loops.append(loop)
+        return vectors(self, loop, first, stop)
+
+    monkeypatch.setattr(
+        functions.Function, "across", counted
+    )  # which would go on turn by turn after an error
+    adc.value_and_grad(adc.compile(SUMS[name]), "w")(*arguments(SUMS[name], 300))
+    assert loops
+
+
+# -- where it is done ----------------------------------------------------------------------------
+
+PRODUCT = """
+def nest0(block, start, stop, d, k, x, w, y, h):
+    for i in range(uint64(start), uint64(stop)):
+        for l in range(uint64(0), uint64(k)):
+            s = 0.0
+            for a in range(uint64(0), uint64(d)):
+                s = reduce_add(s, x[i, a] * w[a, l])
+            h[block, l] = s
+        for l in range(uint64(0), uint64(k)):
+            y[i, l] = h[block, l]
+"""
+TOTAL = """
+def nest0(block, start, stop, part, d, k, x, w):
+    t = 0.0
+    for i in range(uint64(start), uint64(stop)):
+        for l in range(uint64(0), uint64(k)):
+            s = 0.0
+            for a in range(uint64(0), uint64(d)):
+                s = reduce_add(s, x[a, i] * w[a, l])
+            t = reduce_add(t, s)
+            part[block, l] = reduce_add(part[block, l], s)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "wide", "copies"),
+    [
+        (PRODUCT, {"h"}, {"h"}, {"x": 1}),
+        (TOTAL, set(), set(), {}),
+        (TOTAL.replace("x[a, i]", "x[i, a]"), set(), set(), {"x": 1}),
+    ],
+    ids=["product", "total", "far"],
+)
+def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
+    lanes = found(text, rows)
+    assert lanes.functions == {"nest0"}
+    assert lanes.rows == wide
+    (function,) = ast.parse(text).body
+    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
+    assert loop.copies == copies
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for a in range(uint64(0), uint64(d))", "for a in range(uint64(0), uint64(3))"),
+        ("y[i, l] = h[block, l]", "y[i, l] = y[i - 1, l]"),
+        ("y[i, l] = h[block, l]", "y[0, l] = h[block, l]"),
+        ("y[i, l] = h[block, l]", "y[i, l] += h[block, l]"),
+        ("uint64(d)", "uint64(i)"),
+        ("x[i, a] * w[a, l]", "x[i, a] * x[a, i]"),
+        ("x[i, a] * w[a, l]", "h[block, a] * w[x[i, a], l]"),
+        ("x[i, a] * w[a, l]", "w[i, a, l]"),
+        ("h[block, l] = s", "h[block, l, l] = s"),
+    ],
+    ids=["one loop only", "what another turn wrote", "one place of all", "a scatter", "bounds of a turn",
+         "two axes of one array", "gathered", "three axes", "rows of two axes"],
+)  # fmt: skip
+def test_other_loops_stay_as_they_are(old, new):
+    if "h[block, l, l]" in new:
+        text = PRODUCT.replace("s = reduce_add(s, x[i, a] * w[a, l])", "h[block, a, l] = x[i, a]")
+    else:
+        text = PRODUCT.replace(old, new)
+    assert text != PRODUCT
+    assert not found(text, {"h"}).functions
+
+
+def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
+    f = adc.compile(LAYERS)
+    kernel = Compiled(run((*OPTIMISE, *KERNEL), f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func))
+    sizes = (2000, D, K)
+    assert kernel.lanes.rows
+    wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]
+    _, _, needed = kernel.layout(sizes)
+    assert all(needed[p][0][-1] == K * MOST for p in wide)
+    rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
+    assert all(r % MOST == 0 for r in rows)
