@@ -44,6 +44,7 @@ T = TypeVar("T", int, int | None)
 MOST = 16  # lanes of a vector at most: rows have place for so many
 LANE = ".v"  # what stands behind the names of variables that are vectors
 TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
+RECORD = 4
 DEEP = 2  # loops around what makes it worth while
 COPY = "copied"
 AXES = 2  # indices of a row of one axis: the block, and that axis
@@ -145,10 +146,17 @@ class _Nest:
         if not are_independent(self.loop, self.stored, self.rows):
             return False
         found = list(self.statements())
-        deep = max(depth for _, depth in found) >= DEEP
-        add = TOTALS.keys() >= set(self.totals.values())
-        return (
-            deep and add and all(self.fits(s, d) for s, d in found) and all(map(self.may_copy, self.copies))
+        fit = all(self.fits(s, depth) for s, depth in found) and all(map(self.may_copy, self.copies))
+        return fit and self.pays and TOTALS.keys() >= set(self.totals.values())
+
+    @property
+    def pays(self) -> bool:
+        """Whether a turn has loops in loops, or none, but many elements of one array that stand beside each
+        other: to LLVM such records are too wide for vectors."""
+        deepest = max(depth for _, depth in self.statements())
+        records = {ast.unparse(p): array_of(p) for p, _ in self.places if self.is_far(p)}
+        return deepest >= DEEP or (
+            not deepest and max(Counter(records.values()).values(), default=0) > RECORD
         )
 
     def may_copy(self, name: str) -> bool:
@@ -193,13 +201,13 @@ class _Nest:
 
     def across(self) -> Lanes:
         """The loop with its turns as lanes."""
-        new = Lanes(self.loop.target, self.loop.iter, self.loop.body, [])
         rename = _Across(self)
         together = [rename.visit(deepcopy(s)) for s in self.loop.body]
         counts = stores_of(together) + Counter(name + LANE for name in self.totals)
         stored = {array_of(p) for p, _ in self.places if isinstance(p.ctx, ast.Store)}
         fill = [self.copied(name, back=False) for name in self.copies]
         back = [self.copied(name, back=True) for name in self.copies if name in stored]
+        new = Lanes(self.loop.target, self.loop.iter, [jam(s, self.stored) for s in self.loop.body], [])
         new.together = [*fill, *(jam(s, counts) for s in together), *back]
         new.totals, new.copies = self.totals, self.copies
         return new
