@@ -16,9 +16,9 @@ from adcompiler.codegen.buffers import POOL, Into
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
+from adcompiler.codegen.llvm.lanes import LEAST, widened
 from adcompiler.codegen.llvm.lanes import MOST as LANES
 from adcompiler.codegen.llvm.lanes import found as with_lanes
-from adcompiler.codegen.llvm.lanes import widened
 from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
@@ -31,7 +31,7 @@ BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 LONGEST = 2**62
-FEWEST = 8  # blocks of whole vectors
+FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
 PARALLEL = 65536  # points from which the blocks of a program run in parallel
 
 MOST_LAYOUTS = 1000  # that are remembered
@@ -250,7 +250,7 @@ def _plan(
         turns = outer(sizes)[0]
         points = max(prod(shape(sizes)) for shape in inner)
         rows = max(1, BLOCK // max(points, 1), -(-turns // most))
-        if lanes and turns >= FEWEST * LANES:
+        if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
             rows = -(-rows // LANES) * LANES
         return -(-turns // rows), rows, turns * points
 

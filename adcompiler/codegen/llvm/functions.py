@@ -240,21 +240,17 @@ class Function(Variables):
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Several turns at once, as long as there are enough; the first turn that is left."""
         step = len(loop.turns)
-        rest = self.whole(first, stop, step)
+        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
+        whole = self.emit(f"and {turns}, {-step}", "i64")
+        rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
         with self.turns(first, rest, step=step) as turn:
             for k, name in enumerate(loop.turns):
                 self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
             self.body(loop.together)
         return rest
 
-    def whole(self, first: Value, stop: Value, step: int) -> Value:
-        """Where a loop of so many turns at once stops."""
-        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
-        whole = self.emit(f"and {turns}, {-step}", "i64")
-        return self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
-
     def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """The turns of a loop as lanes, as long as they fill a vector; the first turn that is left."""
+        """The turns of a loop as lanes; the first turn that is left."""
         lines, stack, block = len(self.lines), len(self.stack), self.block
         values, places = dict(self.values), dict(self.places)
         try:
@@ -264,33 +260,45 @@ class Function(Variables):
             self.block, self.values, self.places = block, values, places
             return first
         finally:
-            self.width = 1
+            self.width, self.mask = 1, None
 
     def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """A loop over whole vectors of turns."""
+        """A loop over vectors of turns; lanes beyond its end do nothing.
+
+        All turns of a nest are lanes, or none: else what is the same in two turns would have other last bits.
+        So it asks whether the blocks of the nest are large enough, not what is left of this one.
+        """
         self.width = lanes = self.module.lanes
         if lanes == 1:
             return first
         assert isinstance(loop.target, ast.Name)
-        rest, name = self.whole(first, stop, lanes), loop.target.id
-        for array, axis in loop.copies.items():
-            there = self.copy_of(self.known(array), array, axis)
-            rest = self.select(there, rest, first)._replace(unsigned=first.unsigned)
+        name = loop.target.id
+        least = self.product(self.value(ast.Name("block")), literal(lanes))
+        allowed = [
+            self.emit(f"icmp uge {first}, {least.text}", "i1"),
+            self.emit(f"icmp uge {stop}, {lanes}", "i1"),
+        ]
+        allowed += [self.copy_of(self.known(array), array, axis) for array, axis in loop.copies.items()]
+        end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
         kinds = {n: self.value(ast.Name(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
             self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
-        with self.turns(first, rest, step=lanes) as turn:
+        with self.turns(first, end, step=lanes) as turn:
             steps = ", ".join(f"i64 {k}" for k in range(lanes))
             self.values[name] = turn
-            self.values[name + LANE] = self.integers("add", turn, Value(f"<{steps}>", typed("i64", lanes)))
+            each = self.integers("add", turn, Value(f"<{steps}>", typed("i64", lanes)))
+            self.values[name + LANE] = each
+            self.mask = self.emit(f"icmp ult {each}, {self.spread(stop, lanes).text}", each.typed("i1"))
+            self.summed = {n + LANE for n in loop.totals}
             self.body(loop.together)
+            self.summed = set()
             del self.values[name], self.values[name + LANE]
         for n, how in loop.totals.items():
             found = self.added_up(how, self.value(ast.Name(n + LANE)))
             self.bind(n, self.function(how, [self.value(ast.Name(n)), found]))
         for array in loop.copies:
             self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
-        return rest
+        return end
 
     def copy_of(self, array: ArrayValue, name: str, axis: int) -> Value:
         """Memory for a copy of a row of an array, for all lanes; whether there is some."""
@@ -302,7 +310,9 @@ class Function(Variables):
 
     def total(self, target: ast.Subscript, how: str, value: Value) -> None:
         """Add what all lanes have to one element."""
-        found = self.added_up(how, self.spread(value, self.width))
+        assert self.mask is not None
+        value = self.spread(value, self.width)
+        found = self.added_up(how, self.select(self.mask, value, literal(TOTALS[how], value.type)))
         self.store(target, self.function(how, [self.value(target), found]))
 
     def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:

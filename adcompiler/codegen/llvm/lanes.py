@@ -41,19 +41,19 @@ from adcompiler.codegen.llvm.turns import (
 
 T = TypeVar("T", int, int | None)
 
-MOST = 16  # lanes of a vector at most: rows have place for so many
+LEAST, MOST = 4, 16  # lanes of a vector: rows have place for so many
 LANE = ".v"  # what stands behind the names of variables that are vectors
 TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
-RECORD = 4
+RECORD = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
 DEEP = 2  # loops around what makes it worth while
 COPY = "copied"
 AXES = 2  # indices of a row of one axis: the block, and that axis
 
 
 class Lanes(ast.For):
-    """A loop that runs `together`, where the variables of its turns are vectors, as long as there are turns
-    for whole ones, and then its body. It adds to `totals` of the function, each by an operation, and works
-    on copies of the rows of some arrays, whose lengths are those of the axis given."""
+    """A loop that runs `together`, where the variables of its turns are vectors, or else its body. It adds to
+    `totals` of the function, each by an operation, and works on copies of the rows of some arrays, whose
+    lengths are those of the axis given."""
 
     _fields = (*ast.For._fields, "together")
     together: list[ast.stmt]

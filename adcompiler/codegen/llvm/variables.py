@@ -36,6 +36,8 @@ class Variables(Blocks):
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
         self.width = 1
+        self.mask: Value | None = None  # the lanes that have a turn
+        self.summed: set[str] = set()  # vectors to which all turns add
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
         """Give a variable its value."""
@@ -44,6 +46,8 @@ class Variables(Blocks):
             return
         if LANE in name:
             value = self.spread(value, self.width)
+        if name in self.summed and self.mask is not None:
+            value = self.select(self.mask, value, self.value(ast.Name(name)))
         if name not in self.changing:
             self.values[name] = value
             return
@@ -98,7 +102,7 @@ class Variables(Blocks):
         """A choice of which only one side may be computed: the other may read outside of an array."""
         test = self.cast(self.value(node.test), "i1")
         if test.lanes > 1:
-            raise UnsupportedError
+            return self.sides(node, test)
         label = self.label()
         self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
         self.begin(f"{label}_then")
@@ -114,6 +118,17 @@ class Variables(Blocks):
         sides = f"[ {then.text}, %{before} ], [ {otherwise.text}, %{other} ]"
         return self.emit(f"phi {then.type} {sides}", then.type)
 
+    def sides(self, node: ast.IfExp, test: Value) -> Value:
+        """A choice of each lane: it reads nothing for the side that it does not take."""
+        whole = self.mask
+        assert whole is not None
+        self.mask = self.both("and", [whole, test])
+        then = self.value(node.body)
+        self.mask = self.both("and", [whole, self.unary(ast.Not(), test)])
+        otherwise = self.value(node.orelse)
+        self.mask = whole
+        return self.select(test, then, otherwise)
+
     # -- elements of arrays --------------------------------------------------------------------
 
     def accessed(self, name: str, node: ast.Subscript) -> ArrayValue:
@@ -124,13 +139,12 @@ class Variables(Blocks):
     def element(self, array: ArrayValue, node: ast.Subscript) -> Value:
         """An element of an array, or those of all lanes."""
         at, kind = self.place(array, node)
-        if at.lanes > 1:
-            all_lanes = literal(True, at.typed("i1"))
-            args = [at, self.alignment(array), all_lanes, Value("poison", typed(kind, at.lanes))]
-            kind = args[-1].type
-            found = self.call(f"llvm.masked.gather.{suffix(args[-1])}.{suffix(at)}", kind, args)
-        else:
+        if self.mask is None or not self.is_masked(node):
             found = self.emit(f"load {kind}, {at}{self.aligned(array, kind)}", kind)
+        else:
+            kind, how = typed(array.stored, self.width), "gather" if at.lanes > 1 else "load"
+            args = [at, self.alignment(array), self.mask, Value("zeroinitializer", kind)]
+            found = self.call(f"llvm.masked.{how}.{suffix(args[-1])}.{suffix(at)}", kind, args)
         truths = found.typed("i1")
         nothing = "zeroinitializer" if found.lanes > 1 else "0"
         return self.emit(f"icmp ne {found}, {nothing}", truths) if array.type == "i1" else found
@@ -143,13 +157,17 @@ class Variables(Blocks):
         if array.type == "i1":
             value = self.emit(f"zext {value} to {value.typed('i8')}", value.typed("i8"))
         at, kind = self.place(array, target)
-        if at.lanes > 1:
-            value = self.spread(value, at.lanes)
-            args = [value, at, self.alignment(array), literal(True, at.typed("i1"))]
-            self.call(f"llvm.masked.scatter.{suffix(value)}.{suffix(at)}", "void", args)
-        else:
+        if self.mask is None or not self.is_masked(target):
             value = self.spread(value, Value("", kind).lanes)
             self.lines.append(f"store {value}, {at}{self.aligned(array, kind)}")
+        else:
+            value, how = self.spread(value, self.width), "scatter" if at.lanes > 1 else "store"
+            args = [value, at, self.alignment(array), self.mask]
+            self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
+
+    def is_masked(self, node: ast.Subscript) -> bool:
+        """Whether lanes beyond the last turn have no element there: all have one in a row."""
+        return isinstance(node, Lane) and not node.row
 
     def place(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
         """The address of an element, or of that of each lane, and the type of what stands there. Elements of
@@ -179,7 +197,7 @@ class Variables(Blocks):
 
     def step(self, distance: Value) -> Value:
         """The distance of neighbours. LLVM would make a loop over neighbours twice, with vectors if they are
-        beside each other, which they are not, and without: it shall not see that the distance is one value."""
+        beside each other, which they are not, and without: it shall not see that the distance is a value."""
         if distance.text.isdigit():
             return distance
         if HIDDEN not in self.stack:
