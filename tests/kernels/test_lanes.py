@@ -200,7 +200,7 @@ def nest0(block, start, stop, part, d, k, x, w):
     ids=["product", "total", "far"],
 )
 def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
-    lanes = found(text, rows)
+    lanes = found(text, frozenset(rows))
     assert lanes.functions == {"nest0"}
     assert lanes.rows == wide
     (function,) = ast.parse(text).body
@@ -230,7 +230,7 @@ def test_other_loops_stay_as_they_are(old, new):
     else:
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
-    assert not found(text, {"h"}).functions
+    assert not found(text, frozenset({"h"})).functions
 
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():

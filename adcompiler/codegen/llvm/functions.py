@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Lane, Lanes, Total, vectorised
+from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Lane, Lanes, Total, functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.turns import array_of
@@ -34,8 +34,7 @@ class Module:
         self, text: str, shared: Sequence[str] = (), needs: Needs | None = None, rows: Collection[str] = ()
     ) -> None:
         self.shared = shared
-        found = [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
-        self.definitions = {n.name: n for n in found}
+        self.definitions = {n.name: n for n in functions_of(text, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         vectors = self.needs.vectors

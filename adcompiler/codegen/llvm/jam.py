@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 
 from adcompiler.codegen.llvm.short import has_loops, short
@@ -21,7 +21,7 @@ from adcompiler.codegen.llvm.turns import (
     are_independent,
     inner_turns,
     mentions,
-    only_adds,
+    only_added,
     own_of,
     stores_of,
     turn_of,
@@ -53,14 +53,20 @@ def jammed(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-def chosen(statement: ast.stmt, stored: Counter[str]) -> ast.stmt:
-    """The statement with those of its loops jammed for which it pays most, none inside another one."""
+def chosen(
+    statement: ast.stmt, stored: Counter[str], gains: Mapping[ast.stmt, float] | None = None
+) -> ast.stmt:
+    """The statement with those of its loops jammed for which it pays most, none inside another one.
+
+    `stored` is how often the function assigns each variable, `gains` what is known of the loops around.
+    """
     if isinstance(statement, ast.For):
-        gains = dict(_gains(statement, stored))
-        if gains.get(statement, 0.0) >= max(LEAST, *gains.values(), 0.0):
+        gains = dict(_gains(statement, stored)) if gains is None else gains
+        best = max((gains.get(n, 0.0) for n in ast.walk(statement) if isinstance(n, ast.For)), default=0.0)
+        if best >= LEAST and gains.get(statement) == best:
             return _jam(statement)
     if isinstance(statement, ast.For | ast.If):
-        statement.body = [chosen(s, stored) for s in statement.body]
+        statement.body = [chosen(s, stored, gains) for s in statement.body]
     return statement
 
 
@@ -133,7 +139,7 @@ def _jam(loop: ast.For) -> Jam:
     """The loop with several turns at once."""
     stored = stores_of(loop.body)
     statements = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)]
-    totals = {name for name in stored if only_adds(statements, name)}
+    totals = only_added(statements)
     names = {turn_of(loop), *stored} - inner_turns(loop) - totals
     own = own_of(loop)
     turns = [_Renamed(names, k) for k in range(TURNS)]

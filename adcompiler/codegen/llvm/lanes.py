@@ -22,7 +22,8 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
-from math import inf
+from functools import lru_cache
+from math import inf, prod
 from typing import NamedTuple, TypeVar
 
 from adcompiler.codegen.llvm.jam import chosen as jam
@@ -95,14 +96,17 @@ class Found(NamedTuple):
     rows: frozenset[str]
 
 
-def found(text: str, rows: Collection[str]) -> Found:
-    """Where the turns of the nests of a text are lanes; each turn has `rows` for itself."""
-    functions = [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
-    loops = [(f.name, s) for f in functions for s in f.body if isinstance(s, Lanes)]
-    lanes = (
-        n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane) and n.row
-    )
-    return Found(frozenset(name for name, _ in loops), frozenset(rows) & set(map(array_of, lanes)))
+@lru_cache(maxsize=16)
+def functions_of(text: str, rows: frozenset[str]) -> Sequence[ast.FunctionDef]:
+    """The functions of a text as they are compiled; each turn of a nest has `rows` for itself."""
+    return [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+
+
+def found(text: str, rows: frozenset[str]) -> Found:
+    """Where the turns of the nests of a text are lanes."""
+    loops = [(f.name, s) for f in functions_of(text, rows) for s in f.body if isinstance(s, Lanes)]
+    lanes = (n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane))
+    return Found(frozenset(name for name, _ in loops), rows & {array_of(n) for n in lanes if n.row})
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
@@ -143,21 +147,25 @@ class _Nest:
     @property
     def has_lanes(self) -> bool:
         """Whether the turns may be lanes, and that pays."""
-        if not are_independent(self.loop, self.stored, self.rows):
+        if not self.pays or not TOTALS.keys() >= set(self.totals.values()):
             return False
-        found = list(self.statements())
-        fit = all(self.fits(s, depth) for s, depth in found) and all(map(self.may_copy, self.copies))
-        return fit and self.pays and TOTALS.keys() >= set(self.totals.values())
+        fit = all(self.fits(s, depth) for s, depth in self.statements())
+        copied = fit and all(map(self.may_copy, self.copies))
+        return copied and are_independent(self.loop, self.stored, self.rows)
 
     @property
     def pays(self) -> bool:
         """Whether a turn has loops in loops, or none, but many elements of one array that stand beside each
         other: to LLVM such records are too wide for vectors."""
         deepest = max(depth for _, depth in self.statements())
-        records = {ast.unparse(p): array_of(p) for p, _ in self.places if self.is_far(p)}
-        return deepest >= DEEP or (
-            not deepest and max(Counter(records.values()).values(), default=0) > RECORD
-        )
+        if deepest:
+            return deepest >= DEEP
+        records: Counter[str] = Counter()
+        short_loops = _short_loops(self.loop)
+        for place in {ast.unparse(p): p for p, _ in self.places if self.is_far(p)}.values():
+            names = {n.id for n in ast.walk(place.slice) if isinstance(n, ast.Name)}
+            records[array_of(place)] += prod(short_loops[n] for n in names & short_loops.keys())
+        return max(records.values(), default=0) > RECORD
 
     def may_copy(self, name: str) -> bool:
         """Whether all that turns do with parts of their own of an array can be done with copies of rows."""
@@ -233,6 +241,18 @@ def _statements(body: Sequence[ast.stmt], depth: int) -> Iterator[tuple[ast.stmt
         if isinstance(s, ast.For | ast.If):
             inner = isinstance(s, ast.For) and short(s) is None
             yield from _statements(s.body, depth + inner)
+
+
+def _written_out(loop: ast.For) -> Counter[str]:
+    """How many turns each of the short loops in a loop has."""
+    loops = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For))
+    return Counter({turn_of(n): len(turns) for n in loops if (turns := short(n)) is not None})
+
+
+def _short_loops(loop: ast.For) -> dict[str, int]:
+    """The variables of the loops in a loop that are written out, each with its number of turns."""
+    inner = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For))
+    return {turn_of(n): len(turns) for n in inner if (turns := short(n)) is not None}
 
 
 def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:

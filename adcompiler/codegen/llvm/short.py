@@ -12,11 +12,19 @@ from adcompiler.passes.loops import SHORT
 
 LARGEST = 1_500  # nodes of the text that a loop is written out to
 FOLDING = 40_000  # where it asks which turn it is, as blocks of a Jacobian do: most of that is not there then
+KNOWN = "written_out"
 MOST = 32  # turns of such a loop and those inside
 
 
 def short(loop: ast.AST) -> range | None:
-    """The turns of a loop that is written out; None for any other."""
+    """The turns of a loop that is written out; None for any other. A loop remembers: it is asked often."""
+    if not hasattr(loop, KNOWN):
+        setattr(loop, KNOWN, _short(loop))
+    found: range | None = getattr(loop, KNOWN)
+    return found
+
+
+def _short(loop: ast.AST) -> range | None:
     match loop:
         case ast.For(
             target=ast.Name(id=name),

@@ -58,10 +58,8 @@ def are_independent(loop: ast.For, stored: Counter[str], rows: Collection[str] =
     inside = stores_of(loop.body)
     outer = {name for name, count in inside.items() if stored[name] > count} - inner_turns(loop)
     written = {array_of(n) for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-    return all(only_adds(statements, name) for name in outer) and all(
-        name in rows or only_adds(statements, name) or is_apart(nodes, name, turn_of(loop))
-        for name in written
-    )
+    free = {*only_added(statements), *rows}
+    return outer <= free and all(is_apart(nodes, name, turn_of(loop)) for name in written - free)
 
 
 def is_plain(statement: ast.stmt) -> bool:
@@ -99,15 +97,16 @@ def updated(statement: ast.stmt) -> str:
     return ""
 
 
-def only_adds(statements: Sequence[ast.stmt], name: str) -> bool:
-    """Whether all that is done with a variable, or with an array, is to add to it."""
-    uses = updates = 0
+def only_added(statements: Sequence[ast.stmt]) -> set[str]:
+    """The variables and arrays with which nothing is done but to add to them."""
+    uses: Counter[str] = Counter()
+    updates: Counter[str] = Counter()
     for s in statements:
-        own = [s.test] if isinstance(s, ast.If) else [s.iter] if isinstance(s, ast.For) else [s]
-        uses += sum(isinstance(n, ast.Name) and n.id == name for part in own for n in ast.walk(part))
-        if updated(s) == name:
-            updates += 1 if isinstance(s, ast.AugAssign) else 2
-    return uses == updates
+        part = s.test if isinstance(s, ast.If) else s.iter if isinstance(s, ast.For) else s
+        uses.update(n.id for n in ast.walk(part) if isinstance(n, ast.Name))
+        if name := updated(s):
+            updates[name] += 1 if isinstance(s, ast.AugAssign) else 2
+    return {name for name, count in uses.items() if count == updates[name]}
 
 
 def is_apart(nodes: Sequence[ast.AST], name: str, turn: str) -> bool:
