@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
-from adcompiler.codegen.calls import call
-from adcompiler.codegen.kernel import Buffer, Kernel
+from adcompiler.codegen.kernel import Buffer, Kernel, computed
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
-from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rows import with_rows
 from adcompiler.codegen.schedule import CPU, Style
+from adcompiler.codegen.statements import Statements
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -26,26 +26,27 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Map,
-    Node,
-    Read,
     Reduce,
-    Shape,
 )
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import is_computed
+from adcompiler.passes.loops import is_short
 
 
-def emit(func: Func, allocates: bool = True) -> Kernel:
-    """The kernel of a program; `allocates`, if its functions may have small arrays of their own."""
-    return Emitter(func, allocates=allocates).kernel()
+def emit(func: Func, allocates: bool = True, divides: bool = False) -> Kernel:
+    """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
+    if threads share the turns of its loops."""
+    return Emitter(func, allocates=allocates, divides=divides).kernel()
 
 
-class Emitter:
-    """Writes the kernel of a program; `style` is that of its schedule."""
+class Emitter(Statements):
+    """Writes the kernel of a program; `style` is that of its schedule.
 
-    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True) -> None:
-        self.allocates = allocates
+    The loops in a turn of a loop stand in the driver, or, if it `divides`, are nests too: that takes a call a
+    nest and turn.
+    """
+
+    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
+        self.allocates, self.divides = allocates, divides
         self.func, self.schedule = with_rows(func, style)
         func = self.func
         self.names = Names()
@@ -64,6 +65,8 @@ class Emitter:
         self.adopt(self.schedule.tasks, {})
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
+        self.in_turns: set[int] = set()
+        self.whole: list[Loop] = []  # loops in turns that might be nests
         self.functions: list[str] = []
         self.stamps: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
@@ -84,7 +87,7 @@ class Emitter:
                     buffer = Buffer(self.labels[array], array.dtype, shape)
                     if task.dropped:
                         self.dropped[array], self.rows[array] = task.dropped, buffer
-                    if not (task.dropped and task in self.nested and self.is_own(buffer)):
+                    if not (task.dropped and self.is_nested(task) and self.is_own(buffer)):
                         self.buffers.append(buffer)
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
@@ -93,6 +96,10 @@ class Emitter:
     def fresh(self, array: Array) -> str:
         """A new name for an array."""
         return self.names.fresh(self.func.names.get(array, "t"))
+
+    def is_nested(self, task: Task) -> bool:
+        """Whether a task's loops are a nest."""
+        return task in self.nested or (self.divides and any(map(is_divisible, task.loops[:1])))
 
     def is_own(self, row: Buffer) -> bool:
         """Whether a row is an array of the nest's function."""
@@ -112,7 +119,8 @@ class Emitter:
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
-        return Kernel(self.comment(), text, self.func, *found, len(self.stamps))
+        turns = self.in_turns, self.whole
+        return Kernel(self.comment(), text, self.func, *found, len(self.stamps), *turns)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
@@ -120,6 +128,16 @@ class Emitter:
             self.nest(item)
         else:
             self.body(self.driver, [item], {})
+
+    def in_turn(self, writer: Writer, item: Loop | Task) -> None:
+        """One item of a turn of a loop."""
+        if isinstance(item, Loop) and is_divisible(item):
+            if self.divides:
+                self.in_turns.add(len(self.nests))
+                self.nest(item)
+                return
+            self.whole.append(item)
+        self.body(writer, [item], {})
 
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None:
         """The items of a schedule in order, those under an `if` that only one branch needs."""
@@ -165,6 +183,8 @@ class Emitter:
         tasks = loop.tasks
         writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
         writer.dropped = self.dropped
+        if k in self.in_turns:
+            writer.stand_in(self.driver)
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
             if self.is_own(row):
@@ -175,7 +195,7 @@ class Emitter:
                 writer.prefixes[array] = "block, "
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
-        if any(isinstance(t.array, Accumulate) and Index(loop.number) not in t.elements[:-1] for t in tasks):
+        if adds_anywhere(loop):
             self.sequential.add(k)
         for t in partial:
             self.start(writer, t, accumulators[t])
@@ -229,30 +249,21 @@ class Emitter:
             if task.array.rank:
                 writer.line(f"{self.place(writer, task)} = {register}")
             return
-        self.fill(writer, name, task.array.shape, neutral(task.array))
+        row, turns = writer.prefixes.get(task.array, ""), writer.turns
+        self.fill(writer, name, task.array.shape, neutral(task.array), row)
         k = len(self.functions)
         axes = [f"i{d}" for d in range(task.array.rank)]
-        spot = f"{name}[{', '.join(axes)}]"
+        spot = f"{name}[{row}{', '.join(axes)}]"
         lines = [
-            f"@jit\ndef nest{k}_sum({name}, {partial}, blocks):",
+            f"@jit\ndef nest{k}_sum({', '.join([name, partial, 'blocks', *turns])}):",
             "    for block in range(uint64(0), uint64(blocks)):",
         ]
-        for d, axis in enumerate(axes):
-            lines.append("    " * (d + 2) + f"for {axis} in range(uint64(0), uint64({name}.shape[{d}])):")
+        for d, axis in enumerate(axes, 1):
+            lines.append("    " * (d + 1) + f"for {axis} in range(uint64(0), uint64({partial}.shape[{d}])):")
         value = update(task.array, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
         lines.append("    " * (len(axes) + 2) + f"{spot} = {value}")
         self.functions.append("\n".join([*lines, "\n"]))
-        writer.line(f"nest{k}_sum({name}, {partial}, blocks{nest})")
-
-    def fill(
-        self, writer: Writer, name: str, shape: Shape, value: str, before: str = "", kept: str = ""
-    ) -> None:
-        """Loops that set all elements of an array (of one block of it)."""
-        axes = [f"i{d}" for d in range(len(shape))]
-        writer.use(name)
-        for d, axis in enumerate(axes):
-            writer.line(writer.over(axis, shape[d], d))
-        writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
+        writer.line(f"nest{k}_sum({', '.join([name, partial, f'blocks{nest}', *turns])})")
 
     # -- inside a nest -------------------------------------------------------------------------
 
@@ -294,82 +305,14 @@ class Emitter:
         for task in loop.tasks:
             task.known = ALWAYS
 
-    def begin(self, writer: Writer, task: Task) -> None:
-        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
-        value = neutral(task.array)
-        if task.in_register:
-            writer.line(f"{self.registers[task]} = {value}")
-            return
-        inner = [k for k in task.order[task.first_reduced :] if k < task.array.rank]
-        spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
-        for d, k in enumerate(inner):
-            spot[k] = f"j{d}"
-            writer.line(writer.over(f"j{d}", task.array.shape[k], d))
-        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {value}")
 
-    def finish(self, writer: Writer, task: Task) -> None:
-        """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
-        if task.stored:
-            writer.line(f"{self.place(writer, task)} = {self.registers[task]}")
-        writer.define(Read(task.array, task.kept), self.registers[task])
-
-    def place(self, writer: Writer, task: Task) -> str:
-        """Where a task's element of this turn is stored."""
-        return writer.element(task.array, [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept])
-
-    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
-        """What one turn of the innermost loop does for a task."""
-        self.note(writer, task.array)
-        match task.array:
-            case Map(rank=0):
-                writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
-            case Map():
-                read, text = Read(task.array, task.kept), writer.text(task.elements[0])
-                if writer.uses[read] and not text.isidentifier():
-                    text = writer.assign(text)
-                if writer.uses[read]:
-                    writer.define(read, text)
-                if task.stored:
-                    writer.line(f"{self.place(writer, task)} = {text}")
-            case Reduce():
-                value = writer.text(task.elements[0], operand_level(task.array))
-                spot = self.accumulator(writer, task, (partial or {}).get(task))
-                writer.line(f"{spot} = {update(task.array, spot, value)}")
-            case Accumulate():
-                self.scatter(writer, task)
-            case _:
-                call(writer, task.array)
-
-    def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
-        """The variable or the array element that a reduction adds to."""
-        if task.in_register:
-            return self.registers[task]
-        if partial is None:
-            return self.place(writer, task)
-        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
-        return f"{writer.use(partial)}[block, {spot}]"
-
-    def scatter(self, writer: Writer, task: Task) -> None:
-        """One addition at computed indices; a point outside the array adds nothing."""
-        *indices, body = task.elements
-        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-        value = writer.text(body)
-        if inside:
-            writer.line(f"if {inside}:")
-        writer.line(("    " if inside else "") + f"{spot} += {value}")
-
-    def note(self, writer: Writer, node: Node) -> None:
-        """The line of the user's source that a statement computes, once in a function."""
-        span, source = self.func.spans.get(node), self.func.source
-        if span is not None and source is not None:
-            lines = source.text.splitlines()
-            if 0 < span.line <= len(lines):
-                text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
-                if text not in writer.noted:
-                    writer.noted.add(text)
-                    writer.line(f"# {text[:100]}")
+def is_divisible(loop: Loop) -> bool:
+    """Whether a loop in the turn of a loop may be a nest that threads share."""
+    long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
+    return long and not computed((loop.size,)) and not adds_anywhere(loop)
 
 
-def computed(shape: Shape) -> bool:
-    """Whether a length is known only while the kernel runs."""
-    return any(n.axes or is_computed(n) for n in shape)
+def adds_anywhere(loop: Loop) -> bool:
+    """Whether several turns of a loop may add to one place."""
+    turn = Index(loop.number)
+    return any(isinstance(t.array, Accumulate) and turn not in t.elements[:-1] for t in loop.tasks)

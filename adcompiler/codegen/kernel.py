@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,6 +11,7 @@ from adcompiler.codegen.header import with_header
 from adcompiler.codegen.nests import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import is_computed
 
 SMALL = 64  # elements of a row that is kept in registers if they suffice
 
@@ -32,6 +34,11 @@ class Buffer:
     def lengths(self) -> str:
         """The text of constant lengths, as a tuple."""
         return repr(tuple(map(_value, self.shape)))
+
+
+def computed(shape: Shape) -> bool:
+    """Whether a length is known only while the kernel runs."""
+    return any(n.axes or is_computed(n) for n in shape)
 
 
 def _value(length: Element) -> int:
@@ -57,6 +64,8 @@ class Kernel:
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
     stamps: int = 0  # times that it returns behind the scalars
+    in_turns: Container[int] = ()  # nests that stand in the turns of loops
+    whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
 
     @property
     def source(self) -> str:

@@ -1,4 +1,4 @@
-"""Loops of a program in a kernel: turn by turn, on one thread.
+"""Loops of a program in a kernel: turn by turn.
 
 What is carried lives in variables, or in the buffers of the loop's final arrays; a turn stores its outs in
 the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else a turn
@@ -25,7 +25,7 @@ class Emitter(Protocol):
     def fresh(self, array: Array) -> str: ...
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
-    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
+    def in_turn(self, writer: Writer, item: Loop | Task) -> None: ...
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
@@ -108,7 +108,7 @@ class Turns:
             writer.line(f"{axis} += uint64(1)")
 
     def run(self, made: Schedule) -> None:
-        self.emitter.run(self.writer, made, lambda item: self.emitter.body(self.writer, [item], {}))
+        self.emitter.run(self.writer, made, lambda item: self.emitter.in_turn(self.writer, item))
 
     def arrays(self) -> list[Array]:
         """The arrays of a turn."""

@@ -123,7 +123,7 @@ class Measured:
         assert isinstance(made, Compiled | Variants)
         compiled = made.at(sizes)
         assert isinstance(compiled, Compiled)
-        timed = Timed(compiled.func, compiled.precise)
+        timed = Timed(compiled.given, compiled.precise, divides=compiled.divides)
         self.threads = threads()[1] if timed.in_parallel(sizes) else 1
         counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
