@@ -100,7 +100,8 @@ def namespace() -> dict[str, Any]:
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "bessel": bessel,
         "series": series, "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
         "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
-        "groups": groups, "left": left,
+        "groups": groups, "left": left, "parallel": lambda f: f,
+        "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
     }  # fmt: skip
 
@@ -111,7 +112,7 @@ class PlainKernel(Compiled):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         found = namespace()
-        tree = several(_Numbers().visit(ast.parse(self.kernel.text)))
+        tree = several(_Numbers().visit(ast.parse(self.kernel.in_parallel(self.kernel.sequential))))
         exec(compile(tree, "<kernel>", "exec"), found)  # our own text
 
         def call(*args: Any) -> Sequence[Any]:

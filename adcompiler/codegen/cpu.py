@@ -130,7 +130,7 @@ class Compiled:
     @cached_property
     def divided(self) -> Compiled:
         """The kernel whose loops divide their turns."""
-        return Compiled(self.given, self.precise, divides=True)
+        return type(self)(self.given, self.precise, divides=True)
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""

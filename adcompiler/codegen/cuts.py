@@ -51,17 +51,15 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 def plan(kernel: Kernel, k: int) -> Plan:
     """How a nest is cut: the number of blocks, turns a block, and points in all.
 
-    An outermost loop whose length the program computes is one block; other such lengths count as one.
+    An outermost loop whose length the program computes is one block.
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
         return lambda sizes: (1, LONGEST, 1)
-    outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
-    block, most, least = _limits(kernel, k)
+    counts, (block, most, least) = _counts(loop), _limits(kernel, k)
 
     def cut(sizes: Sequence[int]) -> tuple[int, int, int]:
-        turns = outer(sizes)[0]
-        points = max(prod(shape(sizes)) for shape in inner)
+        turns, points = counts(sizes)
         rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
         return -(-turns // rows), rows, turns * points
 
@@ -70,15 +68,14 @@ def plan(kernel: Kernel, k: int) -> Plan:
 
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
     """Whether one of some loops in turns has enough points for threads."""
-    counts = [(lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]) for loop in loops]
+    each = [_counts(loop) for loop in loops]
+    return lambda sizes: any(prod(counts(sizes)) >= PARALLEL for counts in each)
 
-    def long(sizes: Sequence[int]) -> bool:
-        return any(
-            outer(sizes)[0] * max(prod(shape(sizes)) for shape in inner) >= PARALLEL
-            for outer, inner in counts
-        )
 
-    return long
+def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
+    """The turns of a nest, and the points of each; lengths that the program computes count as one."""
+    outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
+    return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
 
 
 def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:

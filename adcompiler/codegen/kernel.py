@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
@@ -64,7 +65,7 @@ class Kernel:
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
     stamps: int = 0  # times that it returns behind the scalars
-    in_turns: Container[int] = ()  # nests that stand in the turns of loops
+    in_turns: AbstractSet[int] = frozenset()  # nests that stand in the turns of loops
     whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
 
     @property
@@ -74,13 +75,18 @@ class Kernel:
 
     @property
     def parallel_source(self) -> str:
-        """The same module with each nest's blocks in parallel, unless they add to the same places."""
-        text = re.sub(
+        """The same module with each nest's blocks in parallel, unless they add to the same places.
+
+        Those in turns are left to our own compiler: where variables that change are given to threads, numba
+        may take names for theirs that we have used.
+        """
+        return with_header(self.comment, self.in_parallel(self.sequential | self.in_turns))
+
+    def in_parallel(self, but: Container[int]) -> str:
+        """Its functions, with the blocks of nests in parallel but for some."""
+        return re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
-            lambda m: (
-                m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}"
-            ),
+            lambda m: m[0] if int(m[2]) in but else f"for block in prange({m[1]}):  # nest {m[2]}",
             self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
             flags=re.MULTILINE,
         )
-        return with_header(self.comment, text)
