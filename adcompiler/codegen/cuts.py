@@ -14,6 +14,7 @@ from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
 from adcompiler.ir.walk import is_computed
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
+STRAND = 1024  # points a block of which all turns of a loop are done
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 LONGEST = 2**62
@@ -100,5 +101,7 @@ def _inside(loop: Loop) -> list[Shape]:
 
 def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     """The points a block, the most blocks, and the points up to which there is one block."""
+    if k in kernel.strands:
+        return STRAND, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.buffers)
     return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_turns else 0

@@ -7,17 +7,18 @@ leaves one partial sum a block, and these are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.kernel import Buffer, Kernel, computed
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rows import with_rows
 from adcompiler.codegen.schedule import CPU, Style
 from adcompiler.codegen.statements import Statements
+from adcompiler.codegen.strands import Strands, StrandTurns
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -27,8 +28,9 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Reduce,
+    Shape,
 )
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.passes.loops import is_short
 
 
@@ -61,11 +63,12 @@ class Emitter(Statements):
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
         self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
-        self.nested = frozenset(self.schedule.tasks)
+        self.nested = set(self.schedule.tasks)
         self.adopt(self.schedule.tasks, {})
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.in_turns: set[int] = set()
+        self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
         self.whole: list[Loop] = []  # loops in turns that might be nests
         self.functions: list[str] = []
         self.stamps: list[str] = []
@@ -119,19 +122,21 @@ class Emitter(Statements):
         lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes
-        turns = self.in_turns, self.whole
+        turns = self.in_turns, self.whole, self.strands
         return Kernel(self.comment(), text, self.func, *found, len(self.stamps), *turns)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
         if isinstance(item, Loop):
             self.nest(item)
+        elif isinstance(item, Recurrence) and (strands := Strands(item)).legal():
+            self.strand(strands)
         else:
             self.body(self.driver, [item], {})
 
     def in_turn(self, writer: Writer, item: Loop | Task) -> None:
         """One item of a turn of a loop."""
-        if isinstance(item, Loop) and is_divisible(item):
+        if isinstance(item, Loop) and writer is self.driver and is_divisible(item):
             if self.divides:
                 self.in_turns.add(len(self.nests))
                 self.nest(item)
@@ -178,31 +183,59 @@ class Emitter(Statements):
 
     def nest(self, loop: Loop) -> None:
         """One nest: a function for a block, and the driver's loop over blocks."""
-        k = len(self.nests)
-        self.nests.append(loop)
-        tasks = loop.tasks
-        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
-        writer.dropped = self.dropped
+        k, tasks = len(self.nests), loop.tasks
+        writer = self.function(loop, (e for t in tasks for e in t.written))
         if k in self.in_turns:
             writer.stand_in(self.driver)
-        for array in (t.array for t in tasks if t.array in self.rows):
-            row = self.rows[array]
-            if self.is_own(row):
-                writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
-                writer.own.add(row.name)
-            else:
-                row.nest = k
-                writer.prefixes[array] = "block, "
+        self.keep_rows(writer, tasks, k)
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
         if adds_anywhere(loop):
             self.sequential.add(k)
         for t in partial:
             self.start(writer, t, accumulators[t])
-        self.cases(writer, loop, "uint64(start), uint64(stop)", accumulators)
+        writer.cut = {loop.number}
+        self.cases(writer, loop, ", ".join(writer.limits(loop)), accumulators)
         for t in partial:
             if t.in_register:
                 writer.line(f"{accumulators[t]}[block] = {self.registers[t]}")
+        self.divide(k, writer)
+        for t in partial:
+            self.combine(t, accumulators[t], k)
+
+    def strand(self, strands: Strands) -> None:
+        """A loop of the program as a nest, which does all turns of a block."""
+        k, rec = len(self.nests), strands.rec
+        writer = self.function(Loop(strands.size, HERE, strands.tasks), ())
+        self.strands[k] = rec
+        self.nested |= set(strands.tasks)
+        sums = {s: o for o, s in strands.collected if o in strands.sums}
+        partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
+        StrandTurns(self, writer, strands, k, partial).write()
+        self.divide(k, writer)
+        for stack, total in sums.items():
+            self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
+
+    def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:
+        """What writes the function of a new nest, which computes `roots`."""
+        self.nests.append(loop)
+        writer = Writer(self.labels, self.sizes, roots, self.local(loop.tasks))
+        writer.dropped = self.dropped
+        return writer
+
+    def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None:
+        """Rows of a nest are arrays of its function, or one of a buffer for each block."""
+        for array in (t.array for t in tasks if t.array in self.rows):
+            row = self.rows[array]
+            if self.is_own(row):
+                writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
+                writer.own.add(row.name)
+            else:
+                row.nest = number
+                writer.prefixes[array] = "block, "
+
+    def divide(self, k: int, writer: Writer) -> None:
+        """The function of a nest, and the driver's loop over its blocks."""
         params = ["block", "start", "stop", *writer.used]
         text = [
             f"@jit\ndef nest{k}({', '.join(params)}):",
@@ -210,14 +243,12 @@ class Emitter(Statements):
             "\n",
         ]
         self.functions.append("\n".join(text))
-        size = self.driver.text(loop.size)
+        size = self.driver.text(self.nests[k].size)
         self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
         first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
         self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
         for name in writer.used:
             self.driver.use(name)
-        for t in partial:
-            self.combine(t, accumulators[t], k)
 
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
         """Variables that bear the names which the user gave to what they hold."""
@@ -226,10 +257,14 @@ class Emitter(Statements):
 
     def partial(self, writer: Writer, task: Task, nest: int) -> str:
         """The buffer of a task's partial sums, one a block."""
-        name = f"part{len(self.buffers)}"
         shape = () if task.in_register else task.array.shape
-        self.buffers.append(Buffer(name, task.array.dtype, shape, nest))
-        return writer.use(name)
+        return writer.use(self.partial_sums(task.array.dtype, shape, nest))
+
+    def partial_sums(self, dtype: Dtype, shape: Shape, nest: int) -> str:
+        """A new buffer for partial sums of a nest, one of a shape a block."""
+        name = f"part{len(self.buffers)}"
+        self.buffers.append(Buffer(name, dtype, shape, nest))
+        return name
 
     def start(self, writer: Writer, task: Task, partial: str) -> None:
         """Set an accumulator to the neutral value of its reduction."""
@@ -249,10 +284,14 @@ class Emitter(Statements):
             if task.array.rank:
                 writer.line(f"{self.place(writer, task)} = {register}")
             return
-        row, turns = writer.prefixes.get(task.array, ""), writer.turns
-        self.fill(writer, name, task.array.shape, neutral(task.array), row)
+        self.add_up(name, task.array.shape, task.array, partial, nest, writer.prefixes.get(task.array, ""))
+
+    def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: str = "") -> None:
+        """Combine arrays of partial results into one, or into a row of one."""
+        writer, turns = self.driver, self.driver.turns
+        self.fill(writer, name, shape, neutral(reduced), row)
         k = len(self.functions)
-        axes = [f"i{d}" for d in range(task.array.rank)]
+        axes = [f"i{d}" for d in range(len(shape))]
         spot = f"{name}[{row}{', '.join(axes)}]"
         lines = [
             f"@jit\ndef nest{k}_sum({', '.join([name, partial, 'blocks', *turns])}):",
@@ -260,7 +299,7 @@ class Emitter(Statements):
         ]
         for d, axis in enumerate(axes, 1):
             lines.append("    " * (d + 1) + f"for {axis} in range(uint64(0), uint64({partial}.shape[{d}])):")
-        value = update(task.array, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
+        value = update(reduced, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
         lines.append("    " * (len(axes) + 2) + f"{spot} = {value}")
         self.functions.append("\n".join([*lines, "\n"]))
         writer.line(f"nest{k}_sum({', '.join([name, partial, f'blocks{nest}', *turns])})")

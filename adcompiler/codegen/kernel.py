@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from adcompiler.codegen.header import with_header
-from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.nests import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import is_computed
@@ -67,6 +67,7 @@ class Kernel:
     stamps: int = 0  # times that it returns behind the scalars
     in_turns: AbstractSet[int] = frozenset()  # nests that stand in the turns of loops
     whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
+    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
 
     @property
     def source(self) -> str:

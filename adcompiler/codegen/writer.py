@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from adcompiler.codegen.bounds import shifted
@@ -36,6 +36,7 @@ class Writer:
         self.scopes: list[list[str]] = [[]]
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
+        self.cut: Collection[int] = ()  # the loops of which the function does a part, from start to stop
         self.around: Sequence[Loop] = ()  # the loops in which this function is called
         self.used: dict[str, None] = {}
         self.own: set[str] = set()  # arrays of the function itself
@@ -105,6 +106,8 @@ class Writer:
 
     def limits(self, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
+        if loop.number in self.cut:
+            return "uint64(start)", "uint64(stop)"
         switches = [self.text(value, NOT) for side, value in loop.bounds if side == "if"]
         start, stop = "0", self.text(loop.size, OR if switches else TERNARY)
         for side, value in loop.bounds:

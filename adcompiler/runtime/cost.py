@@ -132,7 +132,7 @@ class Measured:
         alone = self.whole if len(self.nests) == 1 else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
-        shared = [item for k, item in enumerate(nests) if k not in in_order]
+        shared = [timed.kernel.strands.get(k, item) for k, item in enumerate(nests) if k not in in_order]
         self.each = [self.threads if item in shared else 1 for item in timed.items]
 
     @property
