@@ -20,7 +20,8 @@ import scipy.special
 
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.codegen.llvm import inorder
+from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.ir.nodes import Func
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
@@ -60,7 +61,7 @@ class _Several(ast.NodeTransformer):
     """Loops with several turns at once as loops over whole groups, and over the turns that are left."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self.generic_visit(jammed(node))
+        return self.generic_visit(inorder.several(node))
 
     def visit_Jam(self, node: Jam) -> list[ast.stmt]:
         rest = self.visit(ast.For(node.target, node.iter, node.body, []))

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from math import prod
 
 from adcompiler.codegen.llvm.blocks import Blocks
-from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.codegen.llvm.inorder import several
+from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
@@ -30,7 +31,7 @@ class Module:
 
     def __init__(self, text: str, shared: Sequence[str] = (), needs: Needs | None = None) -> None:
         self.shared = shared
-        found = [jammed(n) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+        found = [several(n) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         self.definitions = {n.name: n for n in found}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
