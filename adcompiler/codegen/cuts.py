@@ -58,11 +58,12 @@ def plan(kernel: Kernel, k: int) -> Plan:
     if is_computed(loop.size):
         return lambda sizes: (1, LONGEST, 1)
     counts, (block, most, least) = _counts(loop), _limits(kernel, k)
+    often = lengths(_often(kernel, k))
 
     def cut(sizes: Sequence[int]) -> tuple[int, int, int]:
         turns, points = counts(sizes)
         rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
-        return -(-turns // rows), rows, turns * points
+        return -(-turns // rows), rows, turns * points * prod(often(sizes))
 
     return cut
 
@@ -97,6 +98,12 @@ def _inside(loop: Loop) -> list[Shape]:
     """The lengths of the loops inside a nest, task by task."""
     domains = ([t.array.domain[axis] for axis in t.order[1:]] for t in loop.tasks)
     return [tuple(n for n in domain if not computed((n,))) for domain in domains]
+
+
+def _often(kernel: Kernel, k: int) -> Shape:
+    """The turns of a loop of the program that is a nest."""
+    length = kernel.strands[k].loop.length if k in kernel.strands else None
+    return () if length is None or computed((length,)) else (length,)
 
 
 def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:

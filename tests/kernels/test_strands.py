@@ -162,3 +162,12 @@ def test_elements_that_meet_do_so_turn_by_turn(turn: str) -> None:
     with plain_kernels() as plain, divided_turns():
         for one, other in zip(on(plain, source, args), on("numpy", source, args), strict=True):
             near(one, other, 1e-9)
+
+
+def test_turns_count_as_points() -> None:
+    """5000 places are too few for threads in one turn, and enough in a hundred."""
+    f = adc.compile(HORNER, backend="cpu")
+    for m, parallel in ((2, False), (100, True)):
+        f(np.ones(m), np.ones(5000))
+        program = f.specialise(f._last)
+        assert program.executable.in_parallel(program.sizes([np.ones(m), np.ones(5000)])) == parallel
