@@ -20,7 +20,8 @@ import scipy.special
 
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.codegen.llvm import inorder
+from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.ir.nodes import Func
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
@@ -60,7 +61,7 @@ class _Several(ast.NodeTransformer):
     """Loops with several turns at once as loops over whole groups, and over the turns that are left."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self.generic_visit(jammed(node))
+        return self.generic_visit(inorder.several(node))
 
     def visit_Jam(self, node: Jam) -> list[ast.stmt]:
         rest = self.visit(ast.For(node.target, node.iter, node.body, []))
@@ -100,7 +101,8 @@ def namespace() -> dict[str, Any]:
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "bessel": bessel,
         "series": series, "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
         "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
-        "groups": groups, "left": left,
+        "groups": groups, "left": left, "parallel": lambda f: f,
+        "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
     }  # fmt: skip
 
@@ -111,7 +113,7 @@ class PlainKernel(Compiled):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         found = namespace()
-        tree = several(_Numbers().visit(ast.parse(self.kernel.text)))
+        tree = several(_Numbers().visit(ast.parse(self.kernel.in_parallel(self.kernel.sequential))))
         exec(compile(tree, "<kernel>", "exec"), found)  # our own text
 
         def call(*args: Any) -> Sequence[Any]:

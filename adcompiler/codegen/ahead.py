@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.codegen import cache
+from adcompiler.codegen.cuts import plan_lines
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
-from adcompiler.codegen.jitted import plan_lines
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
@@ -132,8 +132,8 @@ class _Entry:
     def planned(self) -> Writer:
         """A function that knows how each nest is cut into blocks."""
         writer = Writer(self.kernel.arrays, self.kernel.sizes, (), {})
-        for k, loop in enumerate(self.kernel.nests):
-            plan_lines(writer, self.kernel, k, loop)
+        for k in range(len(self.kernel.nests)):
+            plan_lines(writer, self.kernel, k)
         return writer
 
     def shape(self, writer: Writer, buffer: Buffer) -> list[str]:

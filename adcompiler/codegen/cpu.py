@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from math import prod
 from operator import itemgetter
 from typing import Any
 
@@ -13,47 +12,40 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.buffers import POOL, Into
+from adcompiler.codegen.cuts import PARALLEL, Lengths, is_long, lengths, plan
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
-from adcompiler.codegen.llvm.lanes import LEAST, widened
-from adcompiler.codegen.llvm.lanes import MOST as LANES
 from adcompiler.codegen.llvm.lanes import found as with_lanes
+from adcompiler.codegen.llvm.lanes import widened
 from adcompiler.codegen.llvm.machine import compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
-from adcompiler.codegen.nests import Loop
-from adcompiler.codegen.reference import length, require
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Shape, Size
+from adcompiler.codegen.reference import require
+from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.ir.walk import is_computed
-
-BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
-MOST_BLOCKS = 1024
-MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
-LONGEST = 2**62
-FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
-PARALLEL = 65536  # points from which the blocks of a program run in parallel
 
 MOST_LAYOUTS = 1000  # that are remembered
 
 # How each nest is cut (blocks, and turns a block), whether blocks run in parallel, and what arrays it takes.
 Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]]]
-Lengths = Callable[[Sequence[int]], tuple[int, ...]]
 _one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twice
 
 
 class Compiled:
-    """A program and its kernels: a serial one, and a parallel one compiled when first worth it."""
+    """A program and its kernels: a serial one, and a parallel one compiled when first worth it; and one whose
+    loops `divide` their turns among threads, where these are long enough."""
 
-    def __init__(self, func: Func, precise: bool = False, kernel: Kernel | None = None) -> None:
-        self.kernel = kernel or emit(func)
+    def __init__(
+        self, func: Func, precise: bool = False, kernel: Kernel | None = None, divides: bool = False
+    ) -> None:
+        self.given, self.divides = func, divides
+        self.kernel = kernel or emit(func, divides=divides)
         func = self.kernel.func
         self.func, self.precise = func, precise
         self.lanes = with_lanes(self.kernel.text, self.kernel.rows)
         self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
         self.plans = [
-            _plan(loop, k, self.kernel, f"nest{k}" in self.lanes.functions)
-            for k, loop in enumerate(self.kernel.nests)
+            plan(self.kernel, k, f"nest{k}" in self.lanes.functions) for k in range(len(self.kernel.nests))
         ]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars
@@ -63,6 +55,7 @@ class Compiled:
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
+        self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
 
     @cached_property
     def source(self) -> Source:
@@ -116,6 +109,8 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
+        if self.is_long is not None and self.is_long(sizes):
+            return self.divided(sizes, args, into)
         buffers, scalars = self.launch(sizes, args, into)
         if self.checked:
             self.check(scalars)
@@ -139,8 +134,13 @@ class Compiled:
         return self.layout(tuple(sizes))[1]
 
     def at(self, sizes: Sequence[int]) -> Compiled:
-        """The kernel for these lengths: there is one only."""
-        return self
+        """The kernel for these lengths."""
+        return self.divided if self.is_long is not None and self.is_long(sizes) else self
+
+    @cached_property
+    def divided(self) -> Compiled:
+        """The kernel whose loops divide their turns."""
+        return type(self)(self.given, self.precise, divides=True)
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""
@@ -200,58 +200,6 @@ def _loaded(source: str) -> Callable[..., Any]:
     return call
 
 
-def lengths(shape: Sequence[Element]) -> Lengths:
-    """A function from the values of the size symbols to lengths."""
-    if all(isinstance(n, Size) for n in shape):
-        numbers = [n.number for n in shape if isinstance(n, Size)]
-        return lambda sizes: tuple(sizes[k] for k in numbers)
-    if all(isinstance(n, Const) for n in shape):
-        fixed = tuple(int(n.value) for n in shape if isinstance(n, Const))
-        return lambda sizes: fixed
-    each = [_length(n) for n in shape]
-    return lambda sizes: tuple(of(sizes) for of in each)
-
-
-def _length(size: Element) -> Callable[[Sequence[int]], int]:
-    """A function from the values of the size symbols to one length; that of plain sums is a quick one."""
-    match size:
-        case Size(number=number):
-            return lambda sizes: sizes[number]
-        case Const(value=value):
-            return lambda sizes: int(value)
-        case Apply(op="add" | "subtract" as op, args=(x, y)):
-            left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
-            return lambda sizes: left(sizes) + sign * right(sizes)
-    return lambda sizes: length(size, sizes)
-
-
 def _known(shape: Shape) -> tuple[int | None, ...]:
     """The lengths that are constant."""
     return tuple(int(n.value) if isinstance(n, Const) else None for n in shape)
-
-
-def _plan(
-    loop: Loop, number: int, kernel: Kernel, lanes: bool
-) -> Callable[[Sequence[int]], tuple[int, int, int]]:
-    """How a nest is cut: the number of blocks, turns a block, and points in all; by lengths only.
-
-    Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads. An
-    outermost loop whose length the program computes is one block; other such lengths count as one.
-    """
-    if is_computed(loop.size):
-        return lambda sizes: (1, LONGEST, 1)
-    outer = lengths((loop.size,))
-    domains = [[t.array.domain[k] for k in t.order[1:]] for t in loop.tasks]
-    inner = [lengths(tuple(n for n in domain if not is_computed(n))) for domain in domains]
-    wide = any(b.nest == number and b.shape for b in kernel.buffers)
-    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
-
-    def plan(sizes: Sequence[int]) -> tuple[int, int, int]:
-        turns = outer(sizes)[0]
-        points = max(prod(shape(sizes)) for shape in inner)
-        rows = max(1, BLOCK // max(points, 1), -(-turns // most))
-        if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
-            rows = -(-rows // LANES) * LANES
-        return -(-turns // rows), rows, turns * points
-
-    return plan

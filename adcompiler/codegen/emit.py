@@ -7,17 +7,18 @@ leaves one partial sum a block, and these are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
-from adcompiler.codegen.calls import call
-from adcompiler.codegen.kernel import Buffer, Kernel
+from adcompiler.codegen.kernel import Buffer, Kernel, computed
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
-from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rows import with_rows
 from adcompiler.codegen.schedule import CPU, Style
+from adcompiler.codegen.statements import Statements
+from adcompiler.codegen.strands import Strands, StrandTurns
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -26,26 +27,28 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Map,
-    Node,
-    Read,
     Reduce,
     Shape,
 )
-from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import is_computed
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.passes.loops import is_short
 
 
-def emit(func: Func, allocates: bool = True) -> Kernel:
-    """The kernel of a program; `allocates`, if its functions may have small arrays of their own."""
-    return Emitter(func, allocates=allocates).kernel()
+def emit(func: Func, allocates: bool = True, divides: bool = False) -> Kernel:
+    """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
+    if threads share the turns of its loops."""
+    return Emitter(func, allocates=allocates, divides=divides).kernel()
 
 
-class Emitter:
-    """Writes the kernel of a program; `style` is that of its schedule."""
+class Emitter(Statements):
+    """Writes the kernel of a program; `style` is that of its schedule.
 
-    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True) -> None:
-        self.allocates = allocates
+    The loops in a turn of a loop stand in the driver, or, if it `divides`, are nests too: that takes a call a
+    nest and turn.
+    """
+
+    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
+        self.allocates, self.divides = allocates, divides
         self.func, self.schedule = with_rows(func, style)
         func = self.func
         self.names = Names()
@@ -60,10 +63,13 @@ class Emitter:
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
         self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
-        self.nested = frozenset(self.schedule.tasks)
+        self.nested = set(self.schedule.tasks)
         self.adopt(self.schedule.tasks, {})
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
+        self.in_turns: set[int] = set()
+        self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
+        self.whole: list[Loop] = []  # loops in turns that might be nests
         self.functions: list[str] = []
         self.stamps: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
@@ -84,7 +90,7 @@ class Emitter:
                     buffer = Buffer(self.labels[array], array.dtype, shape)
                     if task.dropped:
                         self.dropped[array], self.rows[array] = task.dropped, buffer
-                    if not (task.dropped and task in self.nested and self.is_own(buffer)):
+                    if not (task.dropped and self.is_nested(task) and self.is_own(buffer)):
                         self.buffers.append(buffer)
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
@@ -93,6 +99,10 @@ class Emitter:
     def fresh(self, array: Array) -> str:
         """A new name for an array."""
         return self.names.fresh(self.func.names.get(array, "t"))
+
+    def is_nested(self, task: Task) -> bool:
+        """Whether a task's loops are a nest."""
+        return task in self.nested or (self.divides and any(map(is_divisible, task.loops[:1])))
 
     def is_own(self, row: Buffer) -> bool:
         """Whether a row is an array of the nest's function."""
@@ -113,14 +123,27 @@ class Emitter:
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
-        return Kernel(self.comment(), text, self.func, *found, len(self.stamps))
+        turns = self.in_turns, self.whole, self.strands
+        return Kernel(self.comment(), text, self.func, *found, len(self.stamps), *turns)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
         if isinstance(item, Loop):
             self.nest(item)
+        elif isinstance(item, Recurrence) and (strands := Strands(item)).legal():
+            self.strand(strands)
         else:
             self.body(self.driver, [item], {})
+
+    def in_turn(self, writer: Writer, item: Loop | Task) -> None:
+        """One item of a turn of a loop."""
+        if isinstance(item, Loop) and writer is self.driver and is_divisible(item):
+            if self.divides:
+                self.in_turns.add(len(self.nests))
+                self.nest(item)
+                return
+            self.whole.append(item)
+        self.body(writer, [item], {})
 
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None:
         """The items of a schedule in order, those under an `if` that only one branch needs."""
@@ -161,29 +184,59 @@ class Emitter:
 
     def nest(self, loop: Loop) -> None:
         """One nest: a function for a block, and the driver's loop over blocks."""
-        k = len(self.nests)
+        k, tasks = len(self.nests), loop.tasks
+        writer = self.function(loop, (e for t in tasks for e in t.written))
+        if k in self.in_turns:
+            writer.stand_in(self.driver)
+        self.keep_rows(writer, tasks, k)
+        partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
+        accumulators = {t: self.partial(writer, t, k) for t in partial}
+        if adds_anywhere(loop):
+            self.sequential.add(k)
+        for t in partial:
+            self.start(writer, t, accumulators[t])
+        writer.cut = {loop.number}
+        self.cases(writer, loop, ", ".join(writer.limits(loop)), accumulators)
+        for t in partial:
+            if t.in_register:
+                writer.line(f"{accumulators[t]}[block] = {self.registers[t]}")
+        self.divide(k, writer)
+        for t in partial:
+            self.combine(t, accumulators[t], k)
+
+    def strand(self, strands: Strands) -> None:
+        """A loop of the program as a nest, which does all turns of a block."""
+        k, rec = len(self.nests), strands.rec
+        writer = self.function(Loop(strands.size, HERE, strands.tasks), ())
+        self.strands[k] = rec
+        self.nested |= set(strands.tasks)
+        sums = {s: o for o, s in strands.collected if o in strands.sums}
+        partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
+        StrandTurns(self, writer, strands, k, partial).write()
+        self.divide(k, writer)
+        for stack, total in sums.items():
+            self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
+
+    def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:
+        """What writes the function of a new nest, which computes `roots`."""
         self.nests.append(loop)
-        tasks = loop.tasks
-        writer = Writer(self.labels, self.sizes, (e for t in tasks for e in t.written), self.local(tasks))
+        writer = Writer(self.labels, self.sizes, roots, self.local(loop.tasks))
         writer.dropped = self.dropped
+        return writer
+
+    def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None:
+        """Rows of a nest are arrays of its function, or one of a buffer for each block."""
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
             if self.is_own(row):
                 writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
                 writer.own.add(row.name)
             else:
-                row.nest = k
+                row.nest = number
                 writer.prefixes[array] = "block, "
-        partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
-        accumulators = {t: self.partial(writer, t, k) for t in partial}
-        if any(isinstance(t.array, Accumulate) and Index(loop.number) not in t.elements[:-1] for t in tasks):
-            self.sequential.add(k)
-        for t in partial:
-            self.start(writer, t, accumulators[t])
-        self.cases(writer, loop, "uint64(start), uint64(stop)", accumulators)
-        for t in partial:
-            if t.in_register:
-                writer.line(f"{accumulators[t]}[block] = {self.registers[t]}")
+
+    def divide(self, k: int, writer: Writer) -> None:
+        """The function of a nest, and the driver's loop over its blocks."""
         params = ["block", "start", "stop", *writer.used]
         text = [
             f"@jit\ndef nest{k}({', '.join(params)}):",
@@ -191,14 +244,12 @@ class Emitter:
             "\n",
         ]
         self.functions.append("\n".join(text))
-        size = self.driver.text(loop.size)
+        size = self.driver.text(self.nests[k].size)
         self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
         first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
         self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
         for name in writer.used:
             self.driver.use(name)
-        for t in partial:
-            self.combine(t, accumulators[t], k)
 
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
         """Variables that bear the names which the user gave to what they hold."""
@@ -207,10 +258,14 @@ class Emitter:
 
     def partial(self, writer: Writer, task: Task, nest: int) -> str:
         """The buffer of a task's partial sums, one a block."""
-        name = f"part{len(self.buffers)}"
         shape = () if task.in_register else task.array.shape
-        self.buffers.append(Buffer(name, task.array.dtype, shape, nest))
-        return writer.use(name)
+        return writer.use(self.partial_sums(task.array.dtype, shape, nest))
+
+    def partial_sums(self, dtype: Dtype, shape: Shape, nest: int) -> str:
+        """A new buffer for partial sums of a nest, one of a shape a block."""
+        name = f"part{len(self.buffers)}"
+        self.buffers.append(Buffer(name, dtype, shape, nest))
+        return name
 
     def start(self, writer: Writer, task: Task, partial: str) -> None:
         """Set an accumulator to the neutral value of its reduction."""
@@ -230,30 +285,25 @@ class Emitter:
             if task.array.rank:
                 writer.line(f"{self.place(writer, task)} = {register}")
             return
-        self.fill(writer, name, task.array.shape, neutral(task.array))
+        self.add_up(name, task.array.shape, task.array, partial, nest, writer.prefixes.get(task.array, ""))
+
+    def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: str = "") -> None:
+        """Combine arrays of partial results into one, or into a row of one."""
+        writer, turns = self.driver, self.driver.turns
+        self.fill(writer, name, shape, neutral(reduced), row)
         k = len(self.functions)
-        axes = [f"i{d}" for d in range(task.array.rank)]
-        spot = f"{name}[{', '.join(axes)}]"
+        axes = [f"i{d}" for d in range(len(shape))]
+        spot = f"{name}[{row}{', '.join(axes)}]"
         lines = [
-            f"@jit\ndef nest{k}_sum({name}, {partial}, blocks):",
+            f"@jit\ndef nest{k}_sum({', '.join([name, partial, 'blocks', *turns])}):",
             "    for block in range(uint64(0), uint64(blocks)):",
         ]
-        for d, axis in enumerate(axes):
-            lines.append("    " * (d + 2) + f"for {axis} in range(uint64(0), uint64({name}.shape[{d}])):")
-        value = update(task.array, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
+        for d, axis in enumerate(axes, 1):
+            lines.append("    " * (d + 1) + f"for {axis} in range(uint64(0), uint64({partial}.shape[{d}])):")
+        value = update(reduced, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
         lines.append("    " * (len(axes) + 2) + f"{spot} = {value}")
         self.functions.append("\n".join([*lines, "\n"]))
-        writer.line(f"nest{k}_sum({name}, {partial}, blocks{nest})")
-
-    def fill(
-        self, writer: Writer, name: str, shape: Shape, value: str, before: str = "", kept: str = ""
-    ) -> None:
-        """Loops that set all elements of an array (of one block of it)."""
-        axes = [f"i{d}" for d in range(len(shape))]
-        writer.use(name)
-        for d, axis in enumerate(axes):
-            writer.line(writer.over(axis, shape[d], d))
-        writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
+        writer.line(f"nest{k}_sum({', '.join([name, partial, f'blocks{nest}', *turns])})")
 
     # -- inside a nest -------------------------------------------------------------------------
 
@@ -295,82 +345,14 @@ class Emitter:
         for task in loop.tasks:
             task.known = ALWAYS
 
-    def begin(self, writer: Writer, task: Task) -> None:
-        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
-        value = neutral(task.array)
-        if task.in_register:
-            writer.line(f"{self.registers[task]} = {value}")
-            return
-        inner = [k for k in task.order[task.first_reduced :] if k < task.array.rank]
-        spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
-        for d, k in enumerate(inner):
-            spot[k] = f"j{d}"
-            writer.line(writer.over(f"j{d}", task.array.shape[k], d))
-        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {value}")
 
-    def finish(self, writer: Writer, task: Task) -> None:
-        """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
-        if task.stored:
-            writer.line(f"{self.place(writer, task)} = {self.registers[task]}")
-        writer.define(Read(task.array, task.kept), self.registers[task])
-
-    def place(self, writer: Writer, task: Task) -> str:
-        """Where a task's element of this turn is stored."""
-        return writer.element(task.array, [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept])
-
-    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
-        """What one turn of the innermost loop does for a task."""
-        self.note(writer, task.array)
-        match task.array:
-            case Map(rank=0):
-                writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
-            case Map():
-                read, text = Read(task.array, task.kept), writer.text(task.elements[0])
-                if writer.uses[read] and not text.isidentifier():
-                    text = writer.assign(text)
-                if writer.uses[read]:
-                    writer.define(read, text)
-                if task.stored:
-                    writer.line(f"{self.place(writer, task)} = {text}")
-            case Reduce():
-                value = writer.text(task.elements[0], operand_level(task.array))
-                spot = self.accumulator(writer, task, (partial or {}).get(task))
-                writer.line(f"{spot} = {update(task.array, spot, value)}")
-            case Accumulate():
-                self.scatter(writer, task)
-            case _:
-                call(writer, task.array)
-
-    def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
-        """The variable or the array element that a reduction adds to."""
-        if task.in_register:
-            return self.registers[task]
-        if partial is None:
-            return self.place(writer, task)
-        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
-        return f"{writer.use(partial)}[block, {spot}]"
-
-    def scatter(self, writer: Writer, task: Task) -> None:
-        """One addition at computed indices; a point outside the array adds nothing."""
-        *indices, body = task.elements
-        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-        value = writer.text(body)
-        if inside:
-            writer.line(f"if {inside}:")
-        writer.line(("    " if inside else "") + f"{spot} += {value}")
-
-    def note(self, writer: Writer, node: Node) -> None:
-        """The line of the user's source that a statement computes, once in a function."""
-        span, source = self.func.spans.get(node), self.func.source
-        if span is not None and source is not None:
-            lines = source.text.splitlines()
-            if 0 < span.line <= len(lines):
-                text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
-                if text not in writer.noted:
-                    writer.noted.add(text)
-                    writer.line(f"# {text[:100]}")
+def is_divisible(loop: Loop) -> bool:
+    """Whether a loop in the turn of a loop may be a nest that threads share."""
+    long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
+    return long and not computed((loop.size,)) and not adds_anywhere(loop)
 
 
-def computed(shape: Shape) -> bool:
-    """Whether a length is known only while the kernel runs."""
-    return any(n.axes or is_computed(n) for n in shape)
+def adds_anywhere(loop: Loop) -> bool:
+    """Whether several turns of a loop may add to one place."""
+    turn = Index(loop.number)
+    return any(isinstance(t.array, Accumulate) and turn not in t.elements[:-1] for t in loop.tasks)

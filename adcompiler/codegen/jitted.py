@@ -11,18 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.cpu import BLOCK, LONGEST, MOST_BLOCKS, MOST_WIDE_BLOCKS
+from adcompiler.codegen.cuts import plan_lines
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.ir.walk import is_computed
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.values import ArgType, Kind, Static
 
@@ -49,8 +47,8 @@ def wrapper_source(kernel: Kernel, after: str = "") -> str:
                 writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
     for number, position in func.counts:
         writer.line(f"{kernel.sizes[number]} = max({params[position]}, 0)")
-    for k, loop in enumerate(kernel.nests):
-        plan_lines(writer, kernel, k, loop)
+    for k in range(len(kernel.nests)):
+        plan_lines(writer, kernel, k)
     for buffer in kernel.buffers:
         first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
         shape = "".join(f"{n}, " for n in (*first, *_texts(writer, buffer.shape)))
@@ -65,24 +63,6 @@ def wrapper_source(kernel: Kernel, after: str = "") -> str:
     lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
     text = "\n\n".join(filter(None, (kernel.text, "\n".join(lines), after)))
     return with_header(kernel.comment, text)
-
-
-def plan_lines(writer: Writer, kernel: Kernel, k: int, loop: Loop) -> None:
-    """How a nest is cut into blocks; the same numbers as in `cpu.py`, by lengths only."""
-    if is_computed(loop.size):
-        writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
-        return
-    turns = writer.text(loop.size, ATOM)
-    products = []
-    for task in loop.tasks:
-        domain = (task.array.domain[a] for a in task.order[1:])
-        sizes = _texts(writer, tuple(n for n in domain if not is_computed(n)))
-        products.append(" * ".join(sizes) or "1")
-    wide = any(b.nest == k and b.shape for b in kernel.buffers)
-    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
-    inner = f"max({', '.join([*dict.fromkeys(products), '1'])})"
-    writer.line(f"rows{k} = max(1, {BLOCK} // {inner}, -(-{turns} // {most}))")
-    writer.line(f"blocks{k} = -(-{turns} // rows{k})")
 
 
 def _texts(writer: Writer, shape: Shape) -> list[str]:

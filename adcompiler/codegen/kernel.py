@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from math import prod
 
 from adcompiler.codegen.header import with_header
-from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.nests import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import is_computed
 
 SMALL = 64  # elements of a row that is kept in registers if they suffice
 
@@ -32,6 +35,11 @@ class Buffer:
     def lengths(self) -> str:
         """The text of constant lengths, as a tuple."""
         return repr(tuple(map(_value, self.shape)))
+
+
+def computed(shape: Shape) -> bool:
+    """Whether a length is known only while the kernel runs."""
+    return any(n.axes or is_computed(n) for n in shape)
 
 
 def _value(length: Element) -> int:
@@ -58,6 +66,9 @@ class Kernel:
     sizes: tuple[str, ...]
     rows: frozenset[str]  # buffers of which each turn of a nest uses a part anew
     stamps: int = 0  # times that it returns behind the scalars
+    in_turns: AbstractSet[int] = frozenset()  # nests that stand in the turns of loops
+    whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
+    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
 
     @property
     def source(self) -> str:
@@ -66,13 +77,18 @@ class Kernel:
 
     @property
     def parallel_source(self) -> str:
-        """The same module with each nest's blocks in parallel, unless they add to the same places."""
-        text = re.sub(
+        """The same module with each nest's blocks in parallel, unless they add to the same places.
+
+        Those in turns are left to our own compiler: where variables that change are given to threads, numba
+        may take names for theirs that we have used.
+        """
+        return with_header(self.comment, self.in_parallel(self.sequential | self.in_turns))
+
+    def in_parallel(self, but: Container[int]) -> str:
+        """Its functions, with the blocks of nests in parallel but for some."""
+        return re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
-            lambda m: (
-                m[0] if int(m[2]) in self.sequential else f"for block in prange({m[1]}):  # nest {m[2]}"
-            ),
+            lambda m: m[0] if int(m[2]) in but else f"for block in prange({m[1]}):  # nest {m[2]}",
             self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
             flags=re.MULTILINE,
         )
-        return with_header(self.comment, text)

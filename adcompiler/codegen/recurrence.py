@@ -1,4 +1,4 @@
-"""Loops of a program in a kernel: turn by turn, on one thread.
+"""Loops of a program in a kernel: turn by turn.
 
 What is carried lives in variables, or in the buffers of the loop's final arrays; a turn stores its outs in
 the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else a turn
@@ -25,7 +25,7 @@ class Emitter(Protocol):
     def fresh(self, array: Array) -> str: ...
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
-    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None: ...
+    def in_turn(self, writer: Writer, item: Loop | Task) -> None: ...
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
@@ -69,10 +69,7 @@ class Turns:
         for array in (*rec.slots, *rec.whole, *self.arrays()):
             writer.floors[array] = inner
         self.place()
-        for made in (rec.before, rec.turn):
-            if made is not None:
-                self.emitter.adopt(made.tasks, writer.prefixes)
-                writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
+        self.adopt()
         self.open(axis, size)
         writer.base += 1
         self.turn(axis)
@@ -80,6 +77,13 @@ class Turns:
         writer.close()
         if rec.loop.test is not None:
             writer.line(f"{self.labels[self.stacks[-1]]} = np.int64({axis})")
+
+    def adopt(self) -> None:
+        """Names, and space, for what a turn makes."""
+        for made in (self.rec.before, self.rec.turn):
+            if made is not None:
+                self.emitter.adopt(made.tasks, self.writer.prefixes)
+                self.writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
 
     def open(self, axis: str, size: str) -> None:
         """Enter the loop over the turns."""
@@ -108,7 +112,7 @@ class Turns:
             writer.line(f"{axis} += uint64(1)")
 
     def run(self, made: Schedule) -> None:
-        self.emitter.run(self.writer, made, lambda item: self.emitter.body(self.writer, [item], {}))
+        self.emitter.run(self.writer, made, lambda item: self.emitter.in_turn(self.writer, item))
 
     def arrays(self) -> list[Array]:
         """The arrays of a turn."""
@@ -126,8 +130,7 @@ class Turns:
         rec, writer = self.rec, self.writer
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
-                spot = f"{self.row(stack)}{axis_name(rec.number)}"
-                writer.line(f"{writer.label(stack)}[{spot}] = {self.label(out)}")
+                self.collect(out, stack)
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
         scalars = [
@@ -144,6 +147,11 @@ class Turns:
                     self.store(final, store)
             elif final.rank and not self.there(result, final):
                 self.copy(self.label(result), final, result.shape, self.row(result))
+
+    def collect(self, out: Array, stack: Array) -> None:
+        """A number of each turn."""
+        spot = f"{self.row(stack)}{axis_name(self.rec.number)}"
+        self.writer.line(f"{self.writer.label(stack)}[{spot}] = {self.label(out)}")
 
     def store(self, final: Array, store: Store) -> None:
         """Store an element, or a row, at a place of what is carried, if there is such a place."""
@@ -192,7 +200,11 @@ class Turns:
             return
         axes = [f"c{d}" for d in range(len(shape))]
         for d, axis in enumerate(axes):
-            writer.line(writer.over(axis, shape[d], d))
+            writer.line(self.over(target, axis, shape, d))
         spot = ", ".join(axes)
         value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
         writer.line("    " * len(axes) + f"{into}[{self.row(target)}{to_row}{spot}] = {value}")
+
+    def over(self, target: Array, axis: str, shape: Shape, d: int) -> str:
+        """The header of a loop over an axis of what is copied."""
+        return self.writer.over(axis, shape[d], d)

@@ -23,8 +23,8 @@ FEWEST_CALLS, MOST_CALLS = 5, 1000
 class _Stamped(Emitter):
     """Writes a kernel that returns when each item of its schedule starts and ends, 0 if it does not run."""
 
-    def __init__(self, func: Func, has_clock: bool) -> None:
-        super().__init__(func)
+    def __init__(self, func: Func, has_clock: bool, divides: bool) -> None:
+        super().__init__(func, divides=divides)
         self.has_clock = has_clock
         self.items: list[Loop | Task] = []  # nests, loops of the program and calls
         self.rest: list[Task] = []
@@ -60,9 +60,11 @@ class Timed(Compiled):
     `threaded` says whether it runs on all threads or on one; else its lengths do, as at any call.
     """
 
-    def __init__(self, func: Func, precise: bool = False, threaded: bool | None = None) -> None:
-        emitter = _Stamped(func, self.has_clock)
-        super().__init__(func, precise, emitter.kernel())
+    def __init__(
+        self, func: Func, precise: bool = False, threaded: bool | None = None, divides: bool = False
+    ) -> None:
+        emitter = _Stamped(func, self.has_clock, divides)
+        super().__init__(func, precise, emitter.kernel(), divides)
         self.items, self.rest, self.threaded = emitter.items, emitter.rest, threaded
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:

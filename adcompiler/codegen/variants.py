@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from adcompiler.codegen.buffers import Into
-from adcompiler.codegen.cpu import lengths
+from adcompiler.codegen.cuts import lengths
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.gemm import Product, chosen, with_calls
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from adcompiler.codegen.bounds import shifted
 from adcompiler.codegen.branches import Conditions
-from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype
@@ -36,6 +36,8 @@ class Writer:
         self.scopes: list[list[str]] = [[]]
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
+        self.cut: Collection[int] = ()  # the loops of which the function does a part, from start to stop
+        self.around: Sequence[Loop] = ()  # the loops in which this function is called
         self.used: dict[str, None] = {}
         self.own: set[str] = set()  # arrays of the function itself
         self.noted: set[str] = set()
@@ -50,6 +52,17 @@ class Writer:
         self.grown: set[Array] = set()  # sums that are added to what is there
         self.levels: dict[Element, int] = {}
         self.expect(roots)
+
+    def stand_in(self, outer: Writer) -> None:
+        """This function is called in the loops of another one, turn by turn."""
+        self.around = tuple(outer.loops)
+        self.prefixes, self.grown = dict(outer.prefixes), outer.grown
+        self.used = dict.fromkeys(outer.turns)
+
+    @property
+    def turns(self) -> list[str]:
+        """The numbers of the turns of loops of the program around what is written."""
+        return [axis_name(loop.number) for loop in self.loops if HERE < loop.number < 0]
 
     def expect(self, roots: Iterable[Element]) -> None:
         """Count the uses of what is going to be written."""
@@ -93,6 +106,8 @@ class Writer:
 
     def limits(self, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
+        if loop.number in self.cut:
+            return "uint64(start)", "uint64(stop)"
         switches = [self.text(value, NOT) for side, value in loop.bounds if side == "if"]
         start, stop = "0", self.text(loop.size, OR if switches else TERNARY)
         for side, value in loop.bounds:
@@ -282,7 +297,7 @@ class Writer:
         whole, less = shifted(size)
         if axis is None:
             return whole is None and 0 <= first < less
-        for loop in self.loops:
+        for loop in (*self.around, *self.loops):
             if isinstance(axis, Index) and loop.number == axis.axis:
                 turns, extra = shifted(loop.size)
                 return turns is whole and 0 <= first <= less - extra

@@ -18,6 +18,7 @@ from adcompiler.passes.merge import merge
 from adcompiler.passes.own import own
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
+from adcompiler.passes.roots import roots
 from adcompiler.passes.sums import sums
 from adcompiler.passes.terms import terms
 from adcompiler.passes.unroll import lanes, unroll
@@ -33,6 +34,7 @@ KERNEL: tuple[Pass, ...] = (
     inline,
     factor,
     canonical,
+    roots,
     reciprocal,
     terms,
     merge,

@@ -58,12 +58,15 @@ class _Reciprocal(Rewriter):
 
 def _is_normal(element: Element, known: dict[Element, Bounds]) -> bool:
     """Whether a value is 0, or far from the subnormal numbers; `known` remembers the bounds of elements."""
-    if isinstance(element, Apply) and element.op == "sqrt":
-        return True
+    return (isinstance(element, Apply) and element.op == "sqrt") or least(element, known) > TINY
+
+
+def least(element: Element, known: dict[Element, Bounds]) -> float:
+    """A number that a value is not below, 0 if its form tells none; `known` remembers the bounds."""
     for e in postorder((element,), lambda e: () if e in known else e.args):
         if e not in known:
             known[e] = _bounds(e, known)
-    return known[element][0] > TINY
+    return known[element][0]
 
 
 def _bounds(element: Element, known: Mapping[Element, Bounds]) -> Bounds:

@@ -123,7 +123,7 @@ class Measured:
         assert isinstance(made, Compiled | Variants)
         compiled = made.at(sizes)
         assert isinstance(compiled, Compiled)
-        timed = Timed(compiled.func, compiled.precise)
+        timed = Timed(compiled.given, compiled.precise, divides=compiled.divides)
         self.threads = threads()[1] if timed.in_parallel(sizes) else 1
         counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
@@ -132,7 +132,7 @@ class Measured:
         alone = self.whole if len(self.nests) == 1 else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
-        shared = [item for k, item in enumerate(nests) if k not in in_order]
+        shared = [timed.kernel.strands.get(k, item) for k, item in enumerate(nests) if k not in in_order]
         self.each = [self.threads if item in shared else 1 for item in timed.items]
 
     @property

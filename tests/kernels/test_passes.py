@@ -109,6 +109,29 @@ def test_small_denominators_are_divided_by_each_time(tiny):
     np.testing.assert_array_equal(f(tiny, 2 * tiny, 1e-160), np.array([tiny, 2 * tiny]) / 1e-160**2)
 
 
+# -- no division by a root of what is there ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["(x * x + 1) * sqrt(x * x + 1)", "(x * x + 1) * x / sqrt(x * x + 1)"])
+def test_a_value_over_its_root_is_the_root(text):
+    source, x = f"def f(p: f64[n]):\n    return sum({text} for x in p)", RNG.normal(size=6)
+    for derivative in (lambda f: f, adc.grad, adc.hessian):
+        one, other = (derivative(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
+        np.testing.assert_allclose(one(x), other(x), rtol=1e-13)
+    f = adc.grad(adc.compile(source)) if "/" not in text else adc.compile(source)
+    f(x)
+    lines = [line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#")]
+    assert "\n".join(lines).count("sqrt(") == 1
+    assert " / " not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("x", [0.0, 5e-324, 1e-310, np.inf, np.nan])
+def test_what_may_be_zero_is_divided_by_its_root(x):
+    text = "def f(p: f64[n]):\n    return sum(x / sqrt(x) for x in p)"
+    one, other = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
+    np.testing.assert_array_equal(one(np.array([x])), other(np.array([x])))
+
+
 # -- scatters, and loops that are vectorised -----------------------------------------------------------
 
 

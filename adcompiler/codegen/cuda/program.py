@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.codegen.cpu import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle
 from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
@@ -22,7 +21,8 @@ from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
-from adcompiler.codegen.emit import computed
+from adcompiler.codegen.cuts import Lengths, lengths
+from adcompiler.codegen.kernel import computed
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY

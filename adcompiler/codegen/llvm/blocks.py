@@ -81,8 +81,9 @@ class Blocks(Expressions):
         product = self.emit(f"mul {number}, {turns.text}", "i64")
         return self.emit(f"sdiv {product}, {parts.text}", "i64")
 
-    def launch(self, name: str, parts: Sequence[Value]) -> None:
-        """Call the function of a shared loop: here, or in threads. It finds its variables in slots."""
+    def launch(self, name: str, parts: Sequence[Value], turns: Value) -> None:
+        """Call the function of a shared loop: here, or in threads if there are several turns. It finds its
+        variables in slots."""
         slots = f"%slots_{name}"
         self.stack.append(f"{slots} = alloca [{len(parts) + 4} x i64]")
         threads = Value("%threads", "i64")
@@ -92,7 +93,8 @@ class Blocks(Expressions):
             self.lines.append(f"store {value}, ptr {place}")
         first, count, step = (f"ptr {p}" for p in places[-3:])
         here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
-        one = self.emit("icmp eq i64 %launch, 0", "i1")
+        alone = self.emit("icmp eq i64 %launch, 0", "i1")
+        one = self.both("or", [alone, self.emit(f"icmp slt {turns}, 2", "i1")])
         self.lines.append(f"br {one}, label %{here}, label %{there}")
         self.begin(here)
         self.lines += [f"call void @{name}({first}, {count}, {step}, ptr {slots})", f"br label %{after}"]

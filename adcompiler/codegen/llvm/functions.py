@@ -85,7 +85,7 @@ class Module:
         inside.loop(statement.target.id, start, stop, statement.body)
         head = f"internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) noinline"
         self.compiled[name] = inside.definition(head, "ret void")
-        caller.launch(name, parts)
+        caller.launch(name, parts, caller.value(statement.iter.args[0]))
 
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""

@@ -142,16 +142,14 @@ def _jam(loop: ast.For) -> Jam:
     totals = only_added(statements)
     names = {turn_of(loop), *stored} - inner_turns(loop) - totals
     own = own_of(loop)
-    turns = [_Renamed(names, k) for k in range(TURNS)]
+    turns = [Renamed(names, k) for k in range(TURNS)]
     new = Jam(loop.target, loop.iter, loop.body, [])
     new.together = list(_together(loop.body, own, turns))
     new.turns = [f"{turn_of(loop)}.{k}" for k in range(TURNS)]
     return new
 
 
-def _together(
-    body: Sequence[ast.stmt], own: Collection[str], turns: Sequence[_Renamed]
-) -> Iterator[ast.stmt]:
+def _together(body: Sequence[ast.stmt], own: Collection[str], turns: Sequence[Renamed]) -> Iterator[ast.stmt]:
     """Each statement for all turns; a loop that is the same for all of them once, with its statements so."""
     for s in body:
         if isinstance(s, ast.For) and not mentions(s.iter, own):
@@ -160,7 +158,7 @@ def _together(
             yield from (turn.visit(deepcopy(s)) for turn in turns)
 
 
-class _Renamed(ast.NodeTransformer):
+class Renamed(ast.NodeTransformer):
     """The variables of one turn."""
 
     def __init__(self, names: Collection[str], turn: int) -> None:

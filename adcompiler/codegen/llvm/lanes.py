@@ -26,8 +26,8 @@ from functools import lru_cache
 from math import inf, prod
 from typing import NamedTuple, TypeVar
 
+from adcompiler.codegen.llvm.inorder import several
 from adcompiler.codegen.llvm.jam import chosen as jam
-from adcompiler.codegen.llvm.jam import jammed
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.turns import (
     are_independent,
@@ -83,7 +83,7 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
     nests = {k: _Nest(s, stored, own) for k, s in enumerate(function.body) if isinstance(s, ast.For)}
     chosen = [k for k, nest in nests.items() if nest.has_lanes]
     if not chosen:
-        return jammed(function)
+        return several(function)
     for k in chosen:
         function.body[k] = nests[k].across()
     return function

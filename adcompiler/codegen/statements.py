@@ -1,0 +1,102 @@
+"""What one turn of the loops of a nest does, as text: assignments, and sums from their start to their end."""
+
+from __future__ import annotations
+
+from adcompiler.codegen.calls import call
+from adcompiler.codegen.nests import Task
+from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.writer import Writer
+from adcompiler.ir.nodes import Accumulate, Array, Func, Index, Map, Node, Read, Reduce, Shape
+
+
+class Statements:
+    """Writes the statements of tasks: `labels` are the names of arrays, `registers` the variables of sums."""
+
+    func: Func
+    labels: dict[Array, str]
+    registers: dict[Task, str]
+
+    def fill(
+        self, writer: Writer, name: str, shape: Shape, value: str, before: str = "", kept: str = ""
+    ) -> None:
+        """Loops that set all elements of an array (of one block of it)."""
+        axes = [f"i{d}" for d in range(len(shape))]
+        writer.use(name)
+        for d, axis in enumerate(axes):
+            writer.line(writer.over(axis, shape[d], d))
+        writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
+
+    def begin(self, writer: Writer, task: Task) -> None:
+        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
+        value = neutral(task.array)
+        if task.in_register:
+            writer.line(f"{self.registers[task]} = {value}")
+            return
+        inner = [k for k in task.order[task.first_reduced :] if k < task.array.rank]
+        spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
+        for d, k in enumerate(inner):
+            spot[k] = f"j{d}"
+            writer.line(writer.over(f"j{d}", task.array.shape[k], d))
+        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {value}")
+
+    def finish(self, writer: Writer, task: Task) -> None:
+        """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
+        if task.stored:
+            writer.line(f"{self.place(writer, task)} = {self.registers[task]}")
+        writer.define(Read(task.array, task.kept), self.registers[task])
+
+    def place(self, writer: Writer, task: Task) -> str:
+        """Where a task's element of this turn is stored."""
+        return writer.element(task.array, [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept])
+
+    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
+        """What one turn of the innermost loop does for a task."""
+        self.note(writer, task.array)
+        match task.array:
+            case Map(rank=0):
+                writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
+            case Map():
+                read, text = Read(task.array, task.kept), writer.text(task.elements[0])
+                if writer.uses[read] and not text.isidentifier():
+                    text = writer.assign(text)
+                if writer.uses[read]:
+                    writer.define(read, text)
+                if task.stored:
+                    writer.line(f"{self.place(writer, task)} = {text}")
+            case Reduce():
+                value = writer.text(task.elements[0], operand_level(task.array))
+                spot = self.accumulator(writer, task, (partial or {}).get(task))
+                writer.line(f"{spot} = {update(task.array, spot, value)}")
+            case Accumulate():
+                self.scatter(writer, task)
+            case _:
+                call(writer, task.array)
+
+    def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
+        """The variable or the array element that a reduction adds to."""
+        if task.in_register:
+            return self.registers[task]
+        if partial is None:
+            return self.place(writer, task)
+        spot = ", ".join(f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept)
+        return f"{writer.use(partial)}[block, {spot}]"
+
+    def scatter(self, writer: Writer, task: Task) -> None:
+        """One addition at computed indices; a point outside the array adds nothing."""
+        *indices, body = task.elements
+        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
+        value = writer.text(body)
+        if inside:
+            writer.line(f"if {inside}:")
+        writer.line(("    " if inside else "") + f"{spot} += {value}")
+
+    def note(self, writer: Writer, node: Node) -> None:
+        """The line of the user's source that a statement computes, once in a function."""
+        span, source = self.func.spans.get(node), self.func.source
+        if span is not None and source is not None:
+            lines = source.text.splitlines()
+            if 0 < span.line <= len(lines):
+                text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
+                if text not in writer.noted:
+                    writer.noted.add(text)
+                    writer.line(f"# {text[:100]}")

@@ -1,0 +1,21 @@
+"""For tests of threads in the turns of loops: nests as short as those of test programs are cut and shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from adcompiler.codegen import cpu, cuts
+
+
+@contextmanager
+def divided_turns(block: int = 2) -> Iterator[None]:
+    """Blocks of some points each, and threads for any of them, in programs that are compiled meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "BLOCK", block)
+        patch.setattr(cuts, "STRAND", block)
+        patch.setattr(cuts, "PARALLEL", 1)
+        patch.setattr(cpu, "PARALLEL", 1)
+        yield

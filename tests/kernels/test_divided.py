@@ -1,0 +1,170 @@
+"""Threads in the turns of loops: the nests of a turn are cut into blocks, as those beside loops are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from compared import leaves, near, totalled
+from dividedturns import divided_turns
+from hypothesis import given, settings
+from loopprograms import PROGRAMS
+from plainkernels import plain_kernels
+from programs import Program
+from randomloops import loop_programs
+
+import adcompiler as adc
+from adcompiler.codegen.cpu import Compiled
+
+PAIRS = """
+def f(p: f64[n, 2], v: f64[n, 2], m: f64[n], steps: i64):
+    for t in range(steps):
+        a = [[sum(m[j] * (p[j, k] - p[i, k]) / (1.0 + sum((p[j, c] - p[i, c])**2 for c in range(2)))
+                  for j in range(n)) for k in range(2)] for i in range(n)]
+        v = v + 0.1 * a
+        p = p + 0.1 * v / (1 + t)
+    return sum(p * p) / 2
+"""
+DIFFUSION = """
+def f(u: f64[n], c: f64[n], steps: i64):
+    for _ in range(steps):
+        u = [u[i] + c[i] * (u[i - 1] - 2 * u[i] + u[i + 1]) if 0 < i < n - 1 else u[i] for i in range(n)]
+        u = u / (1 + sum(u * u) / n)
+    return sum(u**3)
+"""
+WHILE = """
+def f(x: f64[n], limit):
+    while sum(x * x) > limit:
+        x = x * 0.9 - 0.01 * sin(x)
+    return sum(x)
+"""
+NESTED = """
+def f(x: f64[n], w: f64[k, n], steps: i64):
+    for t in range(steps):
+        for r in w:
+            x = tanh(x + r * mean(x))
+        x = x[::-1] * (1.0 + t)
+    return sum(x * x)
+"""
+SCATTERED = """
+def f(x: f64[n], at: i64[m], steps: i64):
+    for _ in range(steps):
+        y = zeros(n)
+        for k in range(m):
+            y[at[k]] += sin(x[at[k]])
+        x = x + y
+    return sum(x * x)
+"""
+random = np.random.default_rng(5)
+
+
+def arguments(dtype: Any = np.float64, n: int = 9, steps: int = 3) -> dict[str, tuple[Any, ...]]:
+    def some(*shape: int) -> Any:
+        return random.uniform(0.2, 1.0, shape).astype(dtype)
+
+    at = random.integers(0, max(n, 1), 12 if n else 0)
+    return {
+        PAIRS: (some(n, 2), some(n, 2), some(n), steps),
+        DIFFUSION: (some(n), some(n) / 4, steps),
+        WHILE: (some(n), n / 20),
+        NESTED: (some(n), some(2, n), steps),
+        SCATTERED: (some(n), at, steps),
+    }
+
+
+SOURCES = {"pairs": PAIRS, "diffusion": DIFFUSION, "while": WHILE, "nested": NESTED, "scattered": SCATTERED}
+by_name = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+
+
+@pytest.fixture(autouse=True)
+def divided() -> Iterator[None]:
+    with divided_turns():
+        yield
+
+
+def floats(args: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(k for k, a in enumerate(args) if np.asarray(a).dtype.kind == "f" and np.ndim(a))
+
+
+def on(backend: str, source: str, wrt: tuple[int, ...], args: tuple[Any, ...]) -> list[Any]:
+    """The value, its gradient and a product with the Hessian."""
+    f = adc.compile(source, backend=backend)
+    ways = tuple(np.ones_like(args[k]) for k in wrt)
+    return leaves((f(*args), adc.grad(f, wrt)(*args), adc.hvp(f, wrt)(args, ways)))
+
+
+@by_name
+@pytest.mark.parametrize(("n", "steps"), [(9, 3), (1, 2), (0, 2), (5, 0)])
+def test_values_gradients_and_second_order(source: str, n: int, steps: int) -> None:
+    args = arguments(n=n, steps=steps)[source]
+    if source is WHILE and not n:
+        return
+    wrt = floats(args)
+    with plain_kernels() as plain:
+        for one, other in zip(on(plain, source, wrt, args), on("numpy", source, wrt, args), strict=True):
+            near(one, other, 1e-9)
+
+
+@by_name
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:
+    args = arguments(dtype)[source]
+    source = source.replace("f64", "f32") if dtype is np.float32 else source
+    gradient, most = adc.grad(adc.compile(source, backend="cpu"), floats(args)), numba.get_num_threads()
+    found = []
+    try:
+        for count in range(1, most + 1):
+            numba.set_num_threads(count)
+            found.append(gradient(*args))
+    finally:
+        numba.set_num_threads(most)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert one.tobytes() == two.tobytes()
+    expected = adc.grad(adc.compile(source, backend="numpy"), floats(args))(*args)
+    for one, two in zip(found[0], expected, strict=True):
+        near(one, two, 1e-4 if dtype is np.float32 else 1e-10)
+
+
+@by_name
+def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a kernel has what only numba compiles."""
+    monkeypatch.setattr(Compiled, "native", None)
+    args = arguments()[source]
+    near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program(name: str) -> None:
+    holds(PROGRAMS[name])
+
+
+@settings(max_examples=40)
+@given(loop_programs())
+def test_random_programs(program: Program) -> None:
+    holds(program)
+
+
+def holds(program: Program) -> None:
+    """A program and its gradient, with blocks of turns in reversed order, against the interpreter."""
+    total = totalled(program)
+    with plain_kernels() as plain, divided_turns():
+        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
+        near(written(*total.args), expected(*total.args), 1e-9)
+        for one, other in zip(
+            leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True
+        ):
+            size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)
+
+
+def test_short_turns_stay_in_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call a nest and turn costs more than threads would bring."""
+    monkeypatch.undo()
+    f = adc.compile(PAIRS, backend="cpu")
+    text = f.show("kernel", *arguments()[PAIRS])
+    assert "for turn0 in" in text
+    assert "turn0, " not in text.split("def run(")[0]
