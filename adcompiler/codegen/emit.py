@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.calls import call
 from adcompiler.codegen.kernel import Buffer, Kernel
+from adcompiler.codegen.loans import with_loans
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
@@ -46,7 +47,7 @@ class Emitter:
 
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True) -> None:
         self.allocates = allocates
-        self.func, self.schedule = with_rows(func, style)
+        self.func, self.schedule, loans = with_loans(*with_rows(func, style), style)
         func = self.func
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
@@ -56,12 +57,14 @@ class Emitter:
         for array, name in zip(func.results, func.result_names, strict=True):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)
+        lent = {value: self.labels[result] for value, result in loans.items()}
+        self.labels |= lent
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
         self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
         self.nested = frozenset(self.schedule.tasks)
-        self.adopt(self.schedule.tasks, {})
+        self.adopt(self.schedule.tasks, lent)
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.functions: list[str] = []
