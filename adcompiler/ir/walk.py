@@ -262,4 +262,5 @@ class Rewriter:
             checks=checks,
             names={moved.get(node, node): name for node, name in func.names.items()},
             spans={moved.get(node, node): span for node, span in func.spans.items()},
+            turned=frozenset(self.arrays[a] for a in func.turned if a in self.arrays),
         )
