@@ -18,13 +18,14 @@ from adcompiler.passes.merge import merge
 from adcompiler.passes.own import own
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
+from adcompiler.passes.shifted import shifted
 from adcompiler.passes.sums import sums
 from adcompiler.passes.terms import terms
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, sums, prune)
+SIMPLIFY: tuple[Pass, ...] = (fold, shifted, sums, prune)
 OPTIMISE: tuple[Pass, ...] = (dissolve, fold, prune, inline, contract, fold, prune)
 PREPARE: tuple[Pass, ...] = (
     expand,
