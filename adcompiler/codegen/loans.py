@@ -25,9 +25,10 @@ Loans = Mapping[Array, Array]  # the results in whose memory other arrays stand
 
 def with_loans(func: Func, made: Schedule, style: Style) -> tuple[Func, Schedule, Loans]:
     """The program with arrays for values that results lend their memory to, its schedule, and the loans."""
-    results = set(func.results)
-    uses = _uses(made) if style.rows else {}
-    asked = {task.array: part for task, part in _borrowers(made, uses, results)}
+    if not style.rows:
+        return func, made, {}
+    uses = _uses(made)
+    asked = {task.array: part for task, part in _borrowers(made, uses, set(func.results))}
     while asked:
         parts: dict[Array, list[Part]] = {}
         for borrowed in asked.values():
