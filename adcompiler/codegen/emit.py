@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.kernel import Buffer, Kernel, computed
+from adcompiler.codegen.loans import with_loans
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.recurrence import recurrence
@@ -49,7 +50,7 @@ class Emitter(Statements):
 
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
-        self.func, self.schedule = with_rows(func, style)
+        self.func, self.schedule, loans = with_loans(*with_rows(func, style), style)
         func = self.func
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
@@ -59,12 +60,14 @@ class Emitter(Statements):
         for array, name in zip(func.results, func.result_names, strict=True):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)
+        lent = {value: self.labels[result] for value, result in loans.items()}
+        self.labels |= lent
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
         self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
         self.nested = set(self.schedule.tasks)
-        self.adopt(self.schedule.tasks, {})
+        self.adopt(self.schedule.tasks, lent)
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.in_turns: set[int] = set()

@@ -22,11 +22,20 @@ from adcompiler.passes.loops import is_short
 
 
 class Part(NamedTuple):
-    """A part of an array's elements, over the axes of the nest and of one loop inside it."""
+    """A part of an array's elements, and its axes, outermost first."""
 
     element: Element
-    outer: int
-    inner: int
+    axes: tuple[int, ...]
+
+    @property
+    def places(self) -> dict[int, Element]:
+        """What its axes are in an array of its own."""
+        return {axis: Index(p) for p, axis in enumerate(self.axes)}
+
+    @property
+    def own(self) -> Element:
+        """The element of an array of its own."""
+        return substitute(self.element, self.places)
 
 
 def with_rows(func: Func, style: Style = CPU) -> tuple[Func, Schedule]:
@@ -34,11 +43,11 @@ def with_rows(func: Func, style: Style = CPU) -> tuple[Func, Schedule]:
     made = schedule(func, style)
     parts = _shared(made) if style.rows else {}
     while parts:
-        changed = _Rows(parts)
+        changed = Stored(parts)
         new = changed.func(func)
         again = schedule(new, style)
         short = {t.array for t in again.tasks if t.dropped or not t.stored}
-        kept = {a: [p for p in found if changed.row[a, p] in short] for a, found in parts.items()}
+        kept = {a: [p for p in found if changed.made[a, p] in short] for a, found in parts.items()}
         if kept == parts:
             return new, again
         parts = {a: found for a, found in kept.items() if found}
@@ -51,9 +60,8 @@ def _shared(made: Schedule) -> dict[Array, list[Part]]:
     for nest in made.body:
         for task in nest.tasks if isinstance(nest, Loop) else ():
             for part in _parts(task):
-                loop = task.loops[task.order.index(part.inner)]
-                places = {part.outer: Index(0), part.inner: Index(1)}
-                found.setdefault(substitute(part.element, places), []).append((task.array, part, loop))
+                loop = task.loops[task.order.index(part.axes[1])]
+                found.setdefault(part.own, []).append((task.array, part, loop))
     parts: dict[Array, list[Part]] = {}
     for uses in found.values():
         loops = {loop for _, _, loop in uses}
@@ -76,16 +84,16 @@ def _parts(task: Task) -> Iterator[Part]:
         if is_function(e) and outer in e.axes and len(e.axes) == 2:
             (inner,) = e.axes - {outer}
             if inner in long:
-                yield Part(e, outer, inner)
+                yield Part(e, (outer, inner))
 
 
-class _Rows(Rewriter):
-    """Puts reads of rows in the place of parts; `row` has the array of each."""
+class Stored(Rewriter):
+    """Makes parts of arrays arrays of their own; `made` has that of each."""
 
     def __init__(self, parts: Mapping[Array, Sequence[Part]]) -> None:
         super().__init__()
         self.parts = parts
-        self.row: dict[tuple[Array, Part], Array] = {}
+        self.made: dict[tuple[Array, Part], Array] = {}
 
     def inner(self, loop: loop_node.Loop | Ruled) -> None:
         """Bodies of loops have no nests of their own."""
@@ -96,10 +104,9 @@ class _Rows(Rewriter):
         places: dict[Element, Element] = {}
         for part in self.parts.get(array, ()):
             element = self.elements[part.element]
-            body = substitute(element, {part.outer: Index(0), part.inner: Index(1)})
-            row = Map((new.domain[part.outer], new.domain[part.inner]), body)
-            self.row[array, part] = row
-            places[element] = Read(row, (Index(part.outer), Index(part.inner)))
+            own = Map(tuple(new.domain[k] for k in part.axes), substitute(element, part.places))
+            self.made[array, part] = own
+            places[element] = Read(own, tuple(Index(k) for k in part.axes))
         if not places:
             return new
         return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))

@@ -1,15 +1,23 @@
-"""One program in several kernels: fused loops alone, or BLAS for the products that lengths choose."""
+"""One program in several kernels, among which lengths choose.
+
+Fused loops alone, or BLAS for some products; sums over pairs as they are, or turned.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from adcompiler.codegen.buffers import Into
+from adcompiler.codegen.cpu import Compiled as Fused
 from adcompiler.codegen.cuts import lengths
+from adcompiler.codegen.schedule import schedule
 from adcompiler.ir.nodes import Func
+from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import Product, chosen, with_calls
+from adcompiler.passes.turn import pays
 
 
 class Compiled(Protocol):
@@ -52,3 +60,28 @@ class Variants:
                     func = with_calls(self.func, [self.products[k] for k in called])
                     self.kernels[called] = self.compiled(func)
         return self.kernels[called]
+
+
+class Turned:
+    """A program with sums over pairs that share a loop if they are `turned`."""
+
+    def __init__(self, func: Func, turned: Func, compiled: Callable[[Func], Fused]) -> None:
+        sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
+        self.lengths = lengths(tuple(n for a in sums for n in a.domain))
+        self.plain, self.turned = (cache(lambda one=one: compiled(one)) for one in (func, turned))
+
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0."""
+        return self.at(sizes)(sizes, args, into)
+
+    def at(self, sizes: Sequence[int]) -> Fused:
+        """The kernel for these lengths."""
+        return self.turned() if pays(self.lengths(sizes)) else self.plain()
+
+
+def shares(func: Func) -> bool:
+    """Whether all sums that are turned share a loop with others over the same pairs. A sum that needs all of
+    another one does not."""
+    tasks = [t for t in schedule(func).tasks if t.array in func.turned]
+    nests = ([o for o in t.loops[0].tasks if o.array not in func.turned] for t in tasks)
+    return bool(tasks) and all(any(len(o.order) > 1 for o in others) for others in nests)

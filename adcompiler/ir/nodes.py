@@ -327,7 +327,8 @@ class Check:
 class Func:
     """A program: named inputs, named results, checks of a call, and side tables of names and places.
 
-    `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is.
+    `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `turned` are the sums
+    whose loops shall run in another order than they would (`passes/turn.py`).
     """
 
     name: str
@@ -341,6 +342,7 @@ class Func:
     source: Source | None = field(default=None, compare=False)
     checks: tuple[Check, ...] = ()
     counts: tuple[tuple[int, int], ...] = ()
+    turned: frozenset[Array] = frozenset()
 
     @property
     def roots(self) -> tuple[Array, ...]:

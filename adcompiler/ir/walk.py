@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -154,6 +155,22 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
     raise AssertionError(f"unknown array {type(array).__name__}")
 
 
+def uses(roots: Sequence[Array]) -> Counter[Array]:
+    """How often each array is used: as a root, by loops and calls, and by the elements that read it."""
+    found: Counter[Array] = Counter(roots)
+    for array in arrays_of(roots):
+        if isinstance(array, Item):
+            found.update(array.loop.operands)
+        if isinstance(array, Ruled | Call):
+            found.update(array.operands)
+        elements = elements_of(array.elements)
+        arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
+        for element in elements:
+            if isinstance(element, Read):
+                found[element.array] += arguments[element]
+    return found
+
+
 class Rewriter:
     """Rebuilds a program, producers first; a pass overrides `element` or `array`.
 
@@ -262,4 +279,5 @@ class Rewriter:
             checks=checks,
             names={moved.get(node, node): name for node, name in func.names.items()},
             spans={moved.get(node, node): span for node, span in func.spans.items()},
+            turned=frozenset(self.arrays[a] for a in func.turned if a in self.arrays),
         )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from adcompiler.ir.nodes import (
     Apply,
@@ -10,6 +13,7 @@ from adcompiler.ir.nodes import (
     Const,
     Element,
     Func,
+    Index,
     Map,
     Read,
     Reduce,
@@ -18,8 +22,8 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import Rewriter, rewrite
+from adcompiler.ir.types import DTYPES, NUMPY, is_float
+from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of
@@ -33,27 +37,65 @@ def expand(func: Func) -> Func:
 
 
 class _Expand(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums: dict[Array, _Exponentials] = {}  # of logarithms of sums of exponentials
+
     def array(self, array: Array) -> Array:
-        return _logsumexp(array) if isinstance(array, Reduce) and array.op == "logsumexp" else array
+        if not isinstance(array, Reduce) or array.op != "logsumexp":
+            return array
+        parts = _exponentials(array)
+        made = Map(array.shape, apply("add", parts.shift, apply("log", parts.total)))
+        self.sums[made] = parts
+        return made
 
     def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="exp", args=(Apply(op="subtract", args=(b, Read(array=made) as whole)),)):
+                if made in self.sums:
+                    return self.sums[made].share(b, whole) or element
         if isinstance(element, Apply) and element.op == "power":
             return _power(element)
         if not isinstance(element, Apply) or element.op in DTYPES or not TABLE[element.op].expand:
             return element
-        made = element_of(TABLE[element.op].expand, operands(element), element.dtype)
+        said = element_of(TABLE[element.op].expand, operands(element), element.dtype)
         # The text may use primitives that expand in turn; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
-        return rewrite((made,), lambda e: e if e is element else self.element(e), memo)[0]
+        return rewrite((said,), lambda e: e if e is element else self.element(e), memo)[0]
 
 
-def _logsumexp(array: Reduce) -> Array:
-    """m + log(sum exp(b - m)) with m the greatest b: no exponential overflows. An infinite m is left out."""
+class _Exponentials(NamedTuple):
+    """The parts of log(sum exp b) = m + log(sum exp(b - m)), as elements; m is the `shift`."""
+
+    array: Reduce
+    shift: Element
+    total: Element
+
+    def share(self, b: Element, whole: Read) -> Element | None:
+        """exp(b - log(sum exp b)) as exp(b - m) / sum exp(b - m), whose exponentials are there; None for
+        another b, whose exponential may be too large."""
+        reduced = sorted(b.axes - frozenset().union(*(i.axes for i in whole.args)))
+        if len(reduced) != len(self.array.reduced):
+            return None
+        places = dict(enumerate((*whole.args, *map(Index, reduced))))
+        if substitute(self.array.body, places) is not b:
+            return None
+        shift, total = (substitute(e, places) for e in (self.shift, self.total))
+        return apply(
+            "multiply", apply("exp", apply("subtract", b, shift)), apply("divide", const(1, b.dtype), total)
+        )
+
+
+def _exponentials(array: Reduce) -> _Exponentials:
+    """With m the greatest b no exponential overflows. Where m is infinite the largest number takes its place,
+    or 0: then what is finite beside an infinity has the share 0, and the sum is infinite or 0."""
     greatest = Read(Reduce("max", array.shape, array.reduced, array.body), identity(array.shape))
-    shift = select(apply("isfinite", greatest), greatest, const(0, array.dtype))
+    largest = const(float(np.finfo(NUMPY[array.dtype]).max), array.dtype)
+    none = apply("equal", greatest, const(-math.inf, array.dtype))
+    shift = select(none, const(0, array.dtype), apply("minimum", greatest, largest))
     exponentials = apply("exp", apply("subtract", array.body, shift))
     total = Read(Reduce("sum", array.shape, array.reduced, exponentials), identity(array.shape))
-    return Map(array.shape, apply("add", shift, apply("log", total)))
+    return _Exponentials(array, shift, total)
 
 
 def _power(element: Apply) -> Element:

@@ -13,6 +13,8 @@ read one after the other they fill vector registers, and read with gaps they too
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -29,21 +31,32 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import long_axes, loop_order
+from adcompiler.passes.turn import turned_order
 
 
 def hoist(func: Func) -> Func:
     """The program with the costly parts that loops would repeat in arrays of their own."""
-    return _Hoist().func(func)
+    return _Hoist(func.turned).func(func)
 
 
 class _Hoist(Rewriter):
+    def __init__(self, turned: Collection[Array] = ()) -> None:
+        super().__init__()
+        self.turned = set(turned)
+
+    def _rebuilt(self, array: Array) -> Array:
+        new = super()._rebuilt(array)
+        if array in self.turned:
+            self.turned.add(new)
+        return new
+
     def array(self, array: Array) -> Array:
         axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
         if isinstance(array, Accumulate):
             array = _apart(array)
         if len(axes) < 2:
             return array
-        order = loop_order(array)
+        order = turned_order(array) if array in self.turned else loop_order(array)
         hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
         far = set(long_axes(array))
         new: dict[Element, Element] = {}
@@ -57,7 +70,10 @@ class _Hoist(Rewriter):
         if not new:
             return array
         # What reads them may be ordered differently, and repeat other parts.
-        return self.array(with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new))))
+        changed = with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
+        if array in self.turned:
+            self.turned.add(changed)
+        return self.array(changed)
 
     def parts(self, array: Array, count: int) -> list[Element]:
         """The largest costly parts that depend on fewer axes than the loops."""

@@ -6,15 +6,13 @@ share what they have in common, and one register.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ir.walk import Rewriter, arrays_read, substitute, uses
 from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions
 
@@ -27,18 +25,7 @@ def merge(func: Func) -> Func:
 class _Merge(Rewriter):
     def __init__(self, roots: Sequence[Array]) -> None:
         super().__init__()
-        self.uses: Counter[Array] = Counter(roots)
-        for array in arrays_of(roots):
-            if isinstance(array, Item):
-                self.uses.update(array.loop.operands)
-            if isinstance(array, Call):
-                self.uses.update(array.operands)
-            elements = elements_of(array.elements)
-            arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
-            for element in elements:
-                if isinstance(element, Read):
-                    self.uses[element.array] += arguments[element]
-        self.single: set[Array] = {a for a, count in self.uses.items() if count == 1}
+        self.single: set[Array] = {a for a, count in uses(roots).items() if count == 1}
         self.depth = cache(self._depth)
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.branch import branch
@@ -19,15 +19,16 @@ from adcompiler.passes.own import own
 from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.roots import roots
+from adcompiler.passes.shifted import shifted
 from adcompiler.passes.sums import sums
 from adcompiler.passes.terms import terms
 from adcompiler.passes.unroll import lanes, unroll
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, sums, prune)
+SIMPLIFY: tuple[Pass, ...] = (fold, shifted, sums, prune)
 OPTIMISE: tuple[Pass, ...] = (dissolve, fold, prune, inline, contract, fold, prune)
-KERNEL: tuple[Pass, ...] = (
+PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,
     fold,
@@ -44,13 +45,12 @@ KERNEL: tuple[Pass, ...] = (
     reciprocal,
     terms,
     fold,
-    hoist,
-    branch,
-    own,
 )
+FINISH: tuple[Pass, ...] = (hoist, branch, own)  # the order of loops is settled before: `passes/turn.py`
+KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 
 
-def run(passes: tuple[Pass, ...], func: Func, check: Callable[[Func], None] | None = None) -> Func:
+def run(passes: Sequence[Pass], func: Func, check: Callable[[Func], None] | None = None) -> Func:
     """`func` after each of `passes`; `check` (the verifier, in tests) sees it before and after each."""
     if check is not None:
         check(func)

@@ -3,6 +3,12 @@
 Only where the denominator is far from the subnormal numbers, so that its reciprocal is no infinity
 that the quotients are not: a square root, a positive constant plus something that is not negative, or
 products of these.
+
+For any other denominator there are the quotients that derivatives of quotients make. With r = x / y and the
+cotangent g, x gets g / y and y gets -g (r / y): that is -(g / y) r, where g / y is there already (and if
+that is too large for a number, the program says so of x in any case). And
+log(x / y) sends g / r through the quotient, so that x gets (g / r) / y: that is g / (r y), where r y is
+about x and so in range, and where 0, infinities and NaN come to the same.
 A quotient changes by one rounding.
 """
 
@@ -37,11 +43,16 @@ class _Reciprocal(Rewriter):
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
         bounds: dict[Element, Bounds] = {}
+        self.numerators: dict[Element, list[Element]] = defaultdict(list)  # of divisors
         for element in elements_of(e for array in arrays_of(roots) for e in array.elements):
-            if isinstance(element, Apply) and element.op == "divide" and _is_normal(element.args[1], bounds):
+            if not isinstance(element, Apply) or element.op != "divide":
+                continue
+            x, divisor = element.args
+            self.numerators[divisor].append(x)
+            if _is_normal(divisor, bounds):
                 # In another array the same divisor may have other axes.
                 anywhere = substitute(element, dict.fromkeys(element.axes, Index(0)), memo)
-                divisors[element.args[1]] = anywhere.args[1]
+                divisors[divisor] = anywhere.args[1]
                 quotients[anywhere.args[1]].add(anywhere)
         self.shared = [divisor for divisor, anywhere in divisors.items() if len(quotients[anywhere]) > 1]
 
@@ -51,9 +62,29 @@ class _Reciprocal(Rewriter):
     def element(self, element: Element) -> Element:
         match element:
             case Apply(op="divide", args=(x, divisor)) if not is_const(x, 1):
-                if any(self.elements.get(d) is divisor for d in self.shared):
-                    return apply("multiply", x, apply("divide", const(1, x.dtype), divisor))
+                return self.quotient(x, divisor) or element
+            case Apply(op="multiply", args=(x, y)):
+                for g, other in ((x, y), (y, x)):
+                    match other:
+                        case Apply(op="divide", args=(r, divisor)) if self.divides(g, divisor):
+                            known = self.quotient(g, divisor) or apply("divide", g, divisor)
+                            return apply("multiply", known, r)
         return element
+
+    def quotient(self, x: Element, divisor: Element) -> Element | None:
+        """x / divisor with a division less, if there is such a form."""
+        if any(self.elements.get(d) is divisor for d in self.shared):
+            return apply("multiply", x, apply("divide", const(1, x.dtype), divisor))
+        match x:
+            case Apply(op="divide", args=(g, Apply(op="divide", args=(_, y)) as ratio)) if y is divisor:
+                return apply("divide", g, apply("multiply", ratio, y))
+        return None
+
+    def divides(self, x: Element, divisor: Element) -> bool:
+        """Whether the program has x / divisor, both as they are now."""
+        new = self.elements.get
+        found = (xs for d, xs in self.numerators.items() if new(d) is divisor)
+        return any(new(numerator) is x for xs in found for numerator in xs)
 
 
 def _is_normal(element: Element, known: dict[Element, Bounds]) -> bool:

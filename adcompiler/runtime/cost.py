@@ -14,7 +14,7 @@ from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm.machine import threads
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.timed import Timed, fastest
-from adcompiler.codegen.variants import Variants
+from adcompiler.codegen.variants import Turned, Variants
 from adcompiler.codegen.work import Counted, Operations, Work
 from adcompiler.errors import Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
@@ -120,7 +120,7 @@ class Measured:
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
         self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
         made = program.executable
-        assert isinstance(made, Compiled | Variants)
+        assert isinstance(made, Compiled | Turned | Variants)
         compiled = made.at(sizes)
         assert isinstance(compiled, Compiled)
         timed = Timed(compiled.given, compiled.precise, divides=compiled.divides)

@@ -18,7 +18,8 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
-from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.passes.pipeline import FINISH, KERNEL, OPTIMISE, PREPARE, Pass, run
+from adcompiler.passes.turn import turn
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import Kind
@@ -69,17 +70,21 @@ class _Interpreted:
 def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.apart import Apart, worth
     from adcompiler.codegen.cpu import Compiled
-    from adcompiler.codegen.variants import Variants
+    from adcompiler.codegen.variants import Turned, Variants, shares
 
-    def kernel(one: Func) -> Compiled:
-        return Compiled(run(KERNEL, one), precise)
+    def kernel(one: Func, passes: Sequence[Pass] = KERNEL) -> Compiled:
+        return Compiled(run(passes, one), precise)
 
     def compiled(one: Func) -> Apart | Compiled:
         return Apart(one, kernel) if worth(one) else kernel(one)
 
     products = found(func)
     if not products:
-        return kernel(func)
+        plain = run(PREPARE, func)
+        turned = turn(plain)
+        finish = partial(kernel, passes=FINISH)
+        worthy = turned.turned and shares(run(FINISH, turned))
+        return Turned(plain, turned, finish) if worthy else finish(plain)
     return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else None)
 
 

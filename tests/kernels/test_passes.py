@@ -132,6 +132,36 @@ def test_what_may_be_zero_is_divided_by_its_root(x):
     np.testing.assert_array_equal(one(np.array([x])), other(np.array([x])))
 
 
+QUOTIENTS = "exp(x / y)", "log(x / y)", "(x / y)**1.5"  # the quotient, and what both gradients are made of
+
+
+def divisions(f):
+    code = [line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#")]
+    return "\n".join(code).count(" / ")
+
+
+@pytest.mark.parametrize("text", QUOTIENTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gradients_of_quotients_divide_once_for_both(text, dtype):
+    """x gets g / y, and y gets -(g / y) times the quotient."""
+    f, slow = (adc.value_and_grad(adc.compile(f"sum({text})", backend=b)) for b in ("cpu", "numpy"))
+    x, y = (RNG.uniform(1, 2, 9).astype(dtype) for _ in range(2))
+    for got, expected in zip(np.ravel(f(x, y)[1]), np.ravel(slow(x, y)[1]), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
+    assert divisions(f) == 2
+    adc.check_grad(adc.compile(text), 1.5, 1.25, order=2)
+
+
+@pytest.mark.parametrize("text", QUOTIENTS)
+def test_quotients_keep_their_infinities_and_nans(text):
+    f, slow = (adc.grad(adc.compile(f"sum(g * {text})", backend=b)) for b in ("cpu", "numpy"))
+    special = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+    g, x, y = (np.ravel(a) for a in np.meshgrid([0.0, 1.0, np.inf, np.nan], special, special))
+    with np.errstate(all="ignore"):
+        for got, expected in zip(f(g, x, y), slow(g, x, y), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
 # -- scatters, and loops that are vectorised -----------------------------------------------------------
 
 

@@ -108,7 +108,7 @@ def test_a_sum_that_the_program_has_is_not_computed_again():
         value, slope = f(x)
         assert value == pytest.approx(x.max() + np.log(np.exp(x - x.max()).sum()), rel=1e-14)
         np.testing.assert_allclose(slope, np.exp(x - value) / np.exp(x - value).sum(), rtol=1e-13)
-    assert code(f).count("exp(") == 2
+    assert code(f).count("exp(") == 1, "it stands in the gradient's memory"
 
 
 @pytest.mark.parametrize("factor", [2.0, np.inf, np.nan])

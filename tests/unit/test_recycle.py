@@ -63,6 +63,7 @@ def test_given_buffers_are_written_by_the_kernel(what, monkeypatch):
         lambda r: memoryview(r),
         lambda r: np.frombuffer(r),
         lambda r: r.view(np.int64),
+        lambda r: r.base,
         lambda r: {"deep": [r[::3]]},
         lambda r: r.__array_interface__ and np.asarray(r),
         lambda r: np.from_dlpack(r),
@@ -84,6 +85,17 @@ def test_memory_that_somebody_holds_is_not(double, hold):
     kept = np.ravel(np.asarray(held["deep"][0] if isinstance(held, dict) else held))
     if kept.dtype == np.float64 and kept.size == N:
         np.testing.assert_array_equal(np.sort(kept), 2 * X)
+
+
+@pytest.mark.parametrize("shape", [(N,), (N + 1,), (3, N), (7, 13, 401)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_large_results_begin_at_a_line_of_the_cache(double, shape, dtype):
+    for limit in (MOST, 0):
+        adc.recycle(limit)
+        found = double(np.ones(shape, dtype))
+        assert (found.shape, found.dtype) == (shape, dtype)
+        assert address(found) % 64 == 0
+        np.testing.assert_array_equal(found, 2)
 
 
 def test_results_of_one_call_are_apart():

@@ -21,6 +21,7 @@ from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import vectorises
 
 SMALL = 64  # elements of an array on the stack
+PAIR = 2  # vectors at a time in loops that call functions
 
 
 class Module:
@@ -315,9 +316,10 @@ class Function(Variables):
         self.store(target, self.function(how, [self.value(target), found]))
 
     def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
-        """A loop that is vectorised as two: whole vectors, and the rest in one that is masked.
+        """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
 
-        Masks cost a little everywhere, and much where the processor stores slowly with them.
+        Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
+        a little everywhere, and much where the processor stores slowly with them.
         """
         vectors = self.needs.vectors
         if vectors is None or self.width > 1 or not vectorises(body, self.changing):
@@ -327,11 +329,11 @@ class Function(Variables):
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
         stop = hidden._replace(unsigned=first.unsigned)
         turns = self.emit(f"sub {stop}, {first.text}", "i64").text
-        whole = self.emit(f"and i64 {turns}, {-vectors.lanes('float')}", "i64").text
+        whole = self.emit(f"and i64 {turns}, {-PAIR * vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
-        alone = 'interleave.count", i32 1'
+        pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
         masked = 'vectorize.predicate.enable", i1 true'
-        return [(first, middle, self.needs.hint(alone)), (middle, stop, self.needs.hint(alone, masked))]
+        return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
     def forever(self, body: Sequence[ast.stmt]) -> None:
         """`while True`, which something inside leaves."""

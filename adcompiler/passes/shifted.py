@@ -1,0 +1,70 @@
+"""Recognise the logarithm of a sum of exponentials that is written out.
+
+That is a + log(sum exp(b - a)), where a is the largest b.
+
+The shift a changes nothing but how large the exponentials become, so the derivative by it is 0; the program
+does not show it. Differentiated term by term, a has the cotangent 1 - sum exp(b - a) / sum exp(b - a), a
+rounding error that all who attain a share. As `logsumexp` it is one array, whose derivative is
+exp(b - logsumexp b).
+
+The value keeps its bits. Where `logsumexp` is infinite, what is written out is no number, and neither are its
+derivatives: a factor says so, which is 1 elsewhere. The sum of nothing is -inf in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce as fold_left
+
+from adcompiler.ir.loop import Loop
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Read, Reduce, const, identity, select
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, is_computed, uses
+from adcompiler.ops.build import apply
+
+
+def shifted(func: Func) -> Func:
+    """The program with `logsumexp` where it is written out, and its sum serves nothing else."""
+    return _Shifted(func.roots).func(func)
+
+
+class _Shifted(Rewriter):
+    def __init__(self, roots: Sequence[Array]) -> None:
+        super().__init__()
+        self.single = {array for array, count in uses(roots).items() if count == 1}
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        return _Shifted(loop.roots)
+
+    def _rebuilt(self, array: Array) -> Array:
+        new = super()._rebuilt(array)
+        if array in self.single:
+            self.single.add(new)
+        return new
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="add", args=(Read() as a, Apply(op="log", args=(Read() as total,)))):
+                return self.logarithm(a, total) or element
+            case Apply(op="add", args=(Apply(op="log", args=(Read() as total,)), Read() as a)):
+                return self.logarithm(a, total) or element
+        return element
+
+    def logarithm(self, a: Read, total: Read) -> Element | None:
+        """a + log(total) as the logarithm of a sum of exponentials; None if it is none."""
+        match a.array:
+            case Reduce(op="max", shape=shape, reduced=reduced, body=body) if is_float(body.dtype):
+                shift = Read(a.array, identity(shape))
+                exponentials = apply("exp", apply("subtract", body, shift))
+                fits = total.array is Reduce("sum", shape, reduced, exponentials) and total.args == a.args
+            case _:
+                return None
+        if not fits or total.array not in self.single or any(map(is_computed, reduced)):
+            return None
+        whole = Read(Reduce("logsumexp", shape, reduced, body), a.args)
+        empty = [apply("equal", n, const(0, "i64")) for n in reduced]
+        is_number = fold_left(lambda x, y: apply("logical_or", x, y), empty, apply("isfinite", whole))
+        factor = select(is_number, const(1, whole.dtype), const(math.nan, whole.dtype))
+        return apply("multiply", whole, factor)

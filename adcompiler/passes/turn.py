@@ -1,0 +1,87 @@
+"""Sums over the same pairs that go along different axes: which of them to turn, so that all share one loop.
+
+With k(i, j) = exp(-(x[i] - y[j])²) the sums over j of k(i, j) b[j] and over i of k(i, j) c[i] have the orders
+(i, j) and (j, i), in which each adds to a register; so k is computed twice for each pair. A sum that is
+*turned* takes the order of the other: it adds to all its elements in each turn of the outer loop, and k is
+computed once. That pays while these elements stay in the cache, and where each block has many turns, for it
+has elements of its own: `pays` says so when the lengths are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Reduce
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
+from adcompiler.ops.costs import is_function
+from adcompiler.passes.conditions import conditions
+from adcompiler.passes.loops import is_short, loop_order
+
+FEWEST = 512  # turns of the outer loop from which turning pays
+LONGEST = 1 << 14  # elements of a sum that stay in the cache
+
+Side = list[Array]  # arrays that compute a value in one order
+
+
+def turn(func: Func) -> Func:
+    """The program with sums turned where a function of pairs is computed in both orders."""
+    sides: dict[Element, Side] = {}
+    for array in arrays_of(func.roots):
+        for value in _values(array):
+            sides.setdefault(value, []).append(array)
+    turned: dict[Array, None] = {}
+    settled: set[Array] = set()
+    for value, side in sides.items():
+        other = sides.get(_exchanged(value), [])
+        pair = [array for array in (*side, *other) if array not in settled]
+        if other and not settled.intersection((*side, *other)) and not set(side) & set(other):
+            settled.update(pair)
+            turned |= dict.fromkeys(_chosen(side, other))
+    return func.with_(turned=frozenset(turned))
+
+
+def turned_order(array: Array) -> tuple[int, ...]:
+    """The order of the loops over a sum that is turned: the axes that it keeps are the inner ones."""
+    return tuple(sorted(loop_order(array), key=lambda k: k < array.rank))
+
+
+def pays(lengths: Sequence[int]) -> bool:
+    """Whether to turn sums, the lengths of whose kept and reduced axes follow each other."""
+    pairs = zip(lengths[::2], lengths[1::2], strict=True)
+    return all(kept <= LONGEST and reduced >= FEWEST for kept, reduced in pairs)
+
+
+def _values(array: Array) -> Iterator[Element]:
+    """The functions of two long axes that an array computes, outer axis first, and its lengths in that order:
+    what has other lengths is another value."""
+    if not isinstance(array, Map | Reduce) or any(map(is_computed, array.domain)):
+        return
+    order = loop_order(array)
+    if len(order) != 2 or any(is_short(array.domain[k]) for k in order):
+        return
+    if isinstance(array, Reduce) and conditions(array.op, array.body):
+        return  # a triangle of pairs, whose loops have bounds
+    for e in elements_of(array.elements):
+        if is_function(e) and len(e.axes) == 2:
+            yield substitute(e, {k: Index(p) for p, k in enumerate(order)})
+
+
+def _exchanged(value: Element) -> Element:
+    return substitute(value, {0: Index(1), 1: Index(0)})
+
+
+def _chosen(one: Side, other: Side) -> Side:
+    """The side whose sums are turned: what depends on the other one, else the one with fewer sums."""
+    before = bool(set(arrays_of(one)) & set(other)), bool(set(arrays_of(other)) & set(one))
+    if all(before):
+        return []
+    first, last = (one, other) if before[0] or (not before[1] and len(one) < len(other)) else (other, one)
+    can = [side for side in (first, last) if all(map(_turns, side))]
+    return can[0] if can and (can[0] is first or not any(before)) else []
+
+
+def _turns(array: Array) -> bool:
+    """Whether an array is a sum that may be turned: one that adds to a register."""
+    is_sum = isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype)
+    return is_sum and array.rank == 1 and loop_order(array)[0] == 0
