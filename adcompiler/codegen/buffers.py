@@ -12,6 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 from typing import Any
 from weakref import getweakrefcount
 
@@ -52,6 +54,11 @@ class Pool:
             made: np.ndarray = np.empty(shape, dtype)
             self.keep(made)
         return made
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+        """`empty` for many arrays that are alike."""
+        small = prod(shape) * dtype.itemsize < SMALLEST
+        return partial(np.empty, shape, dtype) if small else partial(self.empty, shape, dtype)
 
     def keep(self, array: np.ndarray) -> None:
         """Remember an array; the oldest ones are forgotten where there are too many."""

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from adcompiler.codegen.buffers import POOL, Into
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
-from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.machine import Native, compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.reference import length, require
@@ -72,7 +71,7 @@ class Compiled:
         return Source(kernel.text, params, results, shared, self.precise)
 
     @cached_property
-    def native(self) -> Callable[..., Sequence[Any]] | None:
+    def native(self) -> Native | None:
         """The kernel compiled without numba, if that can be."""
         try:
             return compiled(self.source)
@@ -142,16 +141,6 @@ class Compiled:
         if len(self.layouts) < MOST_LAYOUTS:
             self.layouts[sizes] = made
         return made
-
-    @cached_property
-    def of_numbers(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-        """The kernel of a program of numbers that checks nothing, for a sequence of its arguments."""
-        if self.picks is None or self.checked:
-            return None
-        run, picks = self.serial, self.picks
-        if picks == list(range(len(picks))) and len(picks) == len(self.kernel.scalars):
-            return lambda args: run(*args)
-        return lambda args: itemgetter(*picks, picks[0])(run(*args))[:-1]
 
     def check(self, scalars: Sequence[Any]) -> None:
         """Raise the error of the first check that does not hold."""
