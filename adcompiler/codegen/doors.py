@@ -10,11 +10,10 @@ import numpy as np
 
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm.door import ARRAY, CONSTANT, MOST, NUMBERS, SIZES, TUPLE
+from adcompiler.codegen.llvm.door import ARRAY, MOST, NUMBERS, SIZES, TUPLE
 from adcompiler.codegen.llvm.machine import guarded
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
-from adcompiler.syntax.values import Static
 
 
 def door(
@@ -61,7 +60,7 @@ def _nests(structure: Any) -> bool:
     """Whether doors nest results so: tuples."""
     if isinstance(structure, tuple):
         return all(map(_nests, structure))
-    return structure is None or isinstance(structure, Static)
+    return structure is None
 
 
 class _Table:
@@ -97,16 +96,14 @@ class _Table:
             for part in structure:
                 self.nest(part, flat, plain)
             self.outputs += [TUPLE, len(structure), 0]
-        elif isinstance(structure, Static):
-            self.outputs += [CONSTANT, self.address(structure.value), 0]
-        else:
-            result, place = next(flat)
-            if place is not None:
-                self.outputs += [ARRAY, place, 0]
-                return
-            own = plain and result.dtype != "f32"
-            kind = 0 if own else self.address(NUMPY[result.dtype].type)
-            self.outputs += [NUMBERS[result.dtype], self.number(result), kind]
+            return
+        result, place = next(flat)
+        if place is not None:
+            self.outputs += [ARRAY, place, 0]
+            return
+        own = plain and result.dtype != "f32"
+        kind = 0 if own else self.address(NUMPY[result.dtype].type)
+        self.outputs += [NUMBERS[result.dtype], self.number(result), kind]
 
     def number(self, result: Any) -> int:
         """The word in which the kernel leaves a number: they follow its parameters."""

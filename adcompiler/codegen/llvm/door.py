@@ -31,7 +31,7 @@ from adcompiler.ir.types import Dtype
 HEAD = 7  # words
 SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entry of each part
 MOST = 256  # words of a kernel, and of a door's outputs
-TUPLE, CONSTANT, ARRAY, *KINDS = range(7)  # what an output is; a number by its type
+TUPLE, ARRAY, *KINDS = range(6)  # what an output is; a number by its type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
 CARRAY = 0x101  # NumPy's flags of an array that is contiguous and aligned
 DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's head of an array
@@ -166,9 +166,6 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
     """Put a result on the stack, or gather the last ones into a tuple."""
     own, made, stack = (Value(name, "ptr") for name in ("%own", "%made", "%stack"))
     top = code.at(Value("%top", "ptr"), 0)
-    with code.when(code.holds("eq", what, CONSTANT)):
-        code.call("Py_IncRef", "void", [which])
-        code.put(stack, top, which)
     with code.when(code.holds("eq", what, ARRAY)):
         array = code.at(made, which)
         code.call("Py_IncRef", "void", [array])
