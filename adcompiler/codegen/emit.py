@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.calls import call
+from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
@@ -34,6 +35,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
+from adcompiler.passes.loops import is_short
 
 
 def emit(func: Func, allocates: bool = True) -> Kernel:
@@ -43,6 +45,8 @@ def emit(func: Func, allocates: bool = True) -> Kernel:
 
 class Emitter:
     """Writes the kernel of a program; `style` is that of its schedule."""
+
+    fills = True  # rows, before the diagonals of a matrix
 
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True) -> None:
         self.allocates = allocates
@@ -279,10 +283,26 @@ class Emitter:
                     self.finish(writer, task)
 
     def write_loop(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
-        """One loop of a nest."""
+        """One loop of a nest, and after it the places where it is wrong."""
+        known = {t: t.known for t in loop.tasks}
+        found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
+        for task, ties in found.items():
+            task.known = elsewhere(task.known, ties)
+            writer.expect(task.elements)
         writer.open(loop, f"for i{loop.number} in range({limits}):")
         self.body(writer, loop.body, partial)
         writer.close()
+        for task, ties in found.items():
+            task.known = known[task]
+            for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
+                writer.expect((*indices, value))
+                self.put(writer, task.array, indices, value, "=")
+
+    def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
+        """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
+        inside = len(writer.loops) > writer.base and not is_short(loop.size)
+        alone = task in loop.body and task.stored and not writer.uses[Read(task.array, task.kept)]
+        return ties_of(task, loop.number) if self.fills and inside and alone else []
 
     def cases(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
         """The outermost loop of a nest, for each case of what decides between costly sides."""
@@ -350,13 +370,17 @@ class Emitter:
         return f"{writer.use(partial)}[block, {spot}]"
 
     def scatter(self, writer: Writer, task: Task) -> None:
-        """One addition at computed indices; a point outside the array adds nothing."""
+        """One addition at computed indices."""
         *indices, body = task.elements
-        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-        value = writer.text(body)
+        self.put(writer, task.array, indices, body, "+=")
+
+    def put(self, writer: Writer, array: Array, indices: list[Element], value: Element, how: str) -> None:
+        """Store at computed indices, or add there; at a point outside the array nothing is done."""
+        spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
+        text = writer.text(value)
         if inside:
             writer.line(f"if {inside}:")
-        writer.line(("    " if inside else "") + f"{spot} += {value}")
+        writer.line(("    " if inside else "") + f"{spot} {how} {text}")
 
     def note(self, writer: Writer, node: Node) -> None:
         """The line of the user's source that a statement computes, once in a function."""
