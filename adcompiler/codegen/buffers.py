@@ -79,8 +79,7 @@ def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool
         sys.getrefcount(array) == OWN
         and array.shape == shape
         and array.dtype == dtype
-        and array.flags.c_contiguous
-        and array.flags.writeable
+        and array.flags.carray  # contiguous, aligned, writeable
         and not getweakrefcount(array)
     )
 

@@ -10,21 +10,33 @@ import numpy as np
 
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm.door import ARRAY, MOST, NUMBERS, SIZES, TUPLE
+from adcompiler.codegen.llvm.door import (
+    ARRAY,
+    FROM_FLOAT,
+    MOST,
+    NUMBERS,
+    SAME,
+    SIZES,
+    TO_FLOAT,
+    TO_INTEGER,
+    TUPLE,
+)
 from adcompiler.codegen.llvm.machine import guarded
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
+from adcompiler.syntax.values import ArgType, Kind, Static
 
 
 def door(
     executable: Any,
     sizes: Sequence[int],
+    types: Sequence[Kind],
     args: Sequence[Any],
     structure: Any,
     plain: bool,
     general: Callable[..., Any],
 ) -> Callable[..., Any] | None:
-    """The function for calls with arguments like these, that fit; `general` is called with all others.
+    """The function for calls with arguments like these, which `fit`; `general` is called with all others.
 
     `structure` says how results nest; `plain`, whether numbers among them are Python's. None if there is no
     door: for containers as results, many threads, and kernels of numba or of another backend.
@@ -38,8 +50,8 @@ def door(
         return None
     table = _Table(kernel)
     table.words += sizes
-    for arg in args:
-        table.argument(arg)
+    for kind, arg in zip(types, args, strict=True):
+        table.argument(kind, arg)
     for shape, dtype in needed:
         table.buffer(shape, dtype)
     table.words += blocks
@@ -49,11 +61,13 @@ def door(
     return guarded(table.text(kernel.native.packed), general, table.held)
 
 
-def fits(arg: Any, value: Any) -> bool:
-    """Whether doors take an argument, of which kernels take a value: a float or an array as it is."""
-    if type(arg) is np.ndarray:
-        return value is arg and arg.flags.c_contiguous and arg.flags.aligned
-    return type(arg) is float
+def fits(kind: Kind, arg: Any) -> bool:
+    """Whether doors take an argument of a type: a number, an array that kernels take as it is, or what was
+    known while compiling."""
+    if type(arg) is np.ndarray and isinstance(kind, ArgType):
+        known = arg.ndim > 0 and arg.dtype == NUMPY[kind.dtype]
+        return known and arg.flags.c_contiguous and arg.flags.aligned
+    return type(arg) in (float, int, np.float64) or isinstance(kind, Static)
 
 
 def _nests(structure: Any) -> bool:
@@ -79,10 +93,15 @@ class _Table:
         self.held.append(held)
         return id(held)
 
-    def argument(self, arg: Any) -> None:
-        """A parameter of the kernel that the call brings."""
-        dtype = self.address(arg.dtype) if isinstance(arg, np.ndarray) else 0
-        self.arguments += [self.address(type(arg)), len(self.words), dtype, np.ndim(arg)]
+    def argument(self, kind: Kind, arg: Any) -> None:
+        """An argument of the call, and the parameter of the kernel that it is."""
+        if isinstance(kind, Static):
+            self.arguments += [self.address(arg), 0, SAME, 0]
+            return
+        assert isinstance(kind, ArgType)
+        taken = FROM_FLOAT if type(arg) is not int else TO_FLOAT if kind.dtype == "f64" else TO_INTEGER
+        how = self.address(arg.dtype) if np.ndim(arg) else taken
+        self.arguments += [self.address(type(arg)), len(self.words), how, np.ndim(arg)]
         self.words += [0, *np.shape(arg)]
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> None:

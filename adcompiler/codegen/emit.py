@@ -300,9 +300,10 @@ class Emitter:
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
         """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
-        inside = len(writer.loops) > writer.base and not is_short(loop.size)
-        alone = task in loop.body and task.stored and not writer.uses[Read(task.array, task.kept)]
-        return ties_of(task, loop.number) if self.fills and inside and alone else []
+        if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
+            return []
+        found = ties_of(task, loop.number) if task in loop.body and task.stored else []
+        return found if found and not writer.uses[Read(task.array, task.kept)] else []
 
     def cases(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
         """The outermost loop of a nest, for each case of what decides between costly sides."""

@@ -22,6 +22,7 @@ from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
     FLOAT,
+    PLAIN,
     Parameter,
     as_floats,
     bind,
@@ -130,16 +131,17 @@ class Function:
 
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a door to others like it."""
-        names = (p.name for p in self.parameters)
-        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
-        if hook is not None:
-            return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+        if keywords or not PLAIN.issuperset(map(type, args)):
+            names = (p.name for p in self.parameters)
+            hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+            if hook is not None:
+                return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)
         lengths = found.sizes(values)
         results = found.run(lengths, values, plain)
         if not keywords:
-            self.__call__ = found.door(lengths, args, values, plain, self._call)
+            self.__call__ = found.door(lengths, types, args, plain, self._call)
         return unflatten(found.lowered.structure, results)
 
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:

@@ -106,6 +106,7 @@ def backend_of(name: str, precise: bool) -> str:
 
 
 MOST_MET = 1000  # calls' lengths that are remembered to fit
+MOST_DOORS = 100
 
 
 class Specialisation:
@@ -133,7 +134,7 @@ class Specialisation:
         self.demands = [c for c in lowered.constraints if not c.merged]
         self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
-        self.doors: dict[tuple[int, ...], Callable[..., Any]] = {}  # by lengths
+        self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by lengths and classes of arguments
 
     @property
     def executable(self) -> Executable:
@@ -250,20 +251,20 @@ class Specialisation:
     def door(
         self,
         lengths: Sequence[int],
+        types: Types,
         args: Sequence[Any],
-        values: Sequence[Any],
         plain: bool,
         general: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """What answers calls like that with `args`, of which kernels take `values`: a function that does so
-        at once, or `general`, where arguments must be converted or looked into."""
+        """What answers calls like that with `args`: a function that does so at once, or `general`, where
+        arguments must be converted or looked into."""
         from adcompiler.codegen.doors import door, fits
 
-        if self.of_values or len(args) != len(values) or not all(map(fits, args, values)):
+        if self.of_values or self.func.counts or not all(map(fits, types, args)):
             return general
-        key = tuple(lengths)
-        if key not in self.doors and len(self.doors) < MOST_MET:
-            made = door(self.executable, key, args, self.lowered.structure, plain, general)
+        key = (*lengths, *map(type, args))
+        if key not in self.doors and len(self.doors) < MOST_DOORS:
+            made = door(self.executable, lengths, types, args, self.lowered.structure, plain, general)
             self.doors[key] = made or general
         return self.doors.get(key, general)
 

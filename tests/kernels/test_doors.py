@@ -54,9 +54,68 @@ def test_a_call_like_the_last_one_does_not_go_the_general_way(monkeypatch):
     assert len(seen) == 1
 
 
+NUMBERS = {
+    "floats": (1.5, 2.5),
+    "integers": (3, 4),
+    "both": (3, 2.5),
+    "NumPy's": (np.float64(1.5), np.float64(2.5)),
+    "one of NumPy's": (np.float64(1.5), 2.5),
+    "with an array": (np.float64(1.5), np.arange(3.0)),
+    "an integer with an array": (2, np.arange(3.0)),
+}
+
+
+@pytest.mark.parametrize("args", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_of_these_classes_go_in(args, monkeypatch):
+    f, reference = adc.compile(SOURCE), adc.compile(SOURCE, backend="numpy")
+    first = f(*args)
+    assert has_door(f)
+    seen = counted(f, monkeypatch)
+    second = f(*args)
+    assert not seen
+    assert repr(first) == repr(second) == repr(reference(*args))
+
+
+def test_integers_that_are_annotated_stay_integers():
+    f = adc.compile("def f(x: f64[n], k: i64):\n    return x[k], k * k")
+    x = np.arange(5.0)
+    assert [f(x, k) for k in (1, 2, 3)] == [(1.0, 1), (2.0, 4), (3.0, 9)]
+    assert has_door(f)
+    with pytest.raises(adc.OutOfRangeError):
+        f(x, 5)
+    assert f(x, 4) == (4.0, 16)
+
+
+@pytest.mark.parametrize("large", [10**400, -(10**400)])
+def test_integers_may_be_too_large_for_a_door(large):
+    f = adc.compile("x * 2")
+    assert f(3) == f(4) - 2 == 6.0
+    with pytest.raises(adc.DtypeError, match="does not fit float64"):
+        f(large)
+    g = adc.compile("def g(k: i64):\n    return k + 1")
+    assert g(3) == g(2) + 1 == 4
+    with pytest.raises(adc.DtypeError, match="does not fit int64"):
+        g(large)
+
+
+def test_a_length_that_an_integer_says_is_not_taken_for_known():
+    f = adc.compile("def f(x, m: i64):\n    return sum(x + i for i in range(m))")
+    assert [f(1.0, m) for m in (2, 2, 3, 0)] == [3.0, 3.0, 6.0, 0.0]
+
+
+def test_what_is_known_while_compiling_must_be_the_same(monkeypatch):
+    f = adc.compile("def f(x, n: static):\n    for _ in range(n):\n        x = x * 2\n    return x")
+    assert [f(1.0, n) for n in (2, 2, 3, 3, 2)] == [4.0, 4.0, 8.0, 8.0, 4.0]
+    seen = counted(f, monkeypatch)
+    f(1.0, 3)
+    f(1.0, 3)
+    assert len(seen) == 1
+
+
 OTHERS = {
     "a name": lambda f: f(x=1.0, y=2.0),
     "integers": lambda f: f(1, 2),
+    "NumPy's integers": lambda f: f(np.int64(1), 2.0),
     "a truth value": lambda f: f(True, 2.0),
     "NumPy's float": lambda f: f(np.float64(1.0), 2.0),
     "float32": lambda f: f(np.float32(1.0), np.float32(2.0)),

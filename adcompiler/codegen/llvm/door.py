@@ -10,7 +10,8 @@ bytes, the general way, and the objects whose addresses stand in the table. The 
 
     arguments, makers, words, checks, outputs   how many there are of each
     kernel, loops                               the address of its `packed`; whether Python's lock is released
-    per argument: type, place, dtype, rank      the word that it goes to; no dtype if it is a number
+    per argument: class, place, how, rank       the word that it goes to; the dtype, or how it is taken: where
+                                                it is known, it stands in the place of its class
     per maker: object, place                    it makes an array, whose address goes to that word
     words                                       the kernel's: lengths follow the place of an array's address
     checks                                      numbers of words that must not be zero after it
@@ -33,6 +34,7 @@ SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entr
 MOST = 256  # words of a kernel, and of a door's outputs
 TUPLE, ARRAY, *KINDS = range(6)  # what an output is; a number by its type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
+SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # how an argument is taken that is no array
 CARRAY = 0x101  # NumPy's flags of an array that is contiguous and aligned
 DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's head of an array
 
@@ -79,7 +81,7 @@ class _Door(Function):
 def door() -> Code:
     """The function `entry(self, arguments, count, names)` in LLVM's language."""
     code = _Door(Module(""))
-    own, made = (Value(name, "ptr") for name in ("%own", "%made"))
+    own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
         code.stack.append(f"%{name} = alloca [{MOST} x i64], align 64")
     code.stack += ["%top = alloca i64", "store i64 0, ptr %top", "%state = alloca i64"]
@@ -101,19 +103,8 @@ def door() -> Code:
     with code.each(HEAD, count, ARGUMENT) as (k, place):
         _argument(code, code.at(Value("%args", "ptr"), k), *(code.at(place, n) for n in range(ARGUMENT)))
     with code.each(from_makers, makers, MAKER) as (k, place):
-        nothing = [Value("null", "ptr"), literal(0), literal(0)]
-        array = code.call("PyObject_Vectorcall", "i64", [code.at(place, 0), *nothing])
-        code.insist(code.holds("ne", array, 0), "failed")
-        code.put(made, k, array)
-        code.lines.append(f"store {code.sum(k, 1)}, ptr %started")
-        code.put(own, code.at(place, 1), code.at(_head(code, array), DATA))
-    many = code.holds("ne", loops, 0)
-    with code.when(many):
-        code.lines.append(f"store {code.call('PyEval_SaveThread', 'i64', [])}, ptr %state")
-    failed = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own)", "i1")
-    with code.when(many):
-        code.call("PyEval_RestoreThread", "void", [code.at(Value("%state", "ptr"), 0)])
-    code.insist(code.emit(f"xor {failed}, true", "i1"), "failed")
+        _make(code, k, *(code.at(place, n) for n in range(MAKER)))
+    _run(code, kernel, loops)
     with code.each(from_checks, checks) as (_, place):
         code.insist(code.holds("ne", code.at(own, code.at(place, 0)), 0), "failed")
     with code.each(from_outputs, outputs, OUTPUT) as (_, place):
@@ -138,15 +129,24 @@ def _head(code: _Door, array: Value) -> Value:
     return code.pointer(code.sum(array, object.__basicsize__))
 
 
-def _argument(code: _Door, given: Value, kind: Value, place: Value, dtype: Value, rank: Value) -> None:
+def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, rank: Value) -> None:
     """Take a number, or an array's address, out of an argument that is as expected."""
     own = Value("%own", "ptr")
-    code.insist(code.holds("eq", code.at(code.pointer(given), object.__basicsize__ // 8 - 1), kind))
-    with code.when(code.holds("eq", dtype, 0)):
+    same = code.holds("eq", how, SAME)
+    found = code.select(same, given, code.at(code.pointer(given), object.__basicsize__ // 8 - 1))
+    code.insist(code.holds("eq", found, kind))
+    with code.when(code.holds("eq", how, FROM_FLOAT)):
         code.put(own, place, code.call("PyFloat_AsDouble", "double", [given]))
-    with code.when(code.holds("ne", dtype, 0)):
+    for whole, function, type_ in (
+        (TO_FLOAT, "PyLong_AsDouble", "double"),
+        (TO_INTEGER, "PyLong_AsLongLong", "i64"),
+    ):
+        with code.when(code.holds("eq", how, whole)):
+            code.put(own, place, code.call(function, type_, [given]))
+            code.insist(code.holds("eq", code.call("PyErr_Occurred", "i64", []), 0), "failed")
+    with code.when(code.holds("ugt", how, TO_INTEGER)):
         head = _head(code, given)
-        code.insist(code.holds("eq", code.at(head, DTYPE), dtype))
+        code.insist(code.holds("eq", code.at(head, DTYPE), how))
         code.insist(code.holds("eq", _half(code, head, RANK), rank))
         flags = code.emit(f"and {_half(code, head, FLAGS)}, {CARRAY}", "i64")
         code.insist(code.holds("eq", flags, CARRAY))
@@ -155,6 +155,27 @@ def _argument(code: _Door, given: Value, kind: Value, place: Value, dtype: Value
             expected = code.at(own, code.sum(known, axis))
             code.insist(code.holds("eq", code.at(lengths, axis), expected))
         code.put(own, place, code.at(head, DATA))
+
+
+def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
+    """Make the array number `k`, for a result or for the kernel alone."""
+    nothing = [Value("null", "ptr"), literal(0), literal(0)]
+    array = code.call("PyObject_Vectorcall", "i64", [maker, *nothing])
+    code.insist(code.holds("ne", array, 0), "failed")
+    code.put(Value("%made", "ptr"), k, array)
+    code.lines.append(f"store {code.sum(k, 1)}, ptr %started")
+    code.put(Value("%own", "ptr"), place, code.at(_head(code, array), DATA))
+
+
+def _run(code: _Door, kernel: Value, loops: Value) -> None:
+    """Call the kernel; other threads may run meanwhile if it has loops."""
+    many = code.holds("ne", loops, 0)
+    with code.when(many):
+        code.lines.append(f"store {code.call('PyEval_SaveThread', 'i64', [])}, ptr %state")
+    done = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own)", "i1")
+    with code.when(many):
+        code.call("PyEval_RestoreThread", "void", [code.at(Value("%state", "ptr"), 0)])
+    code.insist(code.emit(f"xor {done}, true", "i1"), "failed")
 
 
 def _half(code: _Door, base: Value, k: int) -> Value:

@@ -20,7 +20,7 @@ from adcompiler.ir.types import NUMPY, Dtype
 
 # Objects are i64 here: they are only passed on.
 PYTHON = (
-    "PyFloat_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
+    "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
     "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
     "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
