@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 from weakref import getweakrefcount
@@ -62,6 +63,11 @@ class Pool:
             self.keep(made)
         return made
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+        """`empty` for many arrays that are alike."""
+        small = prod(shape) * dtype.itemsize < SMALLEST
+        return partial(np.empty, shape, dtype) if small else partial(self.empty, shape, dtype)
+
     def keep(self, array: np.ndarray) -> None:
         """Remember an array; the oldest ones are forgotten where there are too many."""
         self.arrays.append(array)
@@ -90,8 +96,7 @@ def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool
         and sys.getrefcount(array.base) == OWN_MEMORY
         and array.shape == shape
         and array.dtype == dtype
-        and array.flags.c_contiguous
-        and array.flags.writeable
+        and array.flags.carray  # contiguous, aligned, writeable
         and not getweakrefcount(array)
         and not getweakrefcount(array.base)
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.lanes import found as with_lanes
 from adcompiler.codegen.llvm.lanes import widened
-from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.machine import Native, compiled, threads
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import require
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
@@ -78,7 +77,7 @@ class Compiled:
         return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
 
     @cached_property
-    def native(self) -> Callable[..., Sequence[Any]] | None:
+    def native(self) -> Native | None:
         """The kernel compiled without numba, if that can be."""
         try:
             return compiled(self.source)
@@ -155,16 +154,6 @@ class Compiled:
         if len(self.layouts) < MOST_LAYOUTS:
             self.layouts[sizes] = made
         return made
-
-    @cached_property
-    def of_numbers(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-        """The kernel of a program of numbers that checks nothing, for a sequence of its arguments."""
-        if self.picks is None or self.checked:
-            return None
-        run, picks = self.serial, self.picks
-        if picks == list(range(len(picks))) and len(picks) == len(self.kernel.scalars):
-            return lambda args: run(*args)
-        return lambda args: itemgetter(*picks, picks[0])(run(*args))[:-1]
 
     def check(self, scalars: Sequence[Any]) -> None:
         """Raise the error of the first check that does not hold."""

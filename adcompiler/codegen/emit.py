@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
+from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.codegen.kernel import Buffer, Kernel, computed
 from adcompiler.codegen.loans import with_loans
 from adcompiler.codegen.names import Names
@@ -28,6 +29,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Read,
     Reduce,
     Shape,
 )
@@ -47,6 +49,8 @@ class Emitter(Statements):
     The loops in a turn of a loop stand in the driver, or, if it `divides`, are nests too: that takes a call a
     nest and turn.
     """
+
+    fills = True  # rows, before the diagonals of a matrix
 
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
@@ -333,10 +337,27 @@ class Emitter(Statements):
                     self.finish(writer, task)
 
     def write_loop(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
-        """One loop of a nest."""
+        """One loop of a nest, and after it the places where it is wrong."""
+        known = {t: t.known for t in loop.tasks}
+        found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
+        for task, ties in found.items():
+            task.known = elsewhere(task.known, ties)
+            writer.expect(task.elements)
         writer.open(loop, f"for i{loop.number} in range({limits}):")
         self.body(writer, loop.body, partial)
         writer.close()
+        for task, ties in found.items():
+            task.known = known[task]
+            for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
+                writer.expect((*indices, value))
+                self.put(writer, task.array, indices, value, "=")
+
+    def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
+        """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
+        if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
+            return []
+        found = ties_of(task, loop.number) if task in loop.body and task.stored else []
+        return found if found and not writer.uses[Read(task.array, task.kept)] else []
 
     def cases(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
         """The outermost loop of a nest, for each case of what decides between costly sides."""

@@ -6,7 +6,7 @@ from adcompiler.codegen.calls import call
 from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.writer import Writer
-from adcompiler.ir.nodes import Accumulate, Array, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 
 
 class Statements:
@@ -82,13 +82,17 @@ class Statements:
         return f"{writer.use(partial)}[block, {spot}]"
 
     def scatter(self, writer: Writer, task: Task) -> None:
-        """One addition at computed indices; a point outside the array adds nothing."""
+        """One addition at computed indices."""
         *indices, body = task.elements
-        spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-        value = writer.text(body)
+        self.put(writer, task.array, indices, body, "+=")
+
+    def put(self, writer: Writer, array: Array, indices: list[Element], value: Element, how: str) -> None:
+        """Store at computed indices, or add there; at a point outside the array nothing is done."""
+        spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
+        text = writer.text(value)
         if inside:
             writer.line(f"if {inside}:")
-        writer.line(("    " if inside else "") + f"{spot} += {value}")
+        writer.line(("    " if inside else "") + f"{spot} {how} {text}")
 
     def note(self, writer: Writer, node: Node) -> None:
         """The line of the user's source that a statement computes, once in a function."""

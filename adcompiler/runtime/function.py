@@ -22,6 +22,7 @@ from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
     FLOAT,
+    PLAIN,
     Parameter,
     as_floats,
     bind,
@@ -34,7 +35,7 @@ from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_
 from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.structures import arrays_in, flatten, nester, unflatten
+from adcompiler.syntax.structures import arrays_in, flatten, unflatten
 from adcompiler.syntax.values import ArgType, Closure, Kind
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Function:
     not fit, DtypeError for arguments that are no real numbers.
     """
 
+    # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
+    # function of Python in between: the general way, or the door to calls like the last one.
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
+
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
         if backend not in BACKENDS:
             raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
@@ -62,9 +68,9 @@ class Function:
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
         self._specialisations: dict[Types, Specialisation] = {}
         self._last: Types | None = None
-        self._of_floats: Callable[[Sequence[float]], Any] | None = None  # the call for Python floats
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
+        self.__call__ = self._call
 
     @property
     def closure(self) -> Closure | None:
@@ -102,8 +108,10 @@ class Function:
         return found
 
     def seen(self, types: Types) -> None:
-        """Remember the types of the last call: `show` shows the program for them."""
+        """Remember the types of the last call: `show` shows the program for them, and no door stays open
+        for others."""
         self._last = types
+        self.__call__ = self._call
 
     def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
         """The types of a call, its values, and whether all of them are Python numbers."""
@@ -121,31 +129,20 @@ class Function:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        floats = self._of_floats
-        known = floats is not None and not keywords and len(args) == len(self.parameters)
-        if known and floats is not None and all(type(a) is float for a in args):
-            return floats(args)
-        names = (p.name for p in self.parameters)
-        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
-        if hook is not None:
-            return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+    def _call(self, *args: Any, **keywords: Any) -> Any:
+        """A call with any arguments, after which there is a door to others like it."""
+        if keywords or not PLAIN.issuperset(map(type, args)):
+            names = (p.name for p in self.parameters)
+            hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+            if hook is not None:
+                return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)
-        if all(t is FLOAT for t in types):
-            self._of_floats = self._float_call(types, found)
-        return unflatten(found.lowered.structure, found(values, plain))
-
-    def _float_call(self, types: Types, found: Specialisation) -> Callable[[Sequence[float]], Any]:
-        """The call for Python floats: what such a call needs is known already."""
-        nested = nester(found.lowered.structure)
-        run = found.of_floats
-
-        def call(values: Sequence[float]) -> Any:
-            self._last = types
-            return nested(run(values))
-
-        return call
+        lengths = found.sizes(values)
+        results = found.run(lengths, values, plain)
+        if not keywords:
+            self.__call__ = found.door(lengths, types, args, plain, self._call)
+        return unflatten(found.lowered.structure, results)
 
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
@@ -266,12 +263,13 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_of_floats", "_styles", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_styles", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._specialisations, self._splits, self._derived, self._of_floats = {}, {}, {}, None
+        self._specialisations, self._splits, self._derived = {}, {}, {}
+        self.__call__ = self._call
 
     def sympy(self) -> Any:
         """The function of scalars as SymPy expressions in its parameters' names, nested like its result.

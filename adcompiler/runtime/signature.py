@@ -20,7 +20,7 @@ from adcompiler.syntax.values import ArgType, Kind, Static
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)
 BOOL = ArgType("bool", (), weak=True)
-PLAIN = (np.ndarray, float, int, bool)  # no containers, and no hooks
+PLAIN = frozenset((np.ndarray, float, int, bool, np.float64))  # no containers, and no hooks
 DTYPE_OF: Mapping[str, Dtype] = {
     "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
 }  # fmt: skip

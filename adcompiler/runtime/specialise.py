@@ -111,6 +111,7 @@ def backend_of(name: str, precise: bool) -> str:
 
 
 MOST_MET = 1000  # calls' lengths that are remembered to fit
+MOST_DOORS = 100
 
 
 class Specialisation:
@@ -138,6 +139,7 @@ class Specialisation:
         self.demands = [c for c in lowered.constraints if not c.merged]
         self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
+        self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by lengths and classes of arguments
 
     @property
     def executable(self) -> Executable:
@@ -251,23 +253,34 @@ class Specialisation:
         shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
         return f"the arguments have shapes {shown}"
 
-    @property
-    def of_floats(self) -> Callable[[Sequence[float]], Sequence[Any]]:
-        """The call for Python floats: the kernel itself where results are floats and no lengths matter."""
-        run = getattr(self.executable, "of_numbers", None)
-        floats = all(not r.rank and r.dtype == "f64" for r in self.func.results)
-        direct = run is not None and floats and not (self.func.size_names or self.demands)
-        return run if direct and run is not None else partial(self, plain=True)
-
-    def __call__(
+    def door(
         self,
+        lengths: Sequence[int],
+        types: Types,
         args: Sequence[Any],
         plain: bool,
-        sizes: Sequence[int] | None = None,
-        into: Into = None,
+        general: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        """What answers calls like that with `args`: a function that does so at once, or `general`, where
+        arguments must be converted or looked into."""
+        from adcompiler.codegen.doors import door, fits
+
+        if self.of_values or self.func.counts or not all(map(fits, types, args)):
+            return general
+        key = (*lengths, *map(type, args))
+        if key not in self.doors and len(self.doors) < MOST_DOORS:
+            made = door(self.executable, lengths, types, args, self.lowered.structure, plain, general)
+            self.doors[key] = made or general
+        return self.doors.get(key, general)
+
+    def __call__(
+        self, args: Sequence[Any], plain: bool, sizes: Sequence[int] | None = None, into: Into = None
     ) -> list[Any]:
         """The results as a flat list; `plain` makes those of rank 0 Python numbers."""
-        lengths = self.sizes(args, sizes)
+        return self.run(self.sizes(args, sizes), args, plain, into)
+
+    def run(self, lengths: Sequence[int], args: Sequence[Any], plain: bool, into: Into = None) -> list[Any]:
+        """The results for lengths that fit."""
         try:
             found = self.executable(lengths, args, into)
         except MemoryError as error:

@@ -6,8 +6,7 @@ tuple; other containers are a `Container`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adcompiler.errors import ShapeError
@@ -68,33 +67,6 @@ def places_of(kind: Any) -> Any:
 def unflatten(structure: Any, flat: Sequence[Any]) -> Any:
     """Arrays nested as `structure` says."""
     return flat[0] if structure is None else _nested(structure, iter(flat))
-
-
-def nester(structure: Any, first: int = 0) -> Callable[[Sequence[Any]], Any]:
-    """`unflatten` for one structure, as a function of the flat arrays from the number `first` on: made once
-    where calls are many."""
-    if structure is None:
-        return itemgetter(first)
-    if not isinstance(structure, tuple):
-        return lambda flat: _nested(structure, iter(flat[first:]))
-    counts = [len(_places(part)) for part in structure]
-    starts = [first + sum(counts[:k]) for k in range(len(counts))]
-    if all(part is None for part in structure):
-        last = first + len(structure)
-        return lambda flat: tuple(flat[first:last])
-    parts = [nester(part, start) for part, start in zip(structure, starts, strict=True)]
-    if len(parts) == 2:
-        one, other = parts
-        return lambda flat: (one(flat), other(flat))
-    return lambda flat: tuple([part(flat) for part in parts])
-
-
-def _places(structure: Any) -> list[None]:
-    """A place for each array of a structure."""
-    if isinstance(structure, tuple | Container):
-        parts = structure if isinstance(structure, tuple) else structure.parts
-        return [place for part in parts for place in _places(part)]
-    return [None] if structure is None else []
 
 
 def _nested(structure: Any, remaining: Iterator[Any]) -> Any:

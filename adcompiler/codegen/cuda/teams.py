@@ -25,6 +25,8 @@ from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Read, Reduce, 
 class TeamEmitter(Emitter):
     """Writes what threads share, turn by turn."""
 
+    fills = False  # threads share the loop over a row, or have a point of it each
+
     def __init__(self, func: Func) -> None:
         super().__init__(func, STYLE)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn

@@ -1,7 +1,9 @@
-"""The function that Python calls: it takes numbers and arrays out of objects, and puts results into them.
+"""The functions of a kernel that others call: Python, which passes objects, and the door (`door.py`), which
+passes what it has taken out of objects.
 
-The machine code does so itself, by Python's stable C interface and the head of NumPy's arrays, which is as
-stable: extension modules read it in the same way. A call costs little more than one of `math.exp`.
+The machine code takes numbers and arrays out of objects itself, by Python's stable C interface and the head
+of NumPy's arrays, which is as stable: extension modules read it in the same way. A call costs little more
+than one of `math.exp`.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from adcompiler.ir.types import NUMPY, Dtype
 
 # Objects are i64 here: they are only passed on.
 PYTHON = (
-    "PyFloat_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyErr_Occurred", "PyTuple_GetItem",
-    "PyList_New", "PyList_SetItem", "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong",
-    "PyEval_SaveThread", "PyEval_RestoreThread",
-    "PyMem_RawMalloc", "PyMem_RawFree", "PyErr_NoMemory",
+    "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
+    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
+    "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
+    "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
 )  # fmt: skip
 
 
@@ -61,43 +64,63 @@ class Source(NamedTuple):
 
 
 def translated(source: Source, contiguous: bool) -> Code:
-    """The function `entry(self, arguments)` in LLVM's language: unbox, compute, box.
+    """The function `entry(self, arguments, count)` in LLVM's language: unbox, compute, box.
 
-    It returns False for arrays that are not contiguous where they should be.
+    It returns False for arrays that are not contiguous where they should be. For these there is another one,
+    `packed(words)`: the parameters are words, an array's are its address and its lengths; results become the
+    words after them. It returns whether it got no memory.
     """
     module = Module(source.text, source.shared, _needs(source), source.rows)
     code = Function(module)
+    count = len(source.params) + 2 * bool(source.shared)
+    with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
+        code.lines.append(f"ret {code.call('PyErr_BadArgument', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
     for k, param in enumerate(source.params):
-        given = _argument(code, k)
+        given = code.load("%args", k, "i64")
         array = param.rank and _array(code, given, param, contiguous)
         code.bind(param.name, array or _number(code, given, param.dtype))
     if source.shared:
         for k, name in enumerate(("launch", "threads"), len(source.params)):
-            code.lines.append(f"%{name} = add {_number(code, _argument(code, k), 'i64')}, 0")
+            code.lines.append(f"%{name} = add {_number(code, code.load('%args', k, 'i64'), 'i64')}, 0")
     with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
         code.lines.append("ret i64 0")
         code.begin(f"{code.label()}_never")
-    if any(p.rank for p in source.params):
-        state = code.call("PyEval_SaveThread", "i64", [])
-        results, failed = _computed(module, code, source)
+    bound = [code.bound(p.name) for p in source.params]
+    parts = [p for b in bound for p in b.parts]
+    _define_run(module, source, bound)
+    code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
+    arrays = any(p.rank for p in source.params)
+    state = code.call("PyEval_SaveThread", "i64", []) if arrays else None
+    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
+    failed = code.emit(f"call i1 @run({_listed([*parts, *extra, Value('%results', 'ptr')])})", "i1")
+    if state is not None:
         code.call("PyEval_RestoreThread", "void", [state])
-        with code.when(failed):
-            code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
-            code.begin(f"{code.label()}_never")
-    else:
-        code.run("run")
-        results = [code.cast(v, TYPES[d]) for v, d in zip(code.results, source.results, strict=True)]
-        for name in code.heap:
-            code.free(name)
+    with code.when(failed):
+        code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
     made = code.call("PyList_New", "i64", [literal(len(source.results))])
-    for k, value in enumerate(results):
-        code.call("PyList_SetItem", "i32", [made, literal(k), _boxed(code, value)])
-    end = f"ret {made}"
-    if code.heap:
-        _without_memory(code, end)
-        end = f"ret {code.call('PyErr_NoMemory', 'i64', [])}"
-    entry = code.definition("i64 @entry(i64 %self, i64 %args)", end)
-    return Code(module.text(entry), frozenset(module.needs.externals))
+    for k, dtype in enumerate(source.results):
+        value = boxed(code, code.load("%results", k, TYPES[dtype]))
+        code.call("PyList_SetItem", "i32", [made, literal(k), value])
+    functions = [code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")]
+    if contiguous:
+        functions.append(_packed(module, source, parts))
+    return Code(module.text("\n".join(functions)), frozenset(module.needs.externals))
+
+
+def _listed(values: Sequence[Value]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
+    """`run` for parameters that are words, on one thread."""
+    code = Function(module)
+    given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
+    extra = [literal(0), literal(1)] if source.shared else []
+    results = Value(code.slot("%words", len(parts)), "ptr")
+    failed = code.emit(f"call i1 @run({_listed([*given, *extra, results])})", "i1")
+    return code.definition("i1 @packed(ptr %words)", f"ret {failed}")
 
 
 def _without_memory(code: Function, end: str) -> None:
@@ -108,10 +131,9 @@ def _without_memory(code: Function, end: str) -> None:
         code.free(name)
 
 
-def _computed(module: Module, code: Function, source: Source) -> tuple[list[Value], Value]:
-    """The results of `run`, and whether it got no memory. It is a function of its own: LLVM knows of
+def _define_run(module: Module, source: Source, given: Sequence[Value | ArrayValue]) -> None:
+    """The kernel as a function that stores its results, and returns whether it got no memory. LLVM knows of
     parameters that arrays do not overlap, and loops of the program stand in it."""
-    given = [code.bound(p.name) for p in source.params]
     parts = [p for g in given for p in g.parts]
     inside = Function(module)
     names = iter([f"%p{k}" for k in range(len(parts))])
@@ -129,10 +151,8 @@ def _computed(module: Module, code: Function, source: Source) -> tuple[list[Valu
     if inside.heap:
         _without_memory(inside, end)
         end = "ret i1 true"
-    module.compiled["run"] = inside.definition(f"internal i1 @run({params}) noinline", end)
-    code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
-    failed = code.emit(f"call i1 @run({', '.join([*map(str, parts), *extra, 'ptr %results'])})", "i1")
-    return [code.load("%results", k, TYPES[dtype]) for k, dtype in enumerate(source.results)], failed
+    alone = " noinline" if any(p.rank for p in source.params) else ""
+    module.compiled["run"] = inside.definition(f"internal i1 @run({params}){alone}", end)
 
 
 def _needs(source: Source) -> Needs:
@@ -140,10 +160,6 @@ def _needs(source: Source) -> Needs:
     kinds = {p.dtype for p in source.params if p.rank}
     found = vectors() if kinds and not source.precise else None
     return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"})
-
-
-def _argument(code: Function, k: int) -> Value:
-    return code.call("PyTuple_GetItem", "i64", [Value("%args", "i64"), literal(k)])
 
 
 def _number(code: Function, given: Value, dtype: Dtype) -> Value:
@@ -155,7 +171,7 @@ def _number(code: Function, given: Value, dtype: Dtype) -> Value:
     return code.cast(code.call("PyFloat_AsDouble", "double", [given]), TYPES[dtype])
 
 
-def _boxed(code: Function, value: Value) -> Value:
+def boxed(code: Function, value: Value) -> Value:
     """A Python object of a number."""
     if value.is_float:
         return code.call("PyFloat_FromDouble", "i64", [code.cast(value, "double")])

@@ -5,44 +5,71 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from adcompiler import store
+from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
 from adcompiler.codegen.llvm.values import UnsupportedError
 
-METH_VARARGS = 1
+METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 
 
-def compiled(source: Source) -> Callable[..., Any]:
+class Native:
     """`run` of a kernel as a function that returns the list of its results.
 
-    There is one machine code for contiguous arrays, and one for all others, made when first needed.
-    Raises UnsupportedError where numba is needed.
+    There is one machine code for contiguous arrays, and one for all others, made when first needed. At the
+    address `packed` is the function that takes words (`entry.py`).
     """
-    contiguous: Callable[..., Any] = _function(source, True)
-    if not any(p.rank for p in source.params):
-        return contiguous
-    strided: Callable[..., Any] | None = None
 
-    def call(*args: Any) -> Any:
-        nonlocal strided
-        found = contiguous(*args)
-        if found is not False:
-            return found
-        if strided is None:
-            strided = _function(source, False)
-        return strided(*args)
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        engine = _engine(source, True)
+        self.contiguous = _callable(engine, METH_FASTCALL)
+        self.packed: int = engine.get_function_address("packed")
 
-    return call
+    @cached_property
+    def strided(self) -> Callable[..., Any]:
+        """The function for any arrays."""
+        return _callable(_engine(self.source, False), METH_FASTCALL)
+
+    def __call__(self, *args: Any) -> Any:
+        found = self.contiguous(*args)
+        return found if found is not False else self.strided(*args)
 
 
-def _function(source: Source, contiguous: bool) -> Any:
+def compiled(source: Source) -> Native:
+    """A kernel in machine code; raises UnsupportedError where numba is needed."""
+    return Native(source)
+
+
+def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
+    """The door of a kernel (`door.py`): its table, what else it calls, and what it holds."""
+    return _callable(_doors(), METH_FASTCALL | METH_KEYWORDS, table, general, *held)
+
+
+@cache
+def _doors() -> Any:
+    """The machine code of all doors."""
+    return _loaded(door())
+
+
+def _engine(source: Source, contiguous: bool) -> Any:
     try:
         return _loaded(translated(source, contiguous))
     except (ImportError, RuntimeError, KeyError, AttributeError) as error:
         raise UnsupportedError from error  # llvmlite without what is used here: numba knows how to do with it
+
+
+def _callable(engine: Any, flags: int, *held: Any) -> Callable[..., Any]:
+    """The function `entry` of a machine code for Python; its `self` has what is held, first."""
+    method = _Method(b"kernel", engine.get_function_address("entry"), flags, None)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    # The function's `self` keeps its code and its description alive as long as itself.
+    function: Callable[..., Any] = make(ctypes.addressof(method), (*held, engine, method), None)
+    return function
 
 
 def threads() -> tuple[int, int]:
@@ -66,8 +93,8 @@ class _Method(ctypes.Structure):
     )
 
 
-def _loaded(code: Code) -> Callable[..., list[Any]]:
-    """The function, from its machine code; that comes from the cache if it is there."""
+def _loaded(code: Code) -> Any:
+    """An engine with the machine code; that comes from the cache if it is there."""
     from llvmlite import binding as llvm
 
     machine, target = _host()
@@ -77,12 +104,7 @@ def _loaded(code: Code) -> Callable[..., list[Any]]:
     content = store.kept(f"{target}\n{code.text}", ".o", lambda: _compiled(code.text))
     engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
-    method = _Method(b"kernel", engine.get_function_address("entry"), METH_VARARGS, None)
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    # The function's `self` keeps its code and its description alive as long as itself.
-    function: Callable[..., list[Any]] = make(ctypes.addressof(method), (engine, method), None)
-    return function
+    return engine
 
 
 def _compiled(text: str) -> bytes:

@@ -138,7 +138,7 @@ class Variables(Blocks):
 
     def element(self, array: ArrayValue, node: ast.Subscript) -> Value:
         """An element of an array, or those of all lanes."""
-        at, kind = self.place(array, node)
+        at, kind = self.address(array, node)
         if self.mask is None or not self.is_masked(node):
             found = self.emit(f"load {kind}, {at}{self.aligned(array, kind)}", kind)
         else:
@@ -156,7 +156,7 @@ class Variables(Blocks):
         value = self.cast(value, array.type)
         if array.type == "i1":
             value = self.emit(f"zext {value} to {value.typed('i8')}", value.typed("i8"))
-        at, kind = self.place(array, target)
+        at, kind = self.address(array, target)
         if self.mask is None or not self.is_masked(target):
             value = self.spread(value, Value("", kind).lanes)
             self.lines.append(f"store {value}, {at}{self.aligned(array, kind)}")
@@ -169,7 +169,7 @@ class Variables(Blocks):
         """Whether lanes beyond the last turn have no element there: all have one in a row."""
         return isinstance(node, Lane) and not node.row
 
-    def place(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
+    def address(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
         """The address of an element, or of that of each lane, and the type of what stands there. Elements of
         lanes that are side by side are one vector at one address."""
         *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
