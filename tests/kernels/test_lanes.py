@@ -219,10 +219,11 @@ def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
         ("x[i, a] * w[a, l]", "x[i, a] * x[a, i]"),
         ("x[i, a] * w[a, l]", "h[block, a] * w[x[i, a], l]"),
         ("x[i, a] * w[a, l]", "w[i, a, l]"),
+        ("x[i, a] * w[a, l]", "(x[i, a] if i < d else 0.0)"),
         ("h[block, l] = s", "h[block, l, l] = s"),
     ],
     ids=["one loop only", "what another turn wrote", "one place of all", "a scatter", "bounds of a turn",
-         "two axes of one array", "gathered", "three axes", "rows of two axes"],
+         "two axes of one array", "gathered", "three axes", "no row for all turns", "rows of two axes"],
 )  # fmt: skip
 def test_other_loops_stay_as_they_are(old, new):
     if "h[block, l, l]" in new:

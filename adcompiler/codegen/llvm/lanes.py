@@ -168,8 +168,12 @@ class _Nest:
         return max(records.values(), default=0) > RECORD
 
     def may_copy(self, name: str) -> bool:
-        """Whether all that turns do with parts of their own of an array can be done with copies of rows."""
+        """Whether copies of rows do for all that turns do with their parts of an array; not if they ask if
+        they have one."""
         own = [p for p, _ in self.places if array_of(p) == name and self.is_own(p)]
+        asks = (n for n in ast.walk(self.loop) if isinstance(n, ast.IfExp) and mentions(n.test, self.own))
+        if any(array_of(n) == name for choice in asks for n in ast.walk(choice)):
+            return False
         return self.copies[name] >= 0 and all(self.other(p) == self.copies[name] for p in own)
 
     def fits(self, statement: ast.stmt, depth: int) -> bool:
