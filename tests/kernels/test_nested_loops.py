@@ -146,3 +146,28 @@ def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
 def test_a_length_that_only_a_turn_knows_is_refused(backend: str) -> None:
     with pytest.raises(adc.Error, match="take the length from an argument"):
         adc.compile(BEHIND, backend=backend)(np.array([0.5, 0.2]), np.array([3, 2]))
+
+
+LAST = """
+def last(x: f64[n], w):
+    z = zeros(n)
+    for i, v in enumerate(x):
+        for j in range(i):
+            k = 0
+            while k < 2:
+                z[0] = cos((0.1 * k if j % 2 == 0 else v) - tanh(w * w))
+                k += 1
+    return z[0]
+"""
+
+
+def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own() -> None:
+    """The turns of the outer loop, when its sums are taken beside it, are as long as the longest of them."""
+    x, w, way = np.array([0.4, -1.2, 0.7]), 0.6, (np.array([0.3, 1.0, -0.5]), 2.0)
+    gradient = adc.grad(adc.compile(LAST, backend="numpy"), (0, 1))
+    plain = adc.grad(adc.compile("cos(x[2] - tanh(w * w))", args=("x", "w"), backend="numpy"), (0, 1))
+    for one, other in zip(gradient(x, w), plain(x, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+    pulled, expected = (adc.vjp(g, x, w)[1](way) for g in (gradient, plain))
+    for one, other in zip(pulled, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
