@@ -13,7 +13,7 @@ from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.calls import call
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.rows import with_rows
@@ -33,7 +33,6 @@ from adcompiler.ir.nodes import (
     Shape,
 )
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import is_computed
 
 
 def emit(func: Func, allocates: bool = True) -> Kernel:
@@ -368,8 +367,3 @@ class Emitter:
                 if text not in writer.noted:
                     writer.noted.add(text)
                     writer.line(f"# {text[:100]}")
-
-
-def computed(shape: Shape) -> bool:
-    """Whether a length is known only while the kernel runs."""
-    return any(n.axes or is_computed(n) for n in shape)

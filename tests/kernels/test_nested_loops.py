@@ -142,10 +142,26 @@ def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
         f(x, np.array([0, 2]))
 
 
+SUMMED = COMPUTED.replace("    y = [x[0] * i", "    c = sum(k) // 2 + 1\n    y = [x[0] * i", 1).replace(
+    "k[0]", "c"
+)
+
+
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
-def test_a_length_that_only_a_turn_knows_is_refused(backend: str) -> None:
-    with pytest.raises(adc.Error, match="take the length from an argument"):
-        adc.compile(BEHIND, backend=backend)(np.array([0.5, 0.2]), np.array([3, 2]))
+@pytest.mark.parametrize("source", [COMPUTED, BEHIND, SUMMED])
+def test_what_is_carried_with_a_length_that_an_array_gives_is_differentiated(
+    source: str, backend: str
+) -> None:
+    f = adc.compile(source, backend=backend)
+    x, way = np.array([0.45, 0.2]), np.array([1.0, 0.5])
+    gradient = adc.grad(f, "x")
+    for counts in ((4, 2), (1, 3), (4, 0)):
+        k = np.array(counts)
+        assert adc.check_grad(f, x, k, order=2) < 1e-6
+        _, saved = f.split().forward(x, k)
+        np.testing.assert_allclose(f.split().propagate(saved, 1.0)[0], gradient(x, k), rtol=1e-12)
+        (pulled,) = adc.vjp(gradient, x, k, wrt=(0,))[1](way)
+        np.testing.assert_allclose(pulled, adc.hvp(f, "x")((x, k), way), rtol=1e-10)
 
 
 LAST = """
