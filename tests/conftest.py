@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +28,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("adcompiler")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def verified() -> Iterator[None]:
+    """What the NumPy backend runs, the reference of all tests, keeps the invariants."""
+    from adcompiler.ir.nodes import Func
+    from adcompiler.ir.verify import verify
+    from adcompiler.ops.table import TABLE
+    from adcompiler.runtime.specialise import BACKENDS
+
+    plain = BACKENDS["numpy"]
+
+    def made(func: Func) -> Any:
+        verify(func, TABLE)
+        return plain(func)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BACKENDS, "numpy", made)
+        yield
 
 
 @cache

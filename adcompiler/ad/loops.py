@@ -19,13 +19,14 @@ from adcompiler.ad.stacks import outlined, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
-    Replace,
     build,
     const_places,
     fresh,
     like,
     opened,
+    replaced,
     roots_of,
+    standing,
     with_roots,
 )
 from adcompiler.ir.loop import Loop
@@ -190,11 +191,11 @@ def _with_stacks(loop: Loop, turn: _Turn, back: Body, relevance: Relevance) -> B
     given = {r for _, r in turn.body.rows} | {p for _, p in turn.consts} | {turn.body.step}
     roots, saved = stacked(turn.body, given, roots_of(back))
     stacks = dict(zip(saved, _stacks(loop, turn, back, _where_read(turn, saved, relevance)), strict=True))
-    rows = {array: fresh(array.dtype, array.shape) for array in saved}
-    new: dict[Array, Array] = {place: whole for whole, place in turn.consts} | dict(rows)
-    roots = Replace(new).run(roots)
+    new: dict[Array, Array] = {place: whole for whole, place in turn.consts}
+    rows = {array: standing(array, new) for array in saved}
+    new |= rows
     inner = [(stacks[a], rows[a]) for a in saved]
-    return with_roots(back, roots, back.carried, (*back.rows, *inner))
+    return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new)
 
 
 def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
@@ -215,12 +216,10 @@ def _stacks(loop: Loop, turn: _Turn, back: Body, saved: Sequence[Array]) -> list
     known: dict[Array, Array] = dict(zip(body.outs, loop.items[len(body.carried) :], strict=False))
     missing = [a for a in saved if a not in known]
     if missing:
-        consts = Replace({place: whole for whole, place in turn.consts})
         forward = Body(
             back.length, body.step, body.carried, body.rows, (*body.outs, *missing), None, loop.backward
         )
-        roots = consts.run(roots_of(forward))
-        built = build(with_roots(forward, roots, forward.carried))
+        built = build(replaced(forward, {place: whole for whole, place in turn.consts}))
         known |= zip(missing, built.outs[len(body.outs) :], strict=True)
     return [known[a] for a in saved]
 
@@ -264,7 +263,7 @@ def forward(loop: Loop, tangents: Mapping[Array, Array], jvp: Push) -> list[Arra
         for whole, p in zip(loop.consts, places.values(), strict=True)
         if p in consts
     }
-    built = build(with_roots(made, Replace(back).run(roots_of(made)), made.carried))
+    built = build(replaced(made, back))
     finals, stacks = iter(built.finals[count:]), iter(built.outs)
     found: list[Array | None] = [next(finals) if c.slot in slots else None for c in body.carried]
     found += [None if p is None else next(stacks) for p in pushed[count:]]

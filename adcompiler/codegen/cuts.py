@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from adcompiler.codegen.kernel import Kernel, computed
+from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.llvm.lanes import LEAST
 from adcompiler.codegen.llvm.lanes import MOST as LANES
-from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.nests import Loop, computed
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.writer import Writer

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
-from adcompiler.codegen.kernel import Buffer, Kernel, computed
+from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.loans import with_loans
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, computed, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rows import with_rows

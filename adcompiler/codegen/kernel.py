@@ -12,7 +12,6 @@ from adcompiler.codegen.header import with_header
 from adcompiler.codegen.nests import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
-from adcompiler.ir.walk import is_computed
 
 SMALL = 64  # elements of a row that is kept in registers if they suffice
 
@@ -35,11 +34,6 @@ class Buffer:
     def lengths(self) -> str:
         """The text of constant lengths, as a tuple."""
         return repr(tuple(map(_value, self.shape)))
-
-
-def computed(shape: Shape) -> bool:
-    """Whether a length is known only while the kernel runs."""
-    return any(n.axes or is_computed(n) for n in shape)
 
 
 def _value(length: Element) -> int:

@@ -12,8 +12,8 @@ from adcompiler.codegen.inplace import Store
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, const, identity
-from adcompiler.ir.walk import elements_of, substitute
+from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, Shape, const, identity
+from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.passes.conditions import conditions
 from adcompiler.passes.loops import is_short
 
@@ -230,3 +230,8 @@ def reads_of(task: Task) -> list[Read]:
     if isinstance(array, Call):
         return asked + [Read(a, identity(a.shape)) for a in array.operands]
     return asked + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
+
+
+def computed(shape: Shape) -> bool:
+    """Whether a length is known only while the kernel runs."""
+    return any(n.axes or is_computed(n) for n in shape)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.nests import Loop, Recurrence, Task, reads_of, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.writer import axis_name
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select
@@ -201,6 +201,8 @@ class Places:
                     continue
                 if task.loop.operands.count(init) > 1 or not self.free(init, task):
                     continue
+                if item not in memory.labels and computed(item.shape):
+                    continue  # its place is made where the loop begins
                 taken = [s for s, f, _ in self.updates() if item in memory.labels and memory.same(item, f)]
                 if all(self.free(s, maker) and s not in {r.array for r in self.reads[maker]} for s in taken):
                     if item not in memory.labels:

@@ -17,7 +17,7 @@ from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.ir import loop as loop_node
-from adcompiler.ir.bodies import Replace, fresh, like
+from adcompiler.ir.bodies import Replace, const_places, fresh, standing
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import (
@@ -169,10 +169,11 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     """A loop with its body opened and scheduled."""
     number = -1 - next(numbers)
     step, *slots = loop.slots
-    carried = tuple(like(a) for a in loop.inits)
-    rows, consts = tuple(like(a) for a in loop.scanned), tuple(like(a) for a in loop.consts)
-    whole = tuple(fresh(a.dtype, a.shape[1:]) for a in rows)
-    stand = fresh("i64", ())
+    places = const_places(loop)  # lengths in the body read these
+    consts, stand = tuple(places.values()), fresh("i64", ())
+    carried = tuple(standing(s, places) for s in slots[: len(loop.inits)])
+    whole = tuple(standing(s, places) for s in slots[len(carried) : len(slots) - len(consts)])
+    rows = tuple(fresh(a.dtype, (a.shape[0], *r.shape)) for a, r in zip(loop.scanned, whole, strict=True))
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
     read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]

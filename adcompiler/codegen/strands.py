@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from adcompiler.codegen.kernel import computed
-from adcompiler.codegen.nests import Loop, Recurrence, Task, reads_of, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.recurrence import Emitter, Turns
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.call import Call

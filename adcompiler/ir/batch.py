@@ -153,9 +153,9 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
     """What a loop gives for all cases at once; cases that are done early stay as they are."""
     body = opened(loop)
     rows = {row: found[whole] for whole, row in body.rows if whole in found}
-    places: dict[Array, Array] = {row: fresh(row.dtype, axes + row.shape) for row in rows}
+    places: dict[Array, Array] = {row: _place(row, found, axes) for row in rows}
     places |= {a: b for a, b in found.items() if a in loop.consts}
-    slots = {c.slot: fresh(c.slot.dtype, axes + c.slot.shape) for c in body.carried if c.init in found}
+    slots = {c.slot: _place(c.slot, found, axes) for c in body.carried if c.init in found}
     while True:
         made = batch(roots_of(body), {**places, **slots}, axes)
         active = _active(body, made, found, axes)
@@ -164,7 +164,7 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         more = [c.slot for c in open_ones if c.slot not in slots]
         if not more:
             break
-        slots |= {slot: fresh(slot.dtype, axes + slot.shape) for slot in more}
+        slots |= {slot: _place(slot, found, axes) for slot in more}
     count = len(body.carried)
     carried = [
         _carried(c, r, slots[c.slot], found, active, axes) if c.slot in slots else c
@@ -189,6 +189,11 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
             found[item] = moved(stack, 1, len(axes))
     if len(built.finals) > count:
         found[loop.items[-1]] = built.finals[-1]
+
+
+def _place(slot: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
+    """A placeholder for all cases of what one stands for, as long as the longest of them."""
+    return fresh(slot.dtype, axes + tuple(_longest(n, found, axes) for n in slot.shape))
 
 
 def _active(body: Body, made: Sequence[Array], found: Mapping[Array, Array], axes: Shape) -> Element | None:

@@ -10,7 +10,7 @@ done in order, and one loop has one form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from adcompiler.ir.loop import Loop, inside
@@ -88,7 +88,7 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
     inits, scanned = len(loop.inits), len(loop.scanned)
     new: dict[Array, Array] = dict(zip(others[inits + scanned :], loop.consts, strict=True))
     new |= places or {}
-    new |= {s: _standing(s, new) for s in (step, *others[: inits + scanned]) if s not in new}
+    new |= {s: standing(s, new) for s in (step, *others[: inits + scanned]) if s not in new}
     rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits:], strict=False))
     roots = Replace(new).run(loop.roots)
     carried = tuple(
@@ -104,10 +104,10 @@ def const_places(loop: Loop) -> dict[Array, Array]:
     """A placeholder for the slot of each const of a loop."""
     slots = loop.slots[1 + len(loop.inits) + len(loop.scanned) :]
     lengths: dict[Array, Array] = {slot: like(slot) for slot in slots if not slot.rank}
-    return {slot: lengths[slot] if slot in lengths else _standing(slot, lengths) for slot in slots}
+    return {slot: lengths[slot] if slot in lengths else standing(slot, lengths) for slot in slots}
 
 
-def _standing(slot: Array, places: Mapping[Array, Array]) -> Array:
+def standing(slot: Array, places: Mapping[Array, Array]) -> Array:
     """A placeholder for a slot, whose lengths read what stands for other slots."""
     return fresh(slot.dtype, tuple(inside(n, places) for n in slot.shape))
 
@@ -151,6 +151,16 @@ def with_roots(
     test = None if body.test is None else roots[-1]
     rows = body.rows if rows is None else tuple(rows)
     return Body(body.length, body.step, kept, rows, outs, test, body.backward)
+
+
+def replaced(body: Body, new: Mapping[Array, Array]) -> Body:
+    """A body with arrays replaced by others, also those that the lengths of its placeholders read."""
+    change = Replace(dict(new))
+    roots = change.run(roots_of(body))
+    places = change.run((*(c.slot for c in body.carried), *(row for _, row in body.rows)))
+    carried = [replace(c, slot=slot) for c, slot in zip(body.carried, places, strict=False)]
+    rows = [(whole, row) for (whole, _), row in zip(body.rows, places[len(carried) :], strict=True)]
+    return with_roots(body, roots, carried, rows)
 
 
 def _without_unchanged(body: Body, unchanged: dict[Array, Array]) -> Body:

@@ -217,7 +217,7 @@ ELEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Element], bool]], ...]] = (
 
 
 def _keeps_types(loop: Loop) -> bool:
-    pairs = zip(loop.inits, loop.results, strict=True)
+    pairs = zip(loop.slots[1:], loop.results, strict=False)  # lengths read slots inside, consts outside
     return all((a.dtype, a.shape) == (b.dtype, b.shape) for a, b in pairs)
 
 

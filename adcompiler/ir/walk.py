@@ -82,6 +82,12 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
     return array.reads
 
 
+def is_number(array: Array) -> bool:
+    """Whether an array is a whole number that is read at a place: a length may read it, but no such place."""
+    found = array.elements if isinstance(array, Map) and not array.rank and array.dtype == "i64" else ()
+    return any(isinstance(e, Read) and e.args for e in elements_of(found))
+
+
 def lengths_read(array: Array) -> tuple[Array, ...]:
     """The arrays whose values are lengths of `array`."""
     return read_by(array.shape)

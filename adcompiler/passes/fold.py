@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, elements_of, read_by, rewrite, substitute, with_elements
+from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrite, substitute, with_elements
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.linear import Range, Ranges, facts_of, linear, never_negative, whole
@@ -112,6 +112,8 @@ class _Fold(Rewriter):
         if self.holds(element):
             return const(True, "bool")
         match element:
+            case Read(array=array) if is_number(array):
+                return element
             case Read(array=Map(body=(Const() | Read()) as body), args=indices):
                 return substitute(body, dict(enumerate(indices)))  # a map that only renames or repeats
             case Read(array=Map(body=Select() as body), args=indices):

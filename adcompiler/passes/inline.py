@@ -8,7 +8,7 @@ where it is read along plain axes: `hoist` takes apart again what the loops woul
 from __future__ import annotations
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
-from adcompiler.ir.walk import Rewriter, postorder, substitute, with_args, with_elements
+from adcompiler.ir.walk import Rewriter, is_number, postorder, substitute, with_args, with_elements
 from adcompiler.ops.costs import costly
 
 
@@ -63,4 +63,5 @@ class _Inline(Rewriter):
             isinstance(i, Index) or is_const(n, 1) for i, n in zip(read.args, read.array.shape, strict=True)
         )
         pairs = sum(not isinstance(n, Const) for n in read.array.shape) > 1
-        return not self.cost.get(read.array, True) or (plain and (own >= points or pairs))
+        cheap = not self.cost.get(read.array, True)
+        return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)

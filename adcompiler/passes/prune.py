@@ -188,7 +188,7 @@ def _shared_places(loop: Loop, shared: dict[tuple[object, ...], Array]) -> dict[
     seen: dict[Array, int] = {}
     for slot, init in zip(slots, loop.inits, strict=False):
         seen[init] = seen.get(init, 0) + 1
-        found[slot] = shared.setdefault(("carried", init, seen[init]), like(slot))
+        found[slot] = shared.setdefault(("carried", init, seen[init]), like(init))
     for slot, whole in zip(slots[len(loop.inits) :], loop.scanned, strict=False):
-        found[slot] = shared.setdefault(("row", whole), like(slot))
+        found[slot] = shared.setdefault(("row", whole), fresh(whole.dtype, whole.shape[1:]))
     return found

@@ -185,7 +185,7 @@ class Specialisation:
     def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
         """The integers that lengths may be computed from."""
         pairs = zip(self.func.inputs, args, strict=True)
-        return {i: np.asarray(a) for i, a in pairs if i.dtype == "i64" and not i.rank}
+        return {i: np.asarray(a) for i, a in pairs if i.dtype == "i64"}
 
     def mismatch(self, args: Sequence[Any]) -> None:
         """Raise the error for the first equality of sizes that these arguments violate."""

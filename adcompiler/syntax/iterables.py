@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, Span
-from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, is_const
+from adcompiler.ir.nodes import Element, Index, Map, Read, Reduce, const, is_const
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
@@ -185,7 +185,15 @@ def _bound(context: Context, value: AnyValue, span: Span) -> Element:
         remedy = "pass an integer: annotate the parameter as i64, or make it static"
         kind = f" of {value.dtype}" if isinstance(value, Value) else ""
         context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
-    return rewrite((value.element,), context.sizes.of_input)[0]
+    (bound,) = rewrite((value.element,), context.sizes.of_input)
+    return rewrite((bound,), _number)[0]
+
+
+def _number(element: Element) -> Element:
+    """A read at one place as a number of its own: a length reads only such, so that a loop whose body has the
+    length takes the number along."""
+    one = isinstance(element, Read) and element.args and not element.axes
+    return Read(Map((), element), ()) if one else element
 
 
 def _turns(context: Context, distance: Linear, step: int) -> Element:

@@ -142,7 +142,48 @@ def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
         f(x, np.array([0, 2]))
 
 
+SUMMED = COMPUTED.replace("    y = [x[0] * i", "    c = sum(k) // 2 + 1\n    y = [x[0] * i", 1).replace(
+    "k[0]", "c"
+)
+
+
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
-def test_a_length_that_only_a_turn_knows_is_refused(backend: str) -> None:
-    with pytest.raises(adc.Error, match="take the length from an argument"):
-        adc.compile(BEHIND, backend=backend)(np.array([0.5, 0.2]), np.array([3, 2]))
+@pytest.mark.parametrize("source", [COMPUTED, BEHIND, SUMMED])
+def test_what_is_carried_with_a_length_that_an_array_gives_is_differentiated(
+    source: str, backend: str
+) -> None:
+    f = adc.compile(source, backend=backend)
+    x, way = np.array([0.45, 0.2]), np.array([1.0, 0.5])
+    gradient = adc.grad(f, "x")
+    for counts in ((4, 2), (1, 3), (4, 0)):
+        k = np.array(counts)
+        assert adc.check_grad(f, x, k, order=2) < 1e-6
+        _, saved = f.split().forward(x, k)
+        np.testing.assert_allclose(f.split().propagate(saved, 1.0)[0], gradient(x, k), rtol=1e-12)
+        (pulled,) = adc.vjp(gradient, x, k, wrt=(0,))[1](way)
+        np.testing.assert_allclose(pulled, adc.hvp(f, "x")((x, k), way), rtol=1e-10)
+
+
+LAST = """
+def last(x: f64[n], w):
+    z = zeros(n)
+    for i, v in enumerate(x):
+        for j in range(i):
+            k = 0
+            while k < 2:
+                z[0] = cos((0.1 * k if j % 2 == 0 else v) - tanh(w * w))
+                k += 1
+    return z[0]
+"""
+
+
+def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own() -> None:
+    """The turns of the outer loop, when its sums are taken beside it, are as long as the longest of them."""
+    x, w, way = np.array([0.4, -1.2, 0.7]), 0.6, (np.array([0.3, 1.0, -0.5]), 2.0)
+    gradient = adc.grad(adc.compile(LAST, backend="numpy"), (0, 1))
+    plain = adc.grad(adc.compile("cos(x[2] - tanh(w * w))", args=("x", "w"), backend="numpy"), (0, 1))
+    for one, other in zip(gradient(x, w), plain(x, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+    pulled, expected = (adc.vjp(g, x, w)[1](way) for g in (gradient, plain))
+    for one, other in zip(pulled, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)

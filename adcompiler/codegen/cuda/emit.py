@@ -32,8 +32,7 @@ from adcompiler.codegen.cuda.steps import (
 )
 from adcompiler.codegen.cuda.teams import TeamEmitter
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
-from adcompiler.codegen.kernel import computed
-from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.call import Call

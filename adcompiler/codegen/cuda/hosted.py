@@ -14,8 +14,7 @@ from typing import Protocol
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
-from adcompiler.codegen.kernel import computed
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
+from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
 from adcompiler.codegen.writer import axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Read, Shape

@@ -22,7 +22,7 @@ from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
 from adcompiler.codegen.cuts import Lengths, lengths
-from adcompiler.codegen.kernel import computed
+from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY

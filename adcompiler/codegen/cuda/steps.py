@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from adcompiler.codegen.kernel import computed
-from adcompiler.codegen.nests import Loop, Recurrence, Task
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
 

@@ -12,8 +12,8 @@ from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
-from adcompiler.codegen.kernel import Buffer, computed
-from adcompiler.codegen.nests import Loop, Recurrence, Task, tasks_of
+from adcompiler.codegen.kernel import Buffer
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.precedence import TERNARY
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.writer import Writer
