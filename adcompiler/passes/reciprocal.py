@@ -9,20 +9,19 @@ cotangent g, x gets g / y and y gets -g (r / y): that is -(g / y) r, where g / y
 that is too large for a number, the program says so of x in any case). And
 log(x / y) sends g / r through the quotient, so that x gets (g / r) / y: that is g / (r y), where r y is
 about x and so in range, and where 0, infinities and NaN come to the same.
-A quotient changes by one rounding.
+A quotient changes by one rounding; not one that is compared for equality (`exact.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const, is_const
-from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, postorder, substitute
 from adcompiler.ops.build import apply
+from adcompiler.passes.exact import ExactRewriter
 
 TINY = 1e-30  # float32 is normal from 1e-38 on
 # A number that a value is not below, as far as its form tells (0 where it tells nothing), and whether it is
@@ -36,9 +35,10 @@ def reciprocal(func: Func) -> Func:
     return _Reciprocal(func.roots).func(func)
 
 
-class _Reciprocal(Rewriter):
-    def __init__(self, roots: Sequence[Array]) -> None:
-        super().__init__()
+class _Reciprocal(ExactRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        roots = tuple(roots)
+        super().__init__(roots)
         quotients: dict[Element, set[Element]] = defaultdict(set)
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
@@ -55,9 +55,6 @@ class _Reciprocal(Rewriter):
                 divisors[divisor] = anywhere.args[1]
                 quotients[anywhere.args[1]].add(anywhere)
         self.shared = [divisor for divisor, anywhere in divisors.items() if len(quotients[anywhere]) > 1]
-
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return _Reciprocal(loop.roots)
 
     def element(self, element: Element) -> Element:
         match element:

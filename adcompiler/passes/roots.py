@@ -6,20 +6,22 @@ changes by rounding; where x is infinite it is infinite, and the quotient was no
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Apply, Element, Func
-from adcompiler.ir.walk import Rewriter
+from collections.abc import Iterable
+
+from adcompiler.ir.nodes import Apply, Array, Element, Func
 from adcompiler.ops.build import apply
+from adcompiler.passes.exact import ExactRewriter
 from adcompiler.passes.reciprocal import TINY, Bounds, least
 
 
 def roots(func: Func) -> Func:
     """The program without quotients of values and their own roots."""
-    return _Roots().func(func)
+    return _Roots(func.roots).func(func)
 
 
-class _Roots(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
+class _Roots(ExactRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__(roots)
         self.bounds: dict[Element, Bounds] = {}
 
     def element(self, element: Element) -> Element:

@@ -40,9 +40,10 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import nanoseconds
+from adcompiler.passes.exact import ExactRewriter
 from adcompiler.passes.factor import of_some
 from adcompiler.passes.loops import loop_order
 
@@ -54,7 +55,7 @@ Scaled = tuple[float, Element]  # a number, and what it is multiplied with
 
 def terms(func: Func) -> Func:
     """The program with equal products and like terms as one, if that makes it cheaper."""
-    made = _Terms().func(func)
+    made = _Terms(func.roots).func(func)
     return made if _time(made.roots) < _time(func.roots) else func
 
 
@@ -74,9 +75,9 @@ def _time(roots: Iterable[Array]) -> float:
     return time
 
 
-class _Terms(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
+class _Terms(ExactRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__(roots)
         self.scaled: dict[Element, Scaled] = {}  # of elements that stand for a number times a core
         self.factors: dict[Element, tuple[Element, ...]] = {}  # of cores that are products
         self.products: dict[frozenset[tuple[Element, int]], Element] = {}  # by their factors

@@ -162,6 +162,33 @@ def test_quotients_keep_their_infinities_and_nans(text):
             np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+# -- what is compared for equality keeps its rounding --------------------------------------------------
+
+EXTREMA = {
+    "a denominator that others share": "max(t[i] + (b[l] - c[i, l]) / (1.5 + u[l]**2) for l in range(k))",
+    "two quotients": "max(b[l] / (1.5 + c[i, l]**2) + b[l] / (1.5 + t[i]**2) for l in range(k))",
+    "like terms": "min(b[l] * (c[i, l] * t[i]) + 3 * (t[i] * b[l] * c[i, l]) - u[l] for l in range(k))",
+    "products": "max(t[i] * u[l] + b[l] * c[i, l] for l in range(k))",
+    "a root": "max((1 + c[i, l]**2) / sqrt(1 + c[i, l]**2) * b[l] + t[i] for l in range(k))",
+}
+
+
+@pytest.mark.parametrize("name", EXTREMA)
+def test_the_elements_that_equal_an_extremum_are_found(name):
+    """They are computed again for its derivative, beside quotients and products of the same numbers."""
+    source = f"""
+def f(t: f64[n], b: f64[k], c: f64[n, k], u: f64[k]):
+    return sum({EXTREMA[name]} for i in range(n))
+"""
+    args = RNG.normal(size=16), RNG.normal(size=7), RNG.normal(size=(16, 7)), RNG.normal(size=7)
+    ours, slow = (adc.grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
+    for got, expected in zip(ours(*args), slow(*args), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+    v = RNG.normal(size=(16, 7))
+    one, other = (adc.hvp(adc.compile(source, backend=b), "c")(args, v) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
 # -- scatters, and loops that are vectorised -----------------------------------------------------------
 
 
