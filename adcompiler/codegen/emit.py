@@ -327,6 +327,9 @@ class Emitter(Statements):
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
+            for task in item.tasks if item.bounds else ():  # not all elements have a turn
+                if task.stored and item.begins(task):
+                    self.blank(writer, task, depth)
             limits = ", ".join(writer.limits(item))
             if depth:
                 self.write_loop(writer, item, limits, partial)

@@ -66,9 +66,10 @@ class Task:
         """What is written for the task: its elements, and what the bounds of its loops read."""
         return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
 
-    def conditions(self, depth: int) -> frozenset[Element]:
-        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it."""
-        if not isinstance(self.array, Reduce) or self.order[depth] < self.array.rank:
+    def conditions(self, depth: int, kept: bool = False) -> frozenset[Element]:
+        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it; on one that
+        it keeps, if loops over `kept` axes have bounds too."""
+        if not isinstance(self.array, Reduce) or (self.order[depth] < self.array.rank and not kept):
             return frozenset()
         axis, outer = self.order[depth], self.order[:depth]
         places: dict[int, Element] = {
@@ -141,9 +142,10 @@ class Loop:
         self.tasks.append(task)
         self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
 
-    def bind(self, outer: frozenset[int]) -> None:
-        """Turn conditions on the axis into bounds, in this loop and all inside it."""
-        if outer and all(isinstance(t.array, Reduce) for t in self.tasks):
+    def bind(self, outer: frozenset[int], kept: bool) -> None:
+        """Turn conditions on the axis into bounds, in this loop and all inside it; on an axis that sums keep,
+        if what the bounds leave out is filled (`kept`)."""
+        if outer and all(isinstance(t.array, Reduce) and (kept or not self.begins(t)) for t in self.tasks):
             bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
             for condition in common(bodies):
                 found = bound(condition, self.number, outer) or self.switch(condition, outer)
@@ -153,11 +155,15 @@ class Loop:
                         task.seen_to.append(condition)
         for item in self.body:
             if isinstance(item, Loop):
-                item.bind(outer | {self.number})
+                item.bind(outer | {self.number}, kept)
+
+    def begins(self, task: Task) -> bool:
+        """Whether a reduction begins anew in each turn."""
+        return task.loops.index(self) < task.first_reduced
 
     def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
         """A condition that lets the loop run or not, if it only adds to what begins before it."""
-        begun = all(t.first_reduced <= t.loops.index(self) for t in self.tasks)
+        begun = not any(map(self.begins, self.tasks))
         return switch(condition, outer) if begun else None
 
     def walk(self) -> Iterator[Loop]:

@@ -94,7 +94,7 @@ def _arranged(
     body = placer.place(tasks, 0)
     for item in body:
         if isinstance(item, Loop):
-            item.bind(frozenset())
+            item.bind(frozenset(), style.rows)
     for task in tasks:
         if isinstance(task, Recurrence):
             continue
@@ -248,7 +248,7 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            wanted = Loop(size, HERE, under=task.conditions(depth))
+            wanted = Loop(size, HERE, under=task.conditions(depth, self.style.rows))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
             elif self.style.rows:  # between the two is a row

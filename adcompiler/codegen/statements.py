@@ -28,16 +28,19 @@ class Statements:
 
     def begin(self, writer: Writer, task: Task) -> None:
         """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
-        value = neutral(task.array)
         if task.in_register:
-            writer.line(f"{self.registers[task]} = {value}")
+            writer.line(f"{self.registers[task]} = {neutral(task.array)}")
             return
-        inner = [k for k in task.order[task.first_reduced :] if k < task.array.rank]
+        self.blank(writer, task, task.first_reduced)
+
+    def blank(self, writer: Writer, task: Task, depth: int) -> None:
+        """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
+        inner = [k for k in task.order[depth:] if k < task.array.rank]
         spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
             writer.line(writer.over(f"j{d}", task.array.shape[k], d))
-        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {value}")
+        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {neutral(task.array)}")
 
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
