@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Reduce, Select, const, neutral
+from adcompiler.ir.nodes import Apply, Element, Index, Reduce, Select, const, neutral
 from adcompiler.ops.build import apply
-from adcompiler.passes.conditions import conditions, guarded
+from adcompiler.passes.conditions import conditions, guarded, shifted
 
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
 
@@ -61,15 +61,3 @@ def common(bodies: Iterable[tuple[Reduce, Element]]) -> list[Element]:
         own = conditions(array.op, body)
         found = own if found is None else [c for c in found if c in own]
     return found or []
-
-
-def shifted(element: Element) -> tuple[Element | None, int]:
-    """A whole number as a variable part and a constant that is added to it."""
-    match element:
-        case Const(value=value):
-            return None, int(value)
-        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
-            return x, int(value)
-        case Apply(op="subtract", args=(x, Const(value=value))):
-            return x, -int(value)
-    return element, 0

@@ -8,12 +8,11 @@ places that are the same are written twice with the same value.
 
 from __future__ import annotations
 
-from adcompiler.codegen.bounds import shifted
 from adcompiler.codegen.branches import Conditions, assume, join
 from adcompiler.codegen.nests import Task
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
-from adcompiler.passes.conditions import ties
+from adcompiler.passes.conditions import shifted, ties
 
 MOST = 8  # places in a row
 

@@ -8,7 +8,7 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import count
@@ -35,7 +35,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import arrays_read, elements_of, lengths_read, postorder, read_by, substitute
 from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.loops import long_axes, loop_order
-from adcompiler.passes.turn import turned_order
+from adcompiler.passes.orders import settled
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ CPU = Style(
 
 def schedule(func: Func, style: Style = CPU) -> Schedule:
     """The loop nests of `func`."""
-    return _arranged(func.roots, {}, count(), style, func.turned)
+    return _arranged(func.roots, {}, count(), style, settled(func))
 
 
 def _arranged(
@@ -68,7 +68,7 @@ def _arranged(
     given: Mapping[Array, object],
     numbers: Iterator[int],
     style: Style,
-    turned: Collection[Array] = (),
+    orders: Mapping[Array, tuple[int, ...]] | None = None,
 ) -> Schedule:
     """The loop nests that compute `roots`; arrays `given` are there already."""
     tasks: list[Task] = []
@@ -81,8 +81,7 @@ def _arranged(
         return () if array in given else (*_made_before(array), *asked)
 
     made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
-    orders = {**style.orders([a for a in made if not isinstance(a, Item | Call)])}
-    orders |= {a: turned_order(a) for a in made if a in turned}
+    orders = {**style.orders([a for a in made if not isinstance(a, Item | Call)]), **(orders or {})}
     for array in made:
         if not isinstance(array, Item):
             tasks.append(Task(array, orders.get(array, ()), needed=needed[array]))

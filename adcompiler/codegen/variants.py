@@ -1,6 +1,7 @@
 """One program in several kernels, among which lengths choose.
 
-Fused loops alone, or BLAS for some products; sums over pairs as they are, or turned.
+Fused loops alone, or BLAS for some products; sums over pairs as they are, or turned; sums over triangles with
+vectors along rows, or along points.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.cpu import Compiled as Fused
 from adcompiler.codegen.cuts import lengths
 from adcompiler.codegen.schedule import schedule
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Func, Shape
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import Product, chosen, with_calls
-from adcompiler.passes.turn import pays
+from adcompiler.passes.pipeline import FINISH, run
+from adcompiler.passes.triangles import lengths as rows
+from adcompiler.passes.triangles import pays as bounded_pays
+from adcompiler.passes.triangles import triangles
+from adcompiler.passes.turn import pays as turned_pays
+from adcompiler.passes.turn import turn
 
 
 class Compiled(Protocol):
@@ -62,13 +68,19 @@ class Variants:
         return self.kernels[called]
 
 
-class Turned:
-    """A program with sums over pairs that share a loop if they are `turned`."""
+class Choice:
+    """Two programs for the same, the other one where it `pays` for these lengths."""
 
-    def __init__(self, func: Func, turned: Func, compiled: Callable[[Func], Fused]) -> None:
-        sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
-        self.lengths = lengths(tuple(n for a in sums for n in a.domain))
-        self.plain, self.turned = (cache(lambda one=one: compiled(one)) for one in (func, turned))
+    def __init__(
+        self,
+        func: Func,
+        other: Func,
+        compiled: Callable[[Func], Fused],
+        shape: Shape,
+        pays: Callable[[Sequence[int]], bool],
+    ) -> None:
+        self.lengths, self.pays = lengths(shape), pays
+        self.plain, self.other = (cache(lambda one=one: compiled(one)) for one in (func, other))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
@@ -76,7 +88,19 @@ class Turned:
 
     def at(self, sizes: Sequence[int]) -> Fused:
         """The kernel for these lengths."""
-        return self.turned() if pays(self.lengths(sizes)) else self.plain()
+        return self.other() if self.pays(self.lengths(sizes)) else self.plain()
+
+
+def chosen_later(func: Func, compiled: Callable[[Func], Fused]) -> Fused | Choice:
+    """A program for the scheduler: its kernel, or two among which lengths choose."""
+    bounded = triangles(func)
+    if bounded.across:
+        return Choice(func, bounded, compiled, rows(bounded), bounded_pays)
+    turned = turn(func)
+    if turned.turned and shares(run(FINISH, turned)):
+        sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
+        return Choice(func, turned, compiled, tuple(n for a in sums for n in a.domain), turned_pays)
+    return compiled(func)
 
 
 def shares(func: Func) -> bool:

@@ -328,7 +328,8 @@ class Func:
     """A program: named inputs, named results, checks of a call, and side tables of names and places.
 
     `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `turned` are the sums
-    whose loops shall run in another order than they would (`passes/turn.py`).
+    whose loops shall run in another order than they would (`passes/turn.py`); `across` has the axes of the
+    innermost loops over some arrays (`passes/triangles.py`).
     """
 
     name: str
@@ -343,6 +344,7 @@ class Func:
     checks: tuple[Check, ...] = ()
     counts: tuple[tuple[int, int], ...] = ()
     turned: frozenset[Array] = frozenset()
+    across: Mapping[Array, int] = field(default_factory=dict)
 
     @property
     def roots(self) -> tuple[Array, ...]:

@@ -75,3 +75,15 @@ def decides(guard: Element) -> bool:
     """Whether a guard is a condition to branch by: one number, and no matter of lengths alone, which all but
     ever holds and would only keep loops apart."""
     return is_scalar(guard) and (is_computed(guard) or bool(guard.axes))
+
+
+def shifted(element: Element) -> tuple[Element | None, int]:
+    """A whole number as a variable part and a constant that is added to it."""
+    match element:
+        case Const(value=value):
+            return None, int(value)
+        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
+            return x, int(value)
+        case Apply(op="subtract", args=(x, Const(value=value))):
+            return x, -int(value)
+    return element, 0

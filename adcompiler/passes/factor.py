@@ -40,7 +40,7 @@ class _Factor(Rewriter):
 
 def _axis(array: Reduce) -> int | None:
     """An axis whose sum other factors need not be in."""
-    _, factors = _factors(array.body)
+    _, factors = factors_of(array.body)
     long = set(long_axes(array))
     kept = sum(k < array.rank for k in long)
     for axis in sorted(long - set(range(array.rank))):
@@ -53,7 +53,7 @@ def _axis(array: Reduce) -> int | None:
 
 def _in_two(array: Reduce, axis: int) -> Array:
     """A sum as one over an axis, and one over the others."""
-    negated, factors = _factors(array.body)
+    negated, factors = factors_of(array.body)
     inside = _summed(array, [f for f in factors if axis in f.axes], axis)
     body = _product([inside, *(f for f in factors if axis not in f.axes)])
     return _without(array, axis, apply("negative", body) if negated else body)
@@ -67,7 +67,7 @@ def of_some(body: Element, lengths: Sequence[Element]) -> Element:
     return body
 
 
-def _factors(body: Element) -> tuple[bool, list[Element]]:
+def factors_of(body: Element) -> tuple[bool, list[Element]]:
     """Whether a body is negated, and its factors."""
     negated, found, work = False, list[Element](), [body]
     while work:

@@ -13,7 +13,7 @@ read one after the other they fill vector registers, and read with gaps they too
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -31,23 +31,23 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.loops import long_axes, loop_order
-from adcompiler.passes.turn import turned_order
+from adcompiler.passes.orders import settled
 
 
 def hoist(func: Func) -> Func:
     """The program with the costly parts that loops would repeat in arrays of their own."""
-    return _Hoist(func.turned).func(func)
+    return _Hoist(settled(func)).func(func)
 
 
 class _Hoist(Rewriter):
-    def __init__(self, turned: Collection[Array] = ()) -> None:
+    def __init__(self, orders: Mapping[Array, tuple[int, ...]] | None = None) -> None:
         super().__init__()
-        self.turned = set(turned)
+        self.orders = dict(orders or {})
 
     def _rebuilt(self, array: Array) -> Array:
         new = super()._rebuilt(array)
-        if array in self.turned:
-            self.turned.add(new)
+        if array in self.orders:
+            self.orders[new] = self.orders[array]
         return new
 
     def array(self, array: Array) -> Array:
@@ -56,10 +56,10 @@ class _Hoist(Rewriter):
             array = _apart(array)
         if len(axes) < 2:
             return array
-        order = turned_order(array) if array in self.turned else loop_order(array)
+        order = self.orders[array] if array in self.orders else loop_order(array)
         hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
         far = set(long_axes(array))
-        new: dict[Element, Element] = {}
+        new: dict[Element, Read] = {}
         if len(far) > 1:
             new.update((e, _own(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1]))
         for part in self.parts(array, len(axes)):
@@ -67,12 +67,15 @@ class _Hoist(Rewriter):
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and _is_ready(part)):
                 new[part] = _own(array, part)
+                if long > 2:  # of which a part may be over fewer axes again
+                    own = new[part]
+                    new[part] = Read(self.array(own.array), own.args)
         if not new:
             return array
         # What reads them may be ordered differently, and repeat other parts.
         changed = with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
-        if array in self.turned:
-            self.turned.add(changed)
+        if array in self.orders:
+            self.orders[changed] = self.orders[array]
         return self.array(changed)
 
     def parts(self, array: Array, count: int) -> list[Element]:

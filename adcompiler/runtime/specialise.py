@@ -18,8 +18,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
-from adcompiler.passes.pipeline import FINISH, KERNEL, OPTIMISE, PREPARE, Pass, run
-from adcompiler.passes.turn import turn
+from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import Kind
@@ -70,21 +69,20 @@ class _Interpreted:
 def _cpu(func: Func, precise: bool = False) -> Executable:
     from adcompiler.codegen.apart import Apart, worth
     from adcompiler.codegen.cpu import Compiled
-    from adcompiler.codegen.variants import Turned, Variants, shares
+    from adcompiler.codegen.variants import Choice, Variants, chosen_later
 
-    def kernel(one: Func, passes: Sequence[Pass] = KERNEL) -> Compiled:
-        return Compiled(run(passes, one), precise)
+    def finish(one: Func) -> Compiled:
+        return Compiled(run(FINISH, one), precise)
 
-    def compiled(one: Func) -> Apart | Compiled:
+    def kernel(one: Func) -> Compiled | Choice:
+        return chosen_later(run(PREPARE, one), finish)
+
+    def compiled(one: Func) -> Apart | Compiled | Choice:
         return Apart(one, kernel) if worth(one) else kernel(one)
 
     products = found(func)
     if not products:
-        plain = run(PREPARE, func)
-        turned = turn(plain)
-        finish = partial(kernel, passes=FINISH)
-        worthy = turned.turned and shares(run(FINISH, turned))
-        return Turned(plain, turned, finish) if worthy else finish(plain)
+        return kernel(func)
     return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else None)
 
 

@@ -136,6 +136,6 @@ def test_the_bits_do_not_depend_on_threads():
 
 def test_derivatives_of_second_order_are_turned_too(monkeypatch):
     met = []
-    monkeypatch.setattr(variants, "pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(variants, "turned_pays", lambda lengths: met.append(lengths) or True)
     adc.check_grad(adc.compile(GAUSSIAN), *clouds(4, 3), order=2)
     assert met
