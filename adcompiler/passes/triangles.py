@@ -36,15 +36,14 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.conditions import conditions
 from adcompiler.passes.differences import Region, where
-from adcompiler.passes.loops import long_axes
+from adcompiler.passes.loops import long_axes, loop_order
 from adcompiler.passes.needed import needed, read_whole
 from adcompiler.passes.scaled import scaled
 from adcompiler.passes.zeros import Zeros, finite
 
 FEWEST = 64  # points, or whatever the innermost loop is over
-SHORTEST = 8  # rows of a triangle
-
-Pair = tuple[int, int]  # two axes of a domain whose difference is bounded
+LEAST = 32  # rows of a triangle, times how many matrices there are
+MOST_MATRICES = 16  # beyond which it does not matter how many there are
 
 
 class Triangle(NamedTuple):
@@ -66,15 +65,22 @@ def triangles(func: Func) -> Func:
 
 
 def lengths(func: Func) -> Shape:
-    """The lengths that decide whether a program with triangles pays: of lanes and of rows in turn."""
-    sums = [a for a in arrays_of(func.roots) if a in func.across]
-    pairs = [(a.domain[func.across[a]], a.domain[k]) for a in sums for k in _sides(a)]
-    return tuple(n for pair in dict.fromkeys(pairs) for n in pair)
+    """The lengths that decide whether a program with triangles pays: of lanes and of rows, and how many
+    matrices there are, in turn."""
+    found: dict[Shape, None] = {}
+    for array in (a for a in arrays_of(func.roots) if a in func.across):
+        sides, lanes = _sides(array), func.across[array]
+        many: Element = const(1, "i64")
+        for case in (n for k, n in enumerate(array.domain) if k not in sides and k != lanes):
+            many = apply("multiply", many, case)
+        found |= dict.fromkeys((array.domain[lanes], array.domain[k], many) for k in sorted(sides))
+    return tuple(n for one in found for n in one)
 
 
 def pays(lengths: Sequence[int]) -> bool:
-    """Whether it does."""
-    return min(lengths[::2]) >= FEWEST and min(lengths[1::2]) >= SHORTEST
+    """Whether it does: the rows of one matrix must be longer, as laying out points takes time."""
+    each = zip(*(lengths[k::3] for k in range(3)), strict=True)
+    return all(lanes >= FEWEST and rows * min(many, MOST_MATRICES) >= LEAST for lanes, rows, many in each)
 
 
 def across_order(array: Array, lanes: int) -> tuple[int, ...]:
@@ -117,32 +123,31 @@ class _Bounded(Rewriter):
         made = super()._rebuilt(array)
         if not (isinstance(made, Reduce) and made.op == "sum" and is_float(made.dtype)):
             return made
-        region = self.needed.get(array)
-        new = [*self.unread(made, region), *self.zero(made)]
-        body = made.body
-        for condition in new:
-            body = select(condition, body, neutral("sum", made.dtype))
-        changed = Reduce("sum", made.shape, made.reduced, body)
+        changed = self.bounded(made, self.needed.get(array), range(len(made.domain)))
         sides = _sides(changed)
         lanes = _lanes(changed, sides, array in self.fixed) if sides else None
-        if lanes is None:
-            return made
+        if lanes is None:  # rows as they are, without their zeros
+            return self.bounded(made, None, loop_order(made))
         self.found[array] = Triangle(sides, lanes)
         return changed
 
-    def unread(self, array: Reduce, region: Region) -> list[Element]:
-        """The conditions under which elements are read."""
-        return _conditions(array, region, None, reduced=False)
-
-    def zero(self, array: Reduce) -> list[Element]:
-        """The conditions under which what is added is not zero."""
+    def bounded(self, array: Reduce, region: Region, order: Sequence[int]) -> Reduce:
+        """A sum with conditions, in a form that suits an order of its loops: its elements are read, in a
+        region, and what it adds is not zero."""
         support = self.zeros.support(array.body)
-        return _conditions(array, support.region, finite(support.finite), reduced=True)
+        unread = _conditions(array, region, None, order, reduced=False)
+        zero = _conditions(array, support.region, finite(support.finite), order, reduced=True)
+        body = array.body
+        for condition in (*unread, *zero):
+            body = select(condition, body, neutral("sum", array.dtype))
+        return Reduce("sum", array.shape, array.reduced, body)
 
 
-def _conditions(array: Reduce, region: Region, holds: Element | None, reduced: bool) -> list[Element]:
-    """The bounds of a region between two long axes of a sum, of which the later one is reduced or not; as
-    conditions that bound the later one, if something `holds`."""
+def _conditions(
+    array: Reduce, region: Region, holds: Element | None, order: Sequence[int], reduced: bool
+) -> list[Element]:
+    """The bounds of a region between two long axes of a sum, of which one is reduced or none; as conditions
+    that bound the inner one, if something `holds`."""
     long, found = set(long_axes(array)), list[Element]()
     known: dict[tuple[Element, Element], int] = {}
     for c in conditions(array.op, array.body):
@@ -150,12 +155,12 @@ def _conditions(array: Reduce, region: Region, holds: Element | None, reduced: b
     for (x, y), most in (region or {}).items():
         if not (isinstance(x, Index) and isinstance(y, Index) and {x.axis, y.axis} <= long):
             continue
-        last = max(x.axis, y.axis)
-        if (last >= array.rank) != reduced or known.get((x, y), most + 1) <= most:
+        is_reduced = max(x.axis, y.axis) >= array.rank
+        if is_reduced != reduced or known.get((x, y), most + 1) <= most:
             continue
-        if last == x.axis:  # x - y <= most
+        if order.index(x.axis) > order.index(y.axis):  # x - y <= most
             stop = apply("add", y, const(most + 1, "i64")) if most + 1 else y
-            whole = array.domain[last]
+            whole = array.domain[x.axis]
             found.append(apply("less", x, stop if holds is None else select(holds, stop, whole)))
         else:
             start = apply("subtract", x, const(most, "i64")) if most else x

@@ -174,7 +174,7 @@ def test_lengths_choose(monkeypatch):
     met = {}
     monkeypatch.setattr(variants, "bounded_pays", lambda lengths: met.setdefault(lengths, pays(lengths)))
     f = adc.value_and_grad(adc.compile(MIXTURE))
-    for d, n in ((16, 128), (16, 5), (2, 128)):
+    for d, n in ((16, 128), (16, 5), (3, 128)):
         f(*mixture(3, d, n))
     assert [*met.values()] == [True, False, False]
 
