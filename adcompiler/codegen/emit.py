@@ -253,11 +253,8 @@ class Emitter(Statements):
         self.functions.append("\n".join(text))
         size = self.driver.text(self.nests[k].size)
         self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
-        block = "block"
-        if k not in self.sequential and narrows(self.nests[k]):  # else one thread has the long turns
-            block = f"select((block & 1) == 0, block // 2, blocks{k} - 1 - block // 2)"
-        first, last = f"{block} * rows{k}", f"min(({block} + 1) * rows{k}, {size})"
-        self.driver.line(f"    nest{k}({', '.join([block, first, last, *writer.used])})")
+        first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
+        self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
         for name in writer.used:
             self.driver.use(name)
 
@@ -380,11 +377,6 @@ def is_divisible(loop: Loop) -> bool:
     """Whether a loop in the turn of a loop may be a nest that threads share."""
     long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
     return long and not computed((loop.size,)) and not adds_anywhere(loop)
-
-
-def narrows(loop: Loop) -> bool:
-    """Whether loops inside a nest are longer in some of its turns."""
-    return any(loop.number in value.axes for inner in loop.walk() for _, value in inner.bounds)
 
 
 def adds_anywhere(loop: Loop) -> bool:

@@ -15,7 +15,7 @@ from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Lane, Lanes, Total, functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
-from adcompiler.codegen.llvm.turns import array_of
+from adcompiler.codegen.llvm.turns import array_of, from_both_ends, narrows
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import vectorises
@@ -83,7 +83,10 @@ class Module:
         turns = inside.value(statement.iter.args[0])
         start, stop = (inside.part(number, turns, slots[-1]) for number in (first, last))
         assert isinstance(statement.target, ast.Name)
-        inside.loop(statement.target.id, start, stop, statement.body)
+        nests = (ast.unparse(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call))
+        uneven = any(narrows(self.definitions[name]) for name in nests if name in self.shared)
+        body = from_both_ends(statement) if uneven else statement.body
+        inside.loop(statement.target.id, start, stop, body)
         head = f"internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) noinline"
         self.compiled[name] = inside.definition(head, "ret void")
         caller.launch(name, parts, caller.value(statement.iter.args[0]))
