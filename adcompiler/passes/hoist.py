@@ -67,7 +67,7 @@ class _Hoist(Rewriter):
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and _is_ready(part)):
                 new[part] = _own(array, part)
-                if long > 2:  # of which a part may be over fewer axes again
+                if array in self.orders and long > 2:  # of which a part may be over fewer axes again
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
         if not new:
