@@ -1,9 +1,4 @@
-"""Functions of vectors that are written into the loops which LLVM has vectorised.
-
-A module goes through LLVM twice. In the first pass it is vectorised, with the processor's divisions and roots, which
-LLVM knows. In what comes out, operations on whole vectors are replaced by functions of our own, which are faster,
-and inlined in the second pass.
-"""
+"""Writes functions of vectors that are inlined into the loops which LLVM has vectorised (`second.py`)."""
 
 from __future__ import annotations
 
@@ -11,6 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adcompiler.codegen.llvm.values import literal, typed
+
+
+RARE = "!rare"  # stands for what tells LLVM that a branch is hardly ever taken
 
 
 class Kind(NamedTuple):
@@ -48,10 +46,13 @@ KINDS = {k.vector: k for k in (DOUBLES, FLOATS)}
 
 
 class Inlined:
-    """Writes one function of vectors, instruction by instruction: values are texts, registers or constants."""
+    """Writes one function of vectors, instruction by instruction: values are texts, registers or constants.
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
+    `params` are the letters of its parameters; the result is %r.
+    """
+
+    def __init__(self, kind: Kind, params: str) -> None:
+        self.kind, self.params = kind, params
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
 
@@ -129,7 +130,7 @@ class Inlined:
         word = self.emit(f"bitcast {self.kind.truths} {rare} to i{self.kind.lanes}")
         none = self.emit(f"icmp eq i{self.kind.lanes} {word}, 0")
         self.lines += [
-            f"  br i1 {none}, label %done, label %slow, !prof !RARE",
+            f"  br i1 {none}, label %done, label %slow, !prof {RARE}",
             "slow:",
             *(f"  {line}" for line in otherwise),
             "  br label %done",
@@ -137,9 +138,9 @@ class Inlined:
             f"  %r = phi {self.kind.vector} [ {result}, %0 ], [ %s, %slow ]",
         ]
 
-    def definition(self, name: str, params: str, result: str = "%r") -> str:
+    def definition(self, name: str) -> str:
         """The function's text."""
-        given = ", ".join(f"{self.kind.vector} %{p}" for p in params)
-        head = f"define internal {self.kind.vector} @{name}({given})"
-        lines = [*self.lines, f"  ret {self.kind.vector} {result}"]
+        v = self.kind.vector
+        head = f"define internal {v} @{name}({', '.join(f'{v} %{p}' for p in self.params)})"
+        lines = [*self.lines, f"  ret {v} %r"]
         return "\n".join([f"{head} alwaysinline nounwind willreturn memory(none) {{", *lines, "}"])

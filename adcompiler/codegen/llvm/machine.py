@@ -11,6 +11,7 @@ from typing import Any
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.second import inlined
 from adcompiler.codegen.llvm.values import UnsupportedError
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
@@ -126,24 +127,10 @@ def optimised(text: str, machine: Any = None) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     import os
-    if os.environ.get("NEWTON", "1") == "1":
-        from adcompiler.codegen.llvm.newton import with_newton
-        import time
-        t = time.perf_counter()
-        new = with_newton(str(module))
-        if new is not None:
-            module = llvm.parse_assembly(new)
-            module.verify()
-            passes = llvm.create_new_module_pass_manager()
-            passes.add_always_inliner_pass()
-            passes.add_new_gvn_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-            passes.add_dead_code_elimination_pass()
-            passes.add_global_dead_code_eliminate_pass()
-            passes.run(module, builder)
-        if os.environ.get("NEWTON_T"): print("newton", time.perf_counter() - t, new is not None)
-    return module
+
+    if os.environ.get("NEWTON") == "0":
+        return module
+    return inlined(module, builder)
 
 
 @cache
