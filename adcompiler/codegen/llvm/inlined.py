@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from adcompiler.codegen.llvm.values import literal, typed
 
-
 RARE = "!rare"  # stands for what tells LLVM that a branch is hardly ever taken
 
 
@@ -121,9 +120,8 @@ class Inlined:
         high = 0b11 << (kind.bits - 3) | signed << (kind.bits - 1)
         word = self.emit(f"bitcast {kind.vector} {x} to {kind.words}")
         moved = self.emit(f"sub {kind.words} {word}, {self.whole(low)}")
-        return self.emit(
-            f"icmp ne {kind.words} {self.emit(f'and {kind.words} {moved}, {self.whole(high)}')}, zeroinitializer"
-        )
+        beyond = self.emit(f"and {kind.words} {moved}, {self.whole(high)}")
+        return self.emit(f"icmp ne {kind.words} {beyond}, zeroinitializer")
 
     def unless(self, rare: str, result: str, otherwise: Sequence[str]) -> None:
         """The result, or where a lane is `rare`, for all lanes what other instructions leave in %s."""

@@ -1,18 +1,18 @@
 """Quotients and roots of vectors by Newton's method, with the bits of the processor's own instructions.
 
-Processors divide and take roots slowly: eight numbers of float64 keep an AVX-512 unit busy for 16 and some 24
-cycles, in which it could do 32 and 48 multiplications. But they have fast approximations of 1 / b and 1 / sqrt(x)
-to 14 bits, and fused multiply-adds, with which two instructions of Newton's method double the bits:
+Processors divide and take roots slowly: eight numbers of float64 keep an AVX-512 unit busy for 16 and some
+24 cycles, in which it could do 32 and 48 multiplications. But they have fast approximations of 1 / b and
+1 / sqrt(x) to 14 bits, and fused multiply-adds, with which two instructions of Newton's method double the bits:
 
     y ~ 1 / b:              e = 1 - b y,      y' = y + y e
     g ~ s, k ~ 1 / (2 s):   e = 1/2 - g k,    g' = g + g e,    k' = k + k e      where s = sqrt(x)
 
-A last step rounds to the nearest number: for y within one unit in the last place of 1 / b, y + y e does so, but
-where all bits of b are ones, and then so does q + r y for the exact rest r = a - b q of a quotient; near s, so
-does g + (x - g g) k (P. W. Markstein, IBM Journal of Research and Development 34, 1990, page 111).
+A last step rounds to the nearest number: for y within one unit in the last place of 1 / b, y + y e does so,
+but where all bits of b are ones, and then so does q + r y for the exact rest r = a - b q of a quotient; near s,
+so does g + (x - g g) k (P. W. Markstein, IBM Journal of Research and Development 34, 1990, page 111).
 
-All this holds where nothing on the way is too large or too small. Vectors with any other number, such as 0 in a
-denominator, an infinity or NaN, are left to the processor's instruction.
+All this holds where nothing on the way is too large or too small. Vectors with any other number, such as 0 in
+a denominator, an infinity or NaN, are left to the processor's instruction.
 """
 
 from __future__ import annotations

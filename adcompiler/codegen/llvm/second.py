@@ -1,7 +1,7 @@
 """The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
 
-In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions of
-vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster.
+In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
+of vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster.
 """
 
 from __future__ import annotations
