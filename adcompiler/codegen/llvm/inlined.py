@@ -20,6 +20,11 @@ class Kind(NamedTuple):
     letters: str  # what the names of the processor's functions have for it
 
     @property
+    def exponent(self) -> int:
+        """The bits of a number's exponent."""
+        return self.bits - 1 - self.fraction
+
+    @property
     def vector(self) -> str:
         """The type of the vectors."""
         return typed(self.element, self.lanes)
@@ -115,8 +120,8 @@ class Inlined:
 
     def outside(self, x: str, signed: bool = False) -> str:
         """Where |x|, or x if it is `signed`, is not in the middle quarter of all exponents."""
-        kind, width = self.kind, self.kind.bits - 1 - self.kind.fraction
-        low = (2 ** (width - 1) - 1 - 2 ** (width - 3)) << kind.fraction
+        kind = self.kind
+        low = (2 ** (kind.exponent - 1) - 1 - 2 ** (kind.exponent - 3)) << kind.fraction
         high = 0b11 << (kind.bits - 3) | signed << (kind.bits - 1)
         word = self.emit(f"bitcast {kind.vector} {x} to {kind.words}")
         moved = self.emit(f"sub {kind.words} {word}, {self.whole(low)}")

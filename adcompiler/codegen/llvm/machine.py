@@ -126,10 +126,6 @@ def optimised(text: str, machine: Any = None) -> Any:
     options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    import os
-
-    if os.environ.get("NEWTON") == "0":
-        return module
     return inlined(module, builder)
 
 

@@ -1,7 +1,8 @@
 """The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
 
 In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
-of vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster.
+of vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster;
+those that are called by name are defined.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ _OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
 _VECTOR = f"({'|'.join(map(re.escape, KINDS))})"
 _QUOTIENT = re.compile(rf"  (\S+) = fdiv [a-z ]*{_VECTOR} {_OPERAND}, {_OPERAND}")
 _ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+\({_VECTOR} {_OPERAND}\)")
+_DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 
 
 class Replaced:
-    """The text of a module in which vectors are divided, and their roots taken, by Newton's method."""
+    """The text of a module in which vectors are divided, and their roots taken, by functions of our own."""
 
     def __init__(self, text: str) -> None:
         self.used: dict[tuple[str, Kind], None] = {}
-        self.roots: dict[str, str] = {}  # of what they are
         self.lines = [self.line(line) for line in text.split("\n")]
 
     def line(self, line: str) -> str:
         """One line."""
-        if line.startswith("define"):
-            self.roots = {}
-        elif " fdiv " in line and (found := _QUOTIENT.match(line)):
-            result, vector, a, b = found.groups()
-            of_root = "_of_root" * (b in self.roots)
+        if " fdiv " in line and (found := _QUOTIENT.match(line)):
+            result, vector, a, x = found.groups()
             what, args = ("reciprocal", ()) if _ONE.fullmatch(a) else ("quotient", (a,))
-            return self.call(result, what + of_root, KINDS[vector], *args, self.roots.get(b, b))
-        elif "@llvm.sqrt." in line and (found := _ROOT.match(line)):
+            return self.call(result, what, KINDS[vector], *args, x)
+        if "@llvm.sqrt." in line and (found := _ROOT.match(line)):
             result, vector, _, x = found.groups()
-            self.roots[result] = x
             return self.call(result, "root", KINDS[vector], x)
+        if "@adc_" in line and (found := _DECLARED.match(line)):
+            vector, name = found.groups()
+            self.used[name, KINDS[vector]] = None
+            return ""
         return line
 
     def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
