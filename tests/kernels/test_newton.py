@@ -104,4 +104,4 @@ def test_they_are_inlined(text, value):
     np.testing.assert_array_equal(f(np.ones(9), np.full(9, 4.0)), value)
     code = str(optimised(translated(f.specialise(f._last).executable.source, True).text))
     assert "@llvm.x86.avx512.r" in code
-    assert "@adc_" not in re.sub(r"(?m)^(define|@llvm.compiler.used).*", "", code)
+    assert not re.search(r"call .*<8 x double> @adc_", code)
