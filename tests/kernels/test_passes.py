@@ -65,6 +65,25 @@ def test_a_sum_of_nothing_is_nothing():
         assert f(x, y) == 0.0
 
 
+def test_what_stays_out_of_the_inner_loop_meets_its_sum():
+    """The sums over j that the gradient has are those of the value, too."""
+    f = adc.compile(
+        "def f(m: f64[n], x: f64[n]):\n"
+        "    return sum(m[i] * m[j] / sqrt((x[i] - x[j])**2 + 0.1) for i in range(n) for j in range(n))"
+    )
+    m, x = np.abs(X), X
+    value, (dm, dx) = adc.value_and_grad(f)(m, x)
+    d = x[:, None] - x
+    inverse = 1 / np.sqrt(d**2 + 0.1)
+    np.testing.assert_allclose(value, m @ inverse @ m, rtol=1e-13)
+    np.testing.assert_allclose(dm, 2 * inverse @ m, rtol=1e-13)
+    np.testing.assert_allclose(dx, -2 * m * (d * inverse**3 @ m), rtol=1e-12)
+    g = adc.value_and_grad(f)
+    g(m, x)
+    assert len(re.findall(r"\n {12}\S+ = reduce_add", g.show("kernel"))) == 2  # in the inner loop
+    adc.check_grad(f, m, x, order=2)
+
+
 def test_pairs_are_not_stored_for_a_factor():
     """What is drawn out is no larger than the result."""
     f = adc.compile(
