@@ -61,7 +61,7 @@ class Function:
     __call__: Callable[..., Any]
 
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
-        if backend not in BACKENDS:
+        if not isinstance(backend, str) or backend not in BACKENDS:
             raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
         self.__name__ = self.__qualname__ = name
         self.backend = backend
