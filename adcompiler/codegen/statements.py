@@ -66,11 +66,15 @@ class Statements:
             case Reduce():
                 value = writer.text(task.elements[0], operand_level(task.array))
                 spot = self.accumulator(writer, task, (partial or {}).get(task))
-                writer.line(f"{spot} = {update(task.array, spot, value)}")
+                writer.line(f"{spot} = {self.added(task.array, spot, value)}")
             case Accumulate():
                 self.scatter(writer, task)
             case _:
                 call(writer, task.array)
+
+    def added(self, array: Array, total: str, value: str) -> str:
+        """One step of a reduction."""
+        return update(array, total, value)
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
         """The variable or the array element that a reduction adds to."""

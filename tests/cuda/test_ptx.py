@@ -125,6 +125,37 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
         assert found is None or found["spills"] == 0
 
 
+EXTREMA = {
+    "elements": "[max([b[l] * c[i, l] + u[l] for l in range(len(b))]) for i in range(len(c))]",
+    "sums": "[min([sum(b[k] * c[l, k] + u[i] for k in range(len(b))) for l in range(len(c))]) for i in "
+    "range(len(u))]",
+    "between": "max((b * c + u) * 2, axis=1)",
+    "loop": "u\n    for row in c:\n        r = r + max(b * row + r)",
+}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("name", EXTREMA)
+def test_what_is_compared_for_equality_rounds_alike(name: str, kind: str, fast: bool) -> None:
+    """A product and a sum are one operation in no kernel, else nobody is equal to another's maximum."""
+    from adcompiler.codegen.cuda import ptx
+    from adcompiler.codegen.cuda.backend import of_device
+
+    args = tuple(np.ones(shape, kind) for shape in ((4,), (4,), (3, 4)))
+    f = adc.value_and_grad(
+        adc.compile(f"def f(b, u, c):\n    r = {EXTREMA[name]}\n    return sum(r)"), wrt="u"
+    )
+    found = of_device(optimised(f.trace(f.describe(args, {})[0]).func))
+    operations = re.findall(
+        r"\b(?:add|mul|fma)\.[\w.]+", "".join(k.ptx for k in ptx.compiled(found, fast=fast))
+    )
+    floats = {o.replace(".ftz", "") for o in operations if ".f" in o}
+    bits = kind.removeprefix("float")
+    # Other sums are those of the gradient, and of the results.
+    assert floats == {f"mul.rn.f{bits}", f"add.rn.f{bits}", f"add.f{bits}"}
+
+
 @pytest.mark.parametrize("stored", ["float16", "int16"])  # int16 are the bits of bfloat16
 @pytest.mark.parametrize(
     "work", [w for w in WORKLOADS if w.name in ("gelu", "pairwise")], ids=lambda w: w.name

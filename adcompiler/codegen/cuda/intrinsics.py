@@ -53,6 +53,35 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
     return kind(x, y, z), codegen
 
 
+# -- operations that are not contracted with others -------------------------------------------------
+
+
+def _rounded(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+
+    def function(x: Any, y: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, strict=False)
+    def choose(x: Any, y: Any) -> Callable[[Any, Any], Any]:
+        if x == y == types.float32:
+            return lambda x, y: narrow(x, y)
+        return lambda x, y: wide(types.float64(x), types.float64(y))
+
+    return function
+
+
+@register_jitable
+def _subtract(x: Any, y: Any) -> Any:
+    return libdevice.dadd_rn(x, -y)
+
+
+add_rn, sub_rn = _rounded(libdevice.dadd_rn, libdevice.fadd_rn), _rounded(_subtract, libdevice.fsub_rn)
+mul_rn, div_rn = (
+    _rounded(libdevice.dmul_rn, libdevice.fmul_rn),
+    _rounded(libdevice.ddiv_rn, libdevice.fdiv_rn),
+)
+
+
 # -- float32 from 16 bits --------------------------------------------------------------------------
 
 

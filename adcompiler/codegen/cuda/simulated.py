@@ -36,6 +36,22 @@ def uint64(value: Any) -> int:
     return int(value) % 2**64
 
 
+def add_rn(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def sub_rn(x: Any, y: Any) -> Any:
+    return x - y
+
+
+def mul_rn(x: Any, y: Any) -> Any:
+    return x * y
+
+
+def div_rn(x: Any, y: Any) -> Any:
+    return x / y
+
+
 def wide(x: Any) -> Any:
     """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
     if isinstance(x, np.int16):

@@ -6,8 +6,10 @@ Between what one thread stores and others read there are barriers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from adcompiler.codegen.cuda.order import STYLE
+from adcompiler.codegen.cuda.rounding import STEPS, rounded
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
@@ -15,11 +17,12 @@ from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.precedence import TERNARY
-from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Node, Read, Reduce, const
+from adcompiler.ir.types import is_float
 
 
 class TeamEmitter(Emitter):
@@ -30,6 +33,16 @@ class TeamEmitter(Emitter):
     def __init__(self, func: Func) -> None:
         super().__init__(func, STYLE)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
+
+    @cached_property
+    def rounded(self) -> set[Node]:
+        """What must round alike in every kernel."""
+        return rounded(self.schedule)
+
+    def added(self, array: Array, total: str, value: str) -> str:
+        step = STEPS.get(getattr(array, "op", "")) if array in self.rounded else None
+        found = is_float(array.dtype) and step is not None
+        return f"{step}({total}, {value})" if found else super().added(array, total, value)
 
     def prepare(self, writer: Writer, item: Loop | Task) -> None:
         for task in tasks_of(item):
@@ -116,7 +129,7 @@ class TeamEmitter(Emitter):
             value = writer.text(task.elements[0], operand_level(task.array))
             register = self.registers[task]
             writer.line("if _lane == 0:")
-            writer.line(f"    {register} = {update(task.array, register, value)}")
+            writer.line(f"    {register} = {self.added(task.array, register, value)}")
         elif isinstance(task.array, Accumulate):
             writer.sync()
             *indices, body = task.elements
