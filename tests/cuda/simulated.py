@@ -120,6 +120,37 @@ def test_arrays_on_the_device_stay_there() -> None:
     same(gradient[0].copy_to_host(), w / np.cosh(x * w) ** 2)
 
 
+STRIDED = {
+    "elements": "sum(x * w)",
+    "product": "sum((x @ w.T) * 2)",
+    "other products": "sum(x.T @ w) + sum(w @ x.T)",
+    "loop": "h = x\n    for t in range(3):\n        h = tanh(h * w)\n    return sum(h)",
+    "routine": "sum(cholesky(x.T @ x + eye(3)) * w[:3])",
+}
+
+
+@pytest.mark.parametrize("large", [-1, 10**9])
+@pytest.mark.parametrize("name", STRIDED)
+def test_arrays_on_the_device_may_have_any_strides(
+    name: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executable, "LARGE_TURN", large)
+    monkeypatch.setattr(variants, "chosen", lambda lengths, fewest=0: True)
+    monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
+    x, w = cuda.to_device(RANDOM.normal(size=(14, 6))), cuda.to_device(RANDOM.normal(size=(3, 7)))
+    args = x[::2, 1:4], w.T
+    text = f"def f(x, w):\n    {'return ' * (name != 'loop')}{STRIDED[name]}\n"
+    (value, found), (expected, exact) = (
+        adc.value_and_grad(adc.compile(text, backend=b))(*a)
+        for b, a in (("cuda", args), ("numpy", [a.copy_to_host() for a in args]))
+    )
+    same(value, expected)
+    for one, other in zip(found, exact, strict=True):
+        same(one.copy_to_host(), other)
+    kept = arrays.copy_of(args[0])
+    same(kept.copy_to_host(), args[0].copy_to_host())
+
+
 def test_forward_and_propagate_on_the_device() -> None:
     x = RANDOM.normal(size=6)
     parts = adc.compile("sin(x) * x", backend="cuda").split()

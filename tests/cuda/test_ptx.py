@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.codegen.cuda import product, ptx, reduction, scatter
+    from adcompiler.codegen.cuda import copies, product, ptx, reduction, scatter
 
     number, whole = getattr(types, kind), types.int64
     row, places, matrix = types.Array(number, 1, "C"), types.Array(whole, 1, "C"), types.Array(number, 2, "C")
@@ -114,7 +115,10 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     }
     made = {name: (scatter.routine(name), signature) for name, signature in kernels.items()}
     made |= {op: (reduction.add_slices(op), (matrix, row)) for op in reduction.STEPS}
-    made["multiply"] = product._kernel(kind), (row, whole, whole, row, whole, whole, matrix, *(whole,) * 3)
+    loose = types.Array(number, 2, "A")
+    made["copy"] = copies._kernel(2), (loose, matrix)
+    for op in ("matmul", "matmul_nt", "matmul_tn"):
+        made[op] = product._kernel(op, kind), (matrix, loose, matrix, *(whole,) * 3)
     for name, (kernel, signature) in made.items():
         with ptx._device((8, 0)):
             text, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(8, 0))
@@ -123,6 +127,42 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
         found = resources(path, (8, 0)) if PTXAS else None
         print(f"{name:<24}{kind} {found}")
         assert found is None or found["spills"] == 0
+
+
+def test_memory_is_spare_when_neither_an_array_nor_a_view_of_it_is_held() -> None:
+    from numba.cuda.cudadrv.driver import binding
+
+    from adcompiler.codegen.cuda import memory
+
+    made: list[SimpleNamespace] = []
+
+    def memalloc(size: int) -> SimpleNamespace:
+        made.append(SimpleNamespace(device_pointer=binding.CUdeviceptr(4096 * (len(made) + 1))))
+        return made[-1]
+
+    context = SimpleNamespace(
+        device=SimpleNamespace(id=-1), memalloc=memalloc, get_memory_info=lambda: SimpleNamespace(total=2**14)
+    )
+
+    def taken() -> Any:
+        return memory.lent(context, (100,), np.dtype(np.float64), 0)
+
+    def address(array: Any) -> int:
+        return int(array.gpu_data.device_pointer)
+
+    array = taken()
+    row = array._do_getitem(slice(2, 5))
+    assert address(row) == address(array) + 16
+    del array
+    other = taken()
+    assert address(other) == 2 * 4096
+    del row
+    assert address(taken()) == 4096  # and nobody holds it again
+    three = [taken(), taken(), other]
+    del other, three  # too many to keep
+    assert memory.SPARE.size == 2 * 1024
+    assert memory.SPARE.clear()
+    memory.SPARE.most = 0
 
 
 EXTREMA = {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from adcompiler.codegen.cuda.copies import copy
 from adcompiler.errors import DtypeError
 
 NOTICE_FROM = 2**20  # bytes
@@ -87,6 +88,12 @@ def device_of(array: Any) -> int | None:
     return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else None
 
 
+def stream_of(array: Any) -> Any:
+    """The current stream of the library whose array one is; 0 for the default one."""
+    kind = library(array)
+    return STREAMS[kind]() if kind in STREAMS else 0
+
+
 def library(value: Any) -> str:
     """The library whose array a value is."""
     name = type(value).__module__.split(".")[0]
@@ -134,15 +141,19 @@ def handle(stream: Any) -> int:
 
 def on_host(array: Any) -> np.ndarray:
     """A copy on the host."""
-    found: np.ndarray = viewed(array).copy_to_host()
+    stream = stream_of(array)
+    found: np.ndarray = viewed(array, stream).copy_to_host(stream=stream)
+    if stream:
+        stream.synchronize()
     return found
 
 
 def copy_of(array: Any) -> Any:
     """A copy on the device, as numba's array."""
-    view = viewed(array)
+    stream = stream_of(array)
+    view = viewed(array, stream)
     found = cuda.device_array(view.shape, view.dtype)
-    found.copy_to_device(view)
+    copy(view, found, stream)
     return found
 
 
@@ -171,7 +182,8 @@ def _to_cupy(array: Any) -> Any:
 
 def _to_jax(array: Any) -> Any:
     cuda.synchronize()  # JAX has streams of its own, and does not say which
-    return sys.modules["jax"].numpy.asarray(array)
+    found = sys.modules["jax"].numpy.array(array, copy=True)  # an alias would not hold the memory
+    return found.block_until_ready()
 
 
 STREAMS: dict[str | None, Callable[[], Any]] = {"torch": _torch_stream, "cupy": _cupy_stream}

@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda
 
 from adcompiler.codegen.cuda.arrays import handle
+from adcompiler.codegen.cuda.copies import copy as copy_array
 from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, empty, shaped
@@ -29,6 +30,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed, read_by, substitute
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
+MOST_PLANS = 4096  # that are remembered
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 
 
@@ -212,8 +214,7 @@ class _Call:
         source = self.value(copy.source)
         for turn in copy.row:
             source = source[self.turns[turn]]
-        if source.size:
-            target.copy_to_device(source, stream=self.stream)
+        copy_array(source, target, self.stream)
 
     def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
         """Launch a kernel on what its parameters stand for."""
@@ -248,6 +249,8 @@ class _Call:
         key = nest.number, self.sizes
         if key in self.program.plans:
             return self.program.plans[key]
+        if len(self.program.plans) >= MOST_PLANS:
+            self.program.plans.clear()
         points = points_of(self.lengths(nest.points))
         turns = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
