@@ -220,6 +220,98 @@ def flat(value: Any) -> list[Any]:
     return [leaf for part in value for leaf in flat(part)] if isinstance(value, tuple) else [value]
 
 
+INTO = {
+    "elements": "tanh(x[:, None] * y)",
+    "several": "tanh(x[:, None] * y), sum(y, axis=1) * x, x, x",
+    "rows": "sum(exp(y) * x[:, None], axis=1)",
+    "columns": "sum(exp(y) * x[:, None], axis=0)",
+    "read again": "r = exp(y)\n    return r, sum(r @ r.T, axis=0)",
+    "places": "[sum(x[i] * y[i, 0] for i in range(len(x)) if i // 2 == j) for j in range(len(x))]",
+    "product": "y @ y.T",
+    "loop": "h = x\n    for row in y.T:\n        h = tanh(h * row + x)\n    return h, sum(h)",
+}
+
+
+@pytest.mark.parametrize("launch", ["usual", "slices", "teams"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", INTO)
+def test_results_are_written_into_arrays_on_the_device(
+    name: str, dtype: str, launch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 16 bits too: what is summed has 32 until it is stored."""
+    if launch != "usual":
+        monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[launch])
+        monkeypatch.setattr(executable, "SMALL", 0)
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x, y = RANDOM.normal(size=9).astype(kind), RANDOM.normal(size=(9, 4)).astype(np.float32)
+    source = f"def f(x, y):\n    {'return ' * (chr(10) not in INTO[name])}{INTO[name]}\n"
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    wide = x.astype(np.float32), y
+    expected = g(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    buffers = tuple(
+        cuda.to_device(np.zeros(np.shape(e), kind)) if np.ndim(e) else np.zeros((), np.float32)
+        for e in expected
+    )
+    given = (cuda.to_device(x), y) if dtype != "bfloat16" else (x, y)
+    assert f.into(buffers if len(buffers) > 1 else buffers[0], *given)[0] is buffers[0] or len(buffers) == 1
+    for found, one in zip(buffers, expected, strict=True):
+        here = found.copy_to_host() if np.ndim(one) else found
+        close = {"float32": 2e-6, "float16": 6e-4, "bfloat16": 5e-3}[dtype]
+        np.testing.assert_allclose(
+            here.astype(np.float32), one, rtol=close, atol=1e-5 if dtype == "float32" else 1e-4
+        )
+
+
+def test_arrays_that_results_are_written_into_may_be_arguments_or_have_strides() -> None:
+    x = RANDOM.normal(size=20).astype(np.float32)
+    f = adc.compile("x[::-1] * 2 + 0 * sum(x)", backend="cuda")
+    held = cuda.to_device(x)
+    f.into(held, held)
+    same(held.copy_to_host(), x[::-1] * 2)
+    held = cuda.to_device(x)
+    f.into(held[:-1], held[1:])
+    same(held.copy_to_host()[:-1], x[:0:-1] * 2)
+    whole = cuda.to_device(np.zeros(40, np.float16))
+    f.into(whole[::2], cuda.to_device(x))
+    np.testing.assert_array_equal(whole.copy_to_host()[::2], (x[::-1] * 2).astype(np.float16))
+    here = np.zeros(20, np.float32)
+    f.into(here, cuda.to_device(x))
+    same(here, x[::-1] * 2)
+    gradient = cuda.to_device(np.zeros(20, np.float16))
+    adc.grad(adc.compile("sum(x ** 3)", backend="cuda")).into(gradient, cuda.to_device(x))
+    np.testing.assert_array_equal(gradient.copy_to_host(), (3 * x * x).astype(np.float16))
+
+
+def test_buffers_on_the_device_are_checked() -> None:
+    f, x = adc.compile("x * 2", backend="cuda"), np.ones(3)
+    with pytest.raises(adc.ShapeError, match="shape"):
+        f.into(cuda.to_device(np.ones(4)), x)
+    with pytest.raises(adc.DtypeError, match="float16"):
+        f.into(cuda.to_device(np.ones(3, np.float16)), x)  # of float64
+    with pytest.raises(adc.DtypeError, match="no writable array"):
+        adc.compile("x * 2").into(cuda.to_device(x), x)
+
+
+def test_kernels_store_results_of_16_bits_themselves() -> None:
+    x = RANDOM.normal(size=50).astype(np.float32)
+    f = adc.compile("tanh(x) * x, sum(x)", backend="cuda")
+    f.into((cuda.to_device(np.zeros(50, np.float16)), np.zeros((), np.float32)), cuda.to_device(x))
+    (found,) = f._specialisations.values()
+    (program,) = [p for key, p in found.executable.programs.items() if key[-1] and p.kernels]
+    assert program.fills(0, cuda.to_device(np.zeros(50, np.float16)))
+
+
+def test_rounding_to_bfloat16() -> None:
+    numbers = np.array([1.0, -2.5, 3e38, 1e-40, np.inf, -0.0, 1 + 2**-8, 1 + 3 * 2**-8, 3.4e38], np.float32)
+    target = np.zeros(1, np.int16)
+    found = [simulated.wide(simulated.narrow(target, one)) for one in numbers]
+    expected = [1.0, -2.5, found[2], found[3], np.inf, -0.0, 1.0, 1 + 2**-6, np.inf]
+    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+    np.testing.assert_allclose(found[2:4], numbers[2:4], rtol=2**-8, atol=2e-41)  # one is subnormal
+    assert np.isnan(simulated.wide(simulated.narrow(target, np.float32(np.nan))))
+
+
 def test_the_bits_of_bfloat16_are_those_of_float32() -> None:
     numbers = np.array([1.0, -2.5, 3e38, 1e-40, np.inf, -0.0], np.float32)
     upper = (numbers.view(np.uint32) >> 16).astype(np.uint16)

@@ -223,6 +223,40 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
         assert not PTXAS or resources(path, (9, 0))["spills"] == 0
 
 
+@pytest.mark.parametrize("stored", ["float16", "int16"])
+def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
+    from numba import cuda
+    from numba.cuda import types
+
+    from adcompiler.codegen.cuda import copies, ptx, reduction
+    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
+
+    x, y = np.ones(3, np.float32), np.ones((3, 2), np.float32)
+    f = adc.compile("tanh(x[:, None] * y), sum(y, axis=0), sum(y * x[:, None], axis=1)", args="x y")
+    func = of_device(optimised(f.trace(f.describe((x, y), {})[0]).func))
+    emitter = DeviceEmitter(func, half=True, narrow=func.results)
+    assert emitter.narrowed == set(func.results)
+    half, single = getattr(types, stored), types.float32
+    outs = {emitter.labels[r]: types.Array(half, r.rank, "C") for r in func.results}
+    kernels: list[tuple[Any, Any]] = []
+    for text in ptx.texts(emitter, True):
+        known = ptx._types(emitter, "_sliced" in text.name) | outs
+        kernels.append((ptx.loaded(text.source, text.name), tuple(known[p] for p in text.params)))
+    parts = types.Array(single, 2, "C")
+    kernels.append((reduction.add_slices("sum"), (parts, types.Array(half, 1, "C"))))
+    kernels.append((copies._kernel(2), (parts, types.Array(half, 2, "A"))))
+    stores = 0
+    for k, (kernel, signature) in enumerate(kernels):
+        with ptx._device((9, 0)):
+            found, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(9, 0))
+        path = tmp_path / f"{k}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
+        stores += len(re.findall(r"st\.global\.[ub]16", found))
+        assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+    assert stores >= 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)

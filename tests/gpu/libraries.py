@@ -79,6 +79,8 @@ def numba_arrays() -> Pairs:
     """Results that nobody holds any more give their memory to later ones."""
     from numba import cuda
 
+    from adcompiler.codegen.cuda.device import SIMULATED
+
     made = [np.random.default_rng(k).normal(size=LENGTH) for k in range(2)]
     held = [cuda.to_device(x) for x in made]
     f = adc.value_and_grad(adc.compile(SUM, backend="cuda"))
@@ -86,7 +88,8 @@ def numba_arrays() -> Pairs:
     for _ in range(20):
         f(held[1], held[0])
     held = [cuda.to_device(np.repeat(x, 2))[::2] for x in made]  # with strides
-    a, b = (np.random.default_rng(k).normal(size=(200, 300)) for k in range(2))
+    n = 6 if SIMULATED else 200
+    a, b = (np.random.default_rng(k).normal(size=(n, 2 * n)) for k in range(2))
     halves = cuda.to_device(a)[:, ::2], cuda.to_device(b)[:, ::2]
     views = [f(*held)[1][0][10:] for _ in range(3)]  # which hold the memory of results
     return {

@@ -16,7 +16,7 @@ def copy(source, target):
     rest = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
 {lines}
     if rest == 0:
-        target[{spot}] = source[{spot}]
+        target[{spot}] = narrow(target, source[{spot}])
 """
 
 
@@ -31,10 +31,10 @@ def _kernel(rank: int) -> Any:
 
 
 def copy(source: Any, target: Any, stream: Any = 0) -> None:
-    """Copy an array to one of the same shape and type."""
+    """Copy an array to one of the same shape, and type; or of 16 bits, from float32."""
     if not prod(target.shape):
         return
-    if source.is_c_contiguous() and target.is_c_contiguous():
+    if source.is_c_contiguous() and target.is_c_contiguous() and source.dtype == target.dtype:
         target.copy_to_device(source, stream=stream)
         return
     blocks = -(-prod(target.shape) // THREADS)

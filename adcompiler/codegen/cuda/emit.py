@@ -10,7 +10,7 @@ every run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from adcompiler.codegen.cuda import tiles
@@ -42,12 +42,19 @@ from adcompiler.ir.types import Dtype
 
 class DeviceEmitter(TeamEmitter):
     """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
-    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits."""
+    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits, and so may
+    the results `narrow`."""
 
     def __init__(
-        self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False, half: bool = False
+        self,
+        func: Func,
+        alone: bool = False,
+        fast: bool = False,
+        hosted: bool = False,
+        half: bool = False,
+        narrow: Collection[Array] = (),
     ) -> None:
-        super().__init__(func)
+        super().__init__(func, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
@@ -188,7 +195,7 @@ class DeviceEmitter(TeamEmitter):
         writer.line(f"    {register} = {update(array, register, f'{part}[_b]')}")
         writer.line(f"{register} = _block_{array.op}({register})")
         if array.rank:
-            writer.line(f"{self.place(writer, task)} = {register}")
+            writer.line(f"{self.place(writer, task)} = {self.kept(task, register)}")
         self.give(writer, [array])
 
     def part(self, task: Task) -> str:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NAMES = (
-    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "np", "reduce_add", "reduce_max",
+    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",
     "reduce_min", "select", "series", "sub_rn", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip

@@ -97,6 +97,27 @@ def _wide(x: Any) -> Callable[[Any], Any]:
     return lambda x: types.float32(x)
 
 
+def narrow(array: Any, x: Any) -> Any:
+    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    raise NotImplementedError
+
+
+@overload(narrow, strict=False)
+def _narrow(array: Any, x: Any) -> Callable[[Any, Any], Any]:
+    if array.dtype == types.float16:
+        return lambda array, x: types.float16(x)
+    if array.dtype == types.int16 and isinstance(x, types.Float):
+        return lambda array, x: _bits_of_bfloat16(types.float32(x))
+    return lambda array, x: x
+
+
+@register_jitable
+def _bits_of_bfloat16(x: Any) -> Any:
+    """The upper half of a float32, rounded to nearest, ties to even."""
+    bits = types.int64(libdevice.float_as_int(x)) & 0xFFFFFFFF
+    return types.int16(select(x != x, 0x7FFF, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16))
+
+
 # -- steps of reductions ---------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from math import prod
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.codegen.cuda.arrays import handle
+from adcompiler.codegen.cuda.arrays import handle, is_half
 from adcompiler.codegen.cuda.copies import copy as copy_array
 from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
@@ -45,9 +45,10 @@ class Program:
         fast: bool = False,
         hosted: bool = False,
         half: bool = False,
+        narrow: Collection[int] = (),
     ) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted, half)
+        self.emitter = DeviceEmitter(func, alone, fast, hosted, half, [func.results[k] for k in narrow])
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
@@ -87,13 +88,34 @@ class Program:
             self.known[shape] = None if computed(shape) else lengths(shape)
         return self.known[shape]
 
-    def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
-        """The results on the device; those of rank 0 as NumPy's scalars."""
+    def fills(self, k: int, target: Any) -> bool:
+        """Whether kernels may store a result in an array of the caller; others are copied there."""
+        array = self.func.results[k]
+        own = array.rank > 0 and self.func.results.index(array) == k and self.labels[array] in self.out
+        return own and target.is_c_contiguous() and (array in self.emitter.narrowed or not is_half(target))
+
+    def call(
+        self,
+        sizes: Sequence[int],
+        args: Sequence[Any],
+        stream: Any,
+        into: Mapping[int, Any] | None = None,
+        apart: Collection[int] = (),
+    ) -> list[Any]:
+        """The results on the device; those of rank 0 as NumPy's scalars. Those of `into` are written there:
+        by kernels, while they read arguments, if they are `apart`."""
         if self.stream is not stream:  # the memory that is kept may be in use on another one
             if self.stream is not None:
                 cuda.synchronize()
             self.stream = stream
-        return _Call(self, sizes, args, stream).results()
+        into = into or {}
+        direct = {k: a for k, a in into.items() if k in apart and self.fills(k, a)}
+        results = _Call(self, sizes, args, stream, direct).results()
+        for k, target in into.items():
+            if k not in direct:
+                copy_array(results[k], target, stream)
+            results[k] = target
+        return results
 
     def kernel(self, key: Any, text: Callable[[], KernelText]) -> tuple[Callable[..., Any], list[str]]:
         """A kernel and the names of its parameters, loaded once."""
@@ -106,7 +128,14 @@ class Program:
 class _Call:
     """One call: what the names in kernels stand for."""
 
-    def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Sequence[int],
+        args: Sequence[Any],
+        stream: Any,
+        into: Mapping[int, Any],
+    ) -> None:
         self.program, self.sizes, self.args, self.stream = program, tuple(sizes), args, stream
         self.emitter = program.emitter
         self.values: dict[str, Any] = dict(zip(self.emitter.sizes, map(int, sizes), strict=True))
@@ -114,6 +143,8 @@ class _Call:
             self.values[program.labels[array]] = arg if array.rank else NUMPY[array.dtype].type(arg)
         for dtype, name in self.emitter.slot_buffers.items():
             self.values[name] = program.memory.get(name, (self.emitter.counts[dtype],), NUMPY[dtype])
+        for k, array in into.items():
+            self.values[program.labels[program.func.results[k]]] = array
         self.turns: dict[str, int] = {}
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:

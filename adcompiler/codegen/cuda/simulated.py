@@ -59,6 +59,17 @@ def wide(x: Any) -> Any:
     return np.float32(x)
 
 
+def narrow(array: Any, x: Any) -> Any:
+    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    if array.dtype == np.int16 and isinstance(x, np.floating):
+        (found,) = np.array([x], np.float32).view(np.uint32)
+        bits = int(found)
+        if x != x:
+            return np.int16(0x7FFF)
+        return np.array([(bits + 0x7FFF + (bits >> 16 & 1)) >> 16], np.uint16).view(np.int16)[0]
+    return np.float16(x) if array.dtype == np.float16 else x
+
+
 def reduce_add(total: Any, value: Any) -> Any:
     return total + value
 

@@ -5,7 +5,7 @@ Between what one thread stores and others read there are barriers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from adcompiler.codegen.cuda.order import STYLE
@@ -15,13 +15,13 @@ from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.precedence import TERNARY
 from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Node, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Node, Read, Reduce, const
 from adcompiler.ir.types import is_float
 
 
@@ -30,9 +30,23 @@ class TeamEmitter(Emitter):
 
     fills = False  # threads share the loop over a row, or have a point of it each
 
-    def __init__(self, func: Func) -> None:
+    def __init__(self, func: Func, narrow: Collection[Array] = ()) -> None:
+        self.narrow = narrow
         super().__init__(func, STYLE)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
+
+    def kept(self, task: Task, text: str) -> str:
+        return f"narrow({self.labels[task.array]}, {text})" if task.array in self.narrowed else text
+
+    @cached_property
+    def narrowed(self) -> set[Array]:
+        """The results that kernels may store in 16 bits: nobody reads them, nor adds to them."""
+        tasks = [t for item in self.schedule.body if isinstance(item, Loop) for t in item.tasks]
+        read = {read.array for t in self.schedule.tasks for read in reads_of(t)}
+        return {
+            t.array for t in tasks
+            if t.array in self.narrow and t.array not in read and isinstance(t.array, Map | Reduce)
+        }  # fmt: skip
 
     @cached_property
     def rounded(self) -> set[Node]:
@@ -157,7 +171,7 @@ class TeamEmitter(Emitter):
         if task.stored:
             writer.sync()
             writer.line("if _lane == 0:")
-            writer.line(f"    {self.place(writer, task)} = {text}")
+            writer.line(f"    {self.place(writer, task)} = {self.kept(task, text)}")
             writer.sync()
 
     def routine(self, writer: DeviceWriter, task: Task) -> None:
