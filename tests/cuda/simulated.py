@@ -13,7 +13,7 @@ from numba import cuda
 
 import adcompiler as adc
 from adcompiler.codegen import variants
-from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated
+from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated, tiles
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
@@ -83,6 +83,52 @@ def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch)
     (made,) = f._specialisations.values()
     kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
     assert bool(kernels) == ("tiles" in name)
+
+
+ROWS = {
+    "rows": "sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(d))) * b[j] for j in range(m))",
+    "columns": "sum(sin(sum(cos(x[i, k] + t[k, j]) for k in range(d)) + b[j]) for j in range(m))",
+    "nearest": "min([sum(abs(x[i, k] - y[j, k]) for k in range(d)) for j in range(m)])",
+    "twice": "sum(sum(sin(x[i, k] * y[j, k]) for k in range(d)) + max([y[j, l] * x[i, 0] for l in range(d)]) "
+    "for j in range(m))",
+    "two arrays": "sum(exp(sum(sin(x[i, k] + y[j, k] * t[k, j]) for k in range(d))) for j in range(m))",
+    "triangle": "sum(b[j] * sum(cos(x[i, k] - y[j, k]) for k in range(d)) for j in range(m) if j < i)",
+    "two loops": "sum(sin(sum(cos(x[i, k] - y[j, k]) for k in range(d))) for j in range(m)) * "
+    "sum(sin(b[j] * x[i, 0]) for j in range(m))",
+}
+
+
+@pytest.mark.parametrize("lengths", [(11, 9, 3), (5, 4, 1), (4, 13, 7), (3, 0, 2), (3, 5, 0)])
+@pytest.mark.parametrize("name", ["tiles", "slices of tiles"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_of_other_points_lie_in_tiles(
+    rows: str, name: str, lengths: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
+    monkeypatch.setattr(executable, "SMALL", 0)
+    n, m, d = lengths
+    if "x[i, 0]" in ROWS[rows] and not d:
+        pytest.skip("there is no first one")
+    source = "def f(x: f64[n, d], y: f64[m, d], t: f64[d, m], b: f64[m]):\n"
+    source += f"    return [{ROWS[rows]} for i in range(n)]\n"
+    args = [RANDOM.normal(size=s) for s in ((n, d), (m, d), (d, m), m)]
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    try:
+        expected = g(*args)
+    except adc.Error as error:
+        with pytest.raises(type(error)):
+            f(*args)
+        return
+    same(f(*args), expected)
+    (made,) = f._specialisations.values()
+    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    assert kernels or not m * n or d == 1
+    for few in (1, 2):  # turns a tile
+        monkeypatch.setattr(tiles, "WIDE", 16 * few * max(d, 1))
+        monkeypatch.setattr(tiles, "FEWEST", 1)
+        same(adc.compile(source, backend="cuda")(*args), expected)
+    monkeypatch.setattr(tiles, "WIDE", 0)
+    same(adc.compile(source, backend="cuda")(*args), expected)
 
 
 @pytest.mark.parametrize("places", [

@@ -223,6 +223,18 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
         assert not PTXAS or resources(path, (9, 0))["spills"] == 0
 
 
+@pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
+def test_kernels_read_rows_from_tiles(arch: tuple[int, int], tmp_path: Path) -> None:
+    (source,) = [s for name, s, _ in FEATURES if name == "rows of points"]
+    f = adc.compile(source)
+    func = f.trace(f.describe((np.ones((3, 2)), np.ones((4, 2)), np.ones(4)), {})[0]).func
+    found = dict(assembled(func, arch, tmp_path, True))
+    assert "nest0_tiled" in found
+    for name, used in found.items():
+        print(f"{name:<24}{arch} {used}")
+        assert used is None or used["spills"] == 0
+
+
 @pytest.mark.parametrize("stored", ["float16", "int16"])
 def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
     from numba import cuda

@@ -223,7 +223,7 @@ def launched(name: str) -> dict[str, Any]:
     """Some features by kernels that their lengths would not choose."""
     found = {}
     for feature_name, source, make in FEATURES:
-        if feature_name in ("matrix", "broadcast", "triangle"):
+        if feature_name in ("matrix", "broadcast", "triangle", "rows of points"):
             with machine(**LAUNCHES[name]):
                 found[feature_name] = feature(source, make, ("value", "gradient"))
     return {k: max(v.values(), key=float) for k, v in found.items()}

@@ -172,6 +172,12 @@ def f(x, a):
 def f(x):
     return sum(x[i] * x[j] * sin(x[i] - x[j]) for i in range(len(x)) for j in range(i))
 """, lambda r: (r.normal(size=300),)),
+    ("rows of points", """
+def f(x, y, b):
+    n, m, d = len(x), len(y), len(x.T)
+    r = [sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(d))) * b[j] for j in range(m)) for i in range(n)]
+    return sum(sin(r))
+""", lambda r: (r.normal(size=(700, 5)), r.normal(size=(600, 5)), r.normal(size=600))),
     ("matmul", "sum(sin(x @ y))", lambda r: (r.normal(size=(300, 280)), r.normal(size=(280, 260)))),
     ("float32", "sum(tanh(a) * b)", lambda r: tuple(r.normal(size=(2, 9000)).astype(np.float32))),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from math import prod
@@ -22,6 +23,7 @@ from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.cuda.tiles import is_wide, turns_of
 from adcompiler.codegen.cuts import Lengths, lengths
 from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import length, require
@@ -247,16 +249,23 @@ class _Call:
             source = source[self.turns[turn]]
         copy_array(source, target, self.stream)
 
-    def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
+    def start(
+        self,
+        key: Any,
+        text: Callable[[], KernelText],
+        blocks: tuple[int, int],
+        threads: int,
+        shared: int = 0,
+    ) -> None:
         """Launch a kernel on what its parameters stand for."""
         kernel, params = self.program.kernel(key, text)
-        launcher(kernel, blocks, threads, self.stream)(*[self.value(p) for p in params])
+        launcher(kernel, blocks, threads, self.stream, shared)(*[self.value(p) for p in params])
 
     def nest(self, nest: Nest) -> None:
         """One nest, and the sums of its slices."""
         points, plan = self.plan(nest)
         blocks = plan.blocks * plan.slices if points else 0
-        self.values[f"_blocks{nest.number}"], self.values["_chunk"] = blocks, plan.chunk
+        self.values |= {f"_blocks{nest.number}": blocks, "_chunk": plan.chunk, "_turns": plan.turns}
         for task in nest.full:
             name = self.emitter.part(task)
             self.values[name] = self.program.memory.get(name, (blocks,), NUMPY[task.array.dtype])
@@ -269,6 +278,7 @@ class _Call:
                 lambda: self.emitter.nest_text(nest, plan.team, sliced, plan.tiled),
                 (plan.blocks, plan.slices),
                 plan.threads,
+                plan.memory,
             )
             for op, part, out in parts:
                 length = prod(out.shape)
@@ -287,6 +297,9 @@ class _Call:
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
         shared = max((self.lengths((loop.size,))[0] for loop in nest.tiles), default=0)
         found = points, launch(MACHINE, points, turns, inner, nest.neighbours, shared)
+        if found[1].tiled and is_wide(nest.tiles):
+            rows, memory = turns_of(nest.tiles, lambda n: self.lengths((n,))[0])
+            found = points, replace(found[1], tiled=rows > 0, turns=rows, memory=memory)
         if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
             self.program.plans[key] = found
         return found

@@ -118,6 +118,9 @@ def shared(place: int, length: int, dtype: Any) -> np.ndarray:
     which two threads may do at once."""
     from numba.cuda.simulator.kernel import _get_kernel_context
 
+    if not length:  # what the kernel is launched with
+        memory: np.ndarray = _get_kernel_context().shared._dynshared
+        return memory[: memory.size - memory.size % np.dtype(dtype).itemsize].view(dtype)
     arrays = vars(_get_kernel_context()).setdefault("_arrays", {})
     found: np.ndarray = arrays.setdefault(place, np.empty(length, dtype))
     return found

@@ -9,7 +9,7 @@ from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Apply, Array, Element, Input, Node
+from adcompiler.ir.nodes import Apply, Array, Element, Input, Node, Read
 from adcompiler.ir.types import is_float
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
@@ -35,6 +35,7 @@ class DeviceWriter(Writer):
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
+        self.tiled: dict[Read, str] = {}  # elements that lie in shared memory
         self.local: set[Array] = set()  # numbers that this kernel computes itself
 
     def label(self, array: Array) -> str:
@@ -49,6 +50,8 @@ class DeviceWriter(Writer):
         return f"wide({spot})" if stored else spot, inside
 
     def operation(self, element: Element, args: Sequence[Text]) -> Text:
+        if isinstance(element, Read) and element in self.tiled:
+            return Text(self.tiled[element])
         call = CALLS.get(element.op) if isinstance(element, Apply) and element in self.rounded else None
         if call is None or not is_float(element.dtype):
             return super().operation(element, args)
