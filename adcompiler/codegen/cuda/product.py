@@ -63,15 +63,24 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
     (rows, columns), turns = out.shape, left.shape[0] if op == "matmul_tn" else left.shape[1]
     if not rows or not columns:
         return
-    for name in () if SIMULATED else ("cupy", "torch"):
-        if name in sys.modules:
-            LIBRARIES[name](op, left, right, out, stream)
-            return
+    name = _library()
+    if name is not None:
+        LIBRARIES[name](op, left, right, out, stream)
+        return
     side = TILE * EACH
     blocks = -(-columns // side) * -(-rows // side)
     launcher(_kernel(op, str(out.dtype)), blocks, (TILE, TILE), stream)(
         left, right, out, rows, columns, turns
     )
+
+
+def _library() -> str | None:
+    """The library that makes products: CuPy or PyTorch, if it is imported and has the device."""
+    if SIMULATED:
+        return None
+    if "cupy" in sys.modules:
+        return "cupy"
+    return "torch" if "torch" in sys.modules and sys.modules["torch"].cuda.is_available() else None
 
 
 def _by_cupy(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:
