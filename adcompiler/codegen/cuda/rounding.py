@@ -14,10 +14,9 @@ from collections.abc import Iterator
 
 from adcompiler.codegen.nests import Recurrence, Schedule, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Apply, Array, Element, Node, Read, Reduce
-from adcompiler.ir.types import is_float
+from adcompiler.ir.nodes import Array, Node, Read
 from adcompiler.ir.walk import elements_of
-from adcompiler.passes.exact import EQUALITIES
+from adcompiler.passes.exact import compared
 
 CALLS = {
     "add": "add_rn({0}, {1})",
@@ -33,7 +32,8 @@ def rounded(made: Schedule) -> set[Node]:
     """The elements of a program that are rounded on their own, and the arrays that they make."""
     tasks = list(_all_tasks(made))
     makers = {array: task for task in tasks for array in _given(task)}
-    elements = [e for task in tasks for e in _compared(task)]
+    plain = (task for task in tasks if not isinstance(task, Recurrence))
+    elements = [e for task in plain for e in compared(task.array, task.elements)]
     found: set[Node] = set()
     done: set[Task] = set()
     while elements:
@@ -57,17 +57,6 @@ def _all_tasks(made: Schedule | None) -> Iterator[Task]:
     for task in () if made is None else made.tasks:
         yield task
         yield from _inside(task)
-
-
-def _compared(task: Task) -> Iterator[Element]:
-    """What a task takes extrema of, and what it compares for equality."""
-    if isinstance(task, Recurrence):
-        return
-    if isinstance(task.array, Reduce) and task.array.op in ("min", "max"):
-        yield task.elements[0]
-    for e in elements_of(task.elements):
-        if isinstance(e, Apply) and e.op in EQUALITIES:
-            yield from (a for a in e.args if is_float(a.dtype))
 
 
 def _given(task: Task) -> tuple[Array, ...]:
