@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+from compared import leaves, near, totalled
+from programs import Program
 
+import adcompiler as adc
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import inorder
@@ -98,9 +101,11 @@ def mathematics() -> SimpleNamespace:
 def namespace() -> dict[str, Any]:
     """What the text of a kernel names."""
     return {
-        "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "bessel": bessel,
-        "series": series, "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
-        "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
+        "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "exact": lambda f: f,
+        "bessel": bessel, "series": series,
+        "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
+        "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,
+        "reduce_max": np.maximum, "reduce_min": np.minimum,
         "groups": groups, "left": left, "parallel": lambda f: f,
         "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
@@ -138,3 +143,16 @@ def plain_kernels() -> Iterator[str]:
     BACKENDS["plain"] = executable
     yield "plain"
     del BACKENDS["plain"]
+
+
+def kernels_hold(program: Program) -> None:
+    """The kernels of a program and of its gradient, as they are written, against the interpreter."""
+    total = totalled(program)
+    with plain_kernels() as plain:
+        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
+        near(written(*total.args), expected(*total.args), 1e-9)
+        for one, other in zip(
+            leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True
+        ):
+            size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)

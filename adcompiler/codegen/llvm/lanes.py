@@ -228,8 +228,9 @@ class _Nest:
         """A loop that fills the copy of a row, or writes it back."""
         turn, at = ast.Name(self.turn + LANE, ast.Load()), ast.Name(COPY, ast.Load())
         indices: list[ast.expr] = [turn, at] if self.copies[name] else [at, turn]
-        far = _lane(name, ast.Tuple(indices, ast.Load()), row=False)
-        near = _lane(name, at, row=True)
+        store, load = ast.Store(), ast.Load()
+        far = _lane(name, ast.Tuple(indices, ast.Load()), store if back else load, row=False)
+        near = _lane(name, at, load if back else store, row=True)
         target, value = (far, near) if back else (near, far)
         text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
         (loop,) = ast.parse(text).body
@@ -265,8 +266,8 @@ def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
         yield from (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
 
 
-def _lane(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
-    new = Lane(ast.Name(name, ast.Load()), index, ast.Load())
+def _lane(name: str, index: ast.expr, ctx: ast.expr_context, row: bool, beside: bool = False) -> Lane:
+    new = Lane(ast.Name(name, ast.Load()), index, ctx)
     new.row, new.beside = row, beside
     return new
 
@@ -306,6 +307,6 @@ class _Across(ast.NodeTransformer):
         if not name or not self.nest.is_own(node):
             return node
         if name in self.nest.copies:
-            return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
+            return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), node.ctx, row=True)
         beside = self.nest.is_beside(node)
-        return _lane(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)
+        return _lane(name, self.visit(node.slice), node.ctx, row=name in self.nest.rows, beside=beside)
