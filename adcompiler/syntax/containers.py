@@ -74,9 +74,9 @@ class Container:
 def opened(value: Any, name: str) -> Container | None:
     """A container with its parts as they are; None for anything else.
 
-    A list of nothing but numbers is an array, as NumPy has it. A dict of any class counts as a plain one: what
-    is made of it, such as a gradient, is a plain one too. Raises DtypeError for a dict whose keys are no texts,
-    and for a dataclass with a field that is not set.
+    A list of nothing but numbers is an array, as NumPy has it. A dict of any class counts as a plain one:
+    what is made of it, such as a gradient, is a plain one too. Raises DtypeError for a dict whose keys are no
+    texts, and for a dataclass with a field that is not set.
     """
     kind = type(value)
     if kind is tuple or (kind is list and not _numbers(value, DEEPEST)):
