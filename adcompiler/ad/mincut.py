@@ -38,6 +38,8 @@ def cheapest(forward: Func, count: int, needed: Sequence[Array], length: Length)
 
     `count` are the results that are there in any case; `length` tells lengths.
     """
+    if not needed:
+        return []
     given = set(forward.results[:count])
     order = arrays_of(needed)
     arcs: dict[tuple[object, object], float] = {}

@@ -83,7 +83,8 @@ def _split(f: Function, text: str, named: dict[str, Any]) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
         raise UsageError(f"--arg {text} gives no value", remedy=_how(name or "x"))
-    names_of(f, name, f"--arg {text}")
+    if names_of(f, name, f"--arg {text}") != (name,):
+        raise UsageError(f"--arg {text} names no parameter", remedy=_how("x"))
     if name in named:
         raise UsageError(f"--arg {text}: {name} is given twice", remedy="give it once")
     return name, value

@@ -74,13 +74,14 @@ class Container:
 def opened(value: Any, name: str) -> Container | None:
     """A container with its parts as they are; None for anything else.
 
-    A list of nothing but numbers is an array, as NumPy has it. Raises DtypeError for a dict whose keys
-    are no texts, and for a dataclass with a field that is not set.
+    A list of nothing but numbers is an array, as NumPy has it. A dict of any class counts as a plain one:
+    what is made of it, such as a gradient, is a plain one too. Raises DtypeError for a dict whose keys are no
+    texts, and for a dataclass with a field that is not set.
     """
     kind = type(value)
     if kind is tuple or (kind is list and not _numbers(value, DEEPEST)):
         return Container(kind, tuple(range(len(value))), tuple(value))
-    if kind is dict:
+    if isinstance(value, dict):
         for key in value:
             if type(key) is not str:
                 raise DtypeError(f"{name} has the key {key!r}", remedy="keys are texts")

@@ -271,6 +271,8 @@ def test_an_error_in_the_program_has_its_place_and_a_caret(failing, tmp_path):
         ("adc: --arg a=2: a is given twice", "once", ["a", "-a", "a=1", "-a", "a=2"]),
         ("adc: --arg a gives no value", "--arg a=2.5", ["a", "-a", "a"]),
         ("adc: --arg a= gives no value", "--arg a=2.5", ["a", "-a", "a="]),
+        ("adc: --arg =1 names no parameter", "--arg x=2.5", ["a", "-a", "=1"]),
+        ("adc: --arg a a=1 names no parameter", "--arg x=2.5", ["a", "-a", "a a=1"]),
         ("adc: --arg a=one: 'one' is no number", "--arg a=2.5", ["a", "-a", "a=one"]),
         ("adc: --arg a=[1,two]: 'two' is no number", "list", ["a", "-a", "a=[1,two]"]),
         ("adc: --arg a=[[1],[2,3]]: its rows have different lengths", "list", ["a", "-a", "a=[[1],[2,3]]"]),

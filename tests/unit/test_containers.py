@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -490,3 +490,11 @@ def test_dicts_and_dataclasses_stay_outside_njit():
 
     with pytest.raises(Exception, match="of containers, tuples and named tuples"):
         user("text")
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, lambda **parts: defaultdict(float, **parts)])
+def test_dicts_of_other_classes_are_dicts(kind):
+    f = adc.compile("def f(p, x):\n    return sum(p['w'] * x) + p['b']", backend="numpy")
+    slopes = adc.grad(f, "p")(kind(w=np.ones(2), b=1.0), np.array([3.0, 4.0]))
+    assert type(slopes) is dict
+    np.testing.assert_array_equal(slopes["w"], [3.0, 4.0])

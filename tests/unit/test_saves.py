@@ -154,3 +154,16 @@ def test_mistakes_are_told():
             adc.compile(CHAIN, save=wrong)
     with pytest.raises(adc.Error, match="does not say what to save"):
         f.split(save="t")
+
+
+@pytest.mark.parametrize("source", ["x + 2 * y", "sum(sign(x)) + y[0]", "0.5 + 0 * z"])
+def test_a_propagate_that_needs_nothing(source):
+    """Nothing is saved for constant derivatives, whoever chooses."""
+    args = [np.ones(3) for _ in adc.compile(source).parameters]
+    for backend in ("cpu", "numpy"):
+        plain = adc.compile(source, backend=backend).split()
+        chosen = adc.compile(source, backend=backend, save="auto").split()
+        value, saved = chosen.forward(*args)
+        expected = plain.propagate(plain.forward(*args)[1], np.ones_like(value))
+        for found, wanted in zip(chosen.propagate(saved, np.ones_like(value)), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
