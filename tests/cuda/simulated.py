@@ -454,6 +454,37 @@ def f(x, a):
 """
 
 
+BEHIND = """
+def f(x: f64[n], k: i64[m]):
+    y = [x[0] * i for i in range(k[0])]
+    for t in range(k[1]):
+        y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
+        s = y[0]
+        while s < 3:
+            s = s + y[0]**2 + 1
+        y = [y[i] + s for i in range(k[0])]
+    return sum(y[i] for i in range(k[0]))
+"""
+
+
+def test_rows_that_turns_of_the_host_leave_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of computed length, too: no turn has a new array for the rows of all of them."""
+    x, k = np.array([0.45, 0.2]), np.array([3, 4])
+    fresh = cuda.device_array
+
+    def marked(shape: Any, dtype: Any = np.float64, **more: Any) -> Any:
+        found = fresh(shape, dtype, **more)
+        found.copy_to_device(np.full(shape, -7, dtype))
+        return found
+
+    monkeypatch.setattr(cuda, "device_array", marked)
+    (_, found), (_, expected) = (
+        adc.compile(BEHIND, backend=b).split().forward(x, k) for b in ("cuda", "numpy")
+    )
+    for one, other in zip(found, expected, strict=True):
+        same(np.asarray(one), np.asarray(other))
+
+
 @pytest.mark.parametrize("large", [-1, 10**9])
 @pytest.mark.parametrize("text", [LOOP, WHILE], ids=["for", "while"])
 def test_loops_run_on_one_block_and_on_the_host(

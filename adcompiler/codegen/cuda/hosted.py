@@ -68,7 +68,9 @@ class _HostTurns(DeviceTurns):
         turn = self.collected(lambda: self.whole_turn(axis))
         emitter.flush()
         count = self.stacks[-1] if rec.loop.test is not None else None
-        fresh = [self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)]
+        kept = {self.labels[a] for a in rec.loop.items}  # from turn to turn: some of a turn is made there
+        made = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
+        fresh = sorted(made - kept)
         loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count, fresh)
         emitter.steps.append(loop)
 
