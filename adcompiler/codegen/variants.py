@@ -67,7 +67,7 @@ class Turned:
 
     def __init__(self, func: Func, turned: Func, compiled: Callable[[Func], Fused]) -> None:
         sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
-        self.lengths = lengths(tuple(n for a in sums for n in a.domain))
+        self.lengths = lengths(tuple(n for a in sums for n in (a.domain if a.rank == 1 else ())))
         self.plain, self.turned = (cache(lambda one=one: compiled(one)) for one in (func, turned))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:

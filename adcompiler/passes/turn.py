@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Reduce
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.costs import is_function
@@ -38,7 +38,27 @@ def turn(func: Func) -> Func:
         if other and not settled.intersection((*side, *other)) and not set(side) & set(other):
             settled.update(pair)
             turned |= dict.fromkeys(_chosen(side, other))
+    turned |= dict.fromkeys(a for a in arrays_of(func.roots) if _is_outer(a))
     return func.with_(turned=frozenset(turned))
+
+
+def _is_outer(array: Array) -> bool:
+    """Whether a sum adds up what the turns of a nest make: it reads rows that each turn of its own outermost
+    loop could leave."""
+    if not (isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype) and array.rank > 1):
+        return False
+    if len(array.reduced) != 1 or any(map(is_computed, array.domain)) or is_short(array.domain[-1]):
+        return False
+    return any(isinstance(e, Read) and _is_row(e, Index(array.rank)) for e in elements_of(array.elements))
+
+
+def _is_row(read: Read, axis: Index) -> bool:
+    """Whether what is read is made in nests over an axis, together with another one."""
+    array = read.array
+    if not isinstance(array, Map | Reduce) or not all(isinstance(i, Index) for i in read.args):
+        return False
+    long = [k for k in range(array.rank) if not is_short(array.shape[k])]
+    return len(long) > 1 and read.args[loop_order(array)[0]] is axis
 
 
 def turned_order(array: Array) -> tuple[int, ...]:

@@ -75,16 +75,19 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
     def kernel(one: Func, passes: Sequence[Pass] = KERNEL) -> Compiled:
         return Compiled(run(passes, one), precise)
 
-    def compiled(one: Func) -> Apart | Compiled:
-        return Apart(one, kernel) if worth(one) else kernel(one)
-
-    products = found(func)
-    if not products:
-        plain = run(PREPARE, func)
+    def finished(one: Func) -> Turned | Compiled:
+        plain = run(PREPARE, one)
         turned = turn(plain)
         finish = partial(kernel, passes=FINISH)
         worthy = turned.turned and shares(run(FINISH, turned))
         return Turned(plain, turned, finish) if worthy else finish(plain)
+
+    def compiled(one: Func) -> Apart | Turned | Compiled:
+        return Apart(one, kernel) if worth(one) else finished(one)
+
+    products = found(func)
+    if not products:
+        return finished(func)
     return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else None)
 
 

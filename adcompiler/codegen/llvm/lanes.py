@@ -53,13 +53,17 @@ AXES = 2  # indices of a row of one axis: the block, and that axis
 
 class Lanes(ast.For):
     """A loop that runs `together`, where the variables of its turns are vectors, or else its body. It adds to
-    `totals` of the function, each by an operation, and works on copies of the rows of some arrays, whose
-    lengths are those of the axis given."""
+    `totals` of the function, each by an operation, works on copies of the rows of some arrays, whose lengths
+    are those of the axis given, and adds to arrays of which each lane has `sums` of its own: `before` it fills
+    these, `after` it they are added up."""
 
-    _fields = (*ast.For._fields, "together")
+    _fields = (*ast.For._fields, "together", "before", "after")
     together: list[ast.stmt]
+    before: list[ast.stmt]
+    after: list[ast.stmt]
     totals: dict[str, str]
     copies: dict[str, int]
+    sums: list[str]
 
 
 class Lane(ast.Subscript):
@@ -72,6 +76,10 @@ class Lane(ast.Subscript):
 
 class Total(ast.Assign):
     """What all lanes add to one element of an array."""
+
+
+class Kept(ast.Assign):
+    """What each lane that has a turn adds to a sum of its own."""
 
 
 def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.FunctionDef:
@@ -136,6 +144,7 @@ class _Nest:
         self.totals = {name: how for name, how in adds if name in outer}
         self.own = own_of(loop, {*self.rows, *outer})
         self.places = [(p, depth) for s, depth in self.statements() for p in _places(s)]
+        self.sums = dict(self.sums_of_lanes())
         self.copies = {
             array_of(p): self.other(p) for p, depth in self.places if depth >= DEEP and self.is_far(p)
         }
@@ -185,9 +194,25 @@ class _Nest:
         places = list(_places(statement))
         if depth >= DEEP and any(len(_indices(p)) > AXES for p in places if array_of(p) in self.rows):
             return False
-        if any(isinstance(p.ctx, ast.Store) and not self.is_own(p) for p in places):
-            return depth < DEEP and _operation(statement) in TOTALS
+        for p in places:
+            if isinstance(p.ctx, ast.Store) and not self.is_own(p):
+                return array_of(p) in self.sums or (depth < DEEP and _operation(statement) in TOTALS)
         return not isinstance(statement, ast.AugAssign)
+
+    def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """The partial sums of a block of which each lane has its own until the block ends, with their
+        operation and rank. In loops in loops it would cost far more than the addition to add up all lanes."""
+        added: dict[str, set[tuple[str, int]]] = {}
+        deep = {array_of(p) for p, depth in self.places if depth >= DEEP}
+        for s, _ in self.statements():
+            for p in _places(s):
+                first, *others = _indices(p)
+                if isinstance(p.ctx, ast.Store) and isinstance(first, ast.Name) and first.id == "block":
+                    how = _operation(s) if others and not self.is_own(p) else ""
+                    added.setdefault(array_of(p), set()).add((how, len(others)))
+        for name, found in added.items():
+            if name in deep and len(found) == 1 and (one := found.pop())[0] in TOTALS:
+                yield name, one
 
     def is_own(self, place: ast.Subscript) -> bool:
         """Whether each turn has an element of its own there."""
@@ -221,7 +246,9 @@ class _Nest:
         back = [self.copied(name, back=True) for name in self.copies if name in stored]
         new = Lanes(self.loop.target, self.loop.iter, [jam(s, self.stored) for s in self.loop.body], [])
         new.together = [*fill, *(jam(s, counts) for s in together), *back]
-        new.totals, new.copies = self.totals, self.copies
+        new.totals, new.copies, new.sums = self.totals, self.copies, list(self.sums)
+        new.before = [_filled(name, *found) for name, found in self.sums.items()]
+        new.after = [_added_up(name, *found) for name, found in self.sums.items()]
         return new
 
     def copied(self, name: str, back: bool) -> ast.For:
@@ -271,7 +298,39 @@ def _lane(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
     return new
 
 
-def _indices(place: ast.Subscript) -> list[ast.expr]:
+def _filled(name: str, how: str, rank: int) -> ast.stmt:
+    """Loops that fill the sums of lanes with what they start from."""
+    lane = _lane(name, _axes(rank), row=True)
+    return _all_over(name, rank, ast.Assign([lane], ast.Constant(TOTALS[how])))
+
+
+def _added_up(name: str, how: str, rank: int) -> ast.stmt:
+    """Loops that add the sums of all lanes to those of the block."""
+    spot = ast.Subscript(
+        ast.Name(name, ast.Load()),
+        ast.Tuple([ast.Name("block", ast.Load()), *_axes(rank).elts], ast.Load()),
+        ast.Load(),
+    )
+    lane = _lane(name, _axes(rank), row=True)
+    return _all_over(name, rank, Total([spot], ast.Call(ast.Name(how, ast.Load()), [spot, lane], [])))
+
+
+def _axes(rank: int) -> ast.Tuple:
+    return ast.Tuple([ast.Name(f"{COPY}{d}", ast.Load()) for d in range(rank)], ast.Load())
+
+
+def _all_over(name: str, rank: int, statement: ast.stmt) -> ast.stmt:
+    """Loops over all elements that an array has for a block."""
+    for d in reversed(range(rank)):
+        text = f"for {COPY}{d} in range(uint64(0), uint64({name}.shape[{d + 1}])): pass"
+        (loop,) = ast.parse(text).body
+        assert isinstance(loop, ast.For)
+        loop.body, statement = [statement], loop
+    return statement
+
+
+def _indices(place: ast.expr) -> list[ast.expr]:
+    assert isinstance(place, ast.Subscript)
     return place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
 
 
@@ -293,8 +352,18 @@ class _Across(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         target = node.targets[0]
         whole = isinstance(target, ast.Subscript) and not self.nest.is_own(target)
+        if isinstance(target, ast.Subscript) and whole and array_of(target) in self.nest.sums:
+            return self.kept(node)
         self.generic_visit(node)
         return Total(node.targets, node.value) if whole else node
+
+    def kept(self, node: ast.Assign) -> ast.Assign:
+        """What a turn adds to a sum, as what lanes add to theirs."""
+        assert isinstance(node.value, ast.Call)
+        name, (_, *indices) = array_of(node.targets[0]), _indices(node.targets[0])
+        lane = _lane(name, ast.Tuple(indices, ast.Load()), row=True)
+        value = ast.Call(node.value.func, [lane, self.visit(node.value.args[1])], [])
+        return Kept([lane], value)
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id in self.names:
