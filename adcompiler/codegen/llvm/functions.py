@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Kept, Lane, Lanes, Total, functions_of
+from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total, functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.turns import array_of
@@ -134,6 +134,8 @@ class Function(Variables):
             case Kept(targets=[ast.Subscript() as target], value=value):
                 assert self.mask is not None
                 self.store(target, self.select(self.mask, self.value(value), self.value(target)))
+            case Alone():
+                self.one_by_one(statement)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
@@ -271,7 +273,7 @@ class Function(Variables):
         All turns of a nest are lanes, or none: else what is the same in two turns would have other last bits.
         So it asks whether the blocks of the nest are large enough, not what is left of this one.
         """
-        self.width = lanes = self.module.lanes
+        self.width = self.wide = lanes = self.module.lanes
         if lanes == 1:
             return first
         assert isinstance(loop.target, ast.Name)
@@ -311,6 +313,23 @@ class Function(Variables):
         for array in (*loop.copies, *loop.sums):
             self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
         return end
+
+    def one_by_one(self, statement: Alone) -> None:
+        """A loop that each lane does for itself."""
+        assert self.mask is not None
+        width, mask, values = self.width, self.mask, dict(self.values)
+        start, stop = (self.spread(self.value(n), width) for n in statement.head.args)
+        less = "ult" if start.unsigned else "slt"
+        begins = self.both("and", [mask, self.emit(f"icmp {less} {start}, {stop.text}", mask.type)])
+        with self.each(begins) as lane:
+            for name in statement.names:
+                found = self.value(ast.Name(name + LANE))
+                one = self.emit(f"extractelement {found}, {lane}", found.element)
+                self.values.pop(name, None)
+                self.bind(name, one._replace(unsigned=found.unsigned))
+            self.width, self.mask, self.lane = 1, None, lane
+            self.statement(statement.loop)
+        self.width, self.mask, self.lane, self.values = width, mask, None, values
 
     def copy_of(self, name: str, axes: Sequence[int]) -> Value:
         """Memory for what each lane has of some axes of an array; whether there is some."""

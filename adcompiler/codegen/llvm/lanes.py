@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from math import inf, prod
@@ -68,10 +68,22 @@ class Lanes(ast.For):
 
 class Lane(ast.Subscript):
     """An element for each lane: `row` tells whether the array has the lanes side by side, as rows and copies
-    have, and `beside` whether the elements of any other are neighbours in memory."""
+    have, and `beside` whether the elements of any other are neighbours in memory. In a loop that each lane
+    does `alone` it is the element of that lane."""
 
     row: bool
     beside: bool
+    alone: bool
+
+
+class Alone(ast.stmt):
+    """A loop that each lane does for itself, one after the other, if it has turns there: `head` are the bounds
+    for all lanes. It reads the variables `names` of the lane."""
+
+    _fields = ("head", "loop")
+    head: ast.Call
+    loop: ast.For
+    names: list[str]
 
 
 class Total(ast.Assign):
@@ -140,9 +152,9 @@ class _Nest:
         self.rows = {array_of(n) for n in ast.walk(loop)} & set(rows)
         inside = stores_of(loop.body)
         outer = {name for name, count in inside.items() if stored[name] > count} - inner_turns(loop)
+        self.own = own_of(loop, {*self.rows, *outer})
         adds = ((updated(s), _operation(s)) for s, _ in self.statements())
         self.totals = {name: how for name, how in adds if name in outer}
-        self.own = own_of(loop, {*self.rows, *outer})
         self.places = [(p, depth) for s, depth in self.statements() for p in _places(s)]
         self.sums = dict(self.sums_of_lanes())
         self.copies = {
@@ -150,8 +162,13 @@ class _Nest:
         }
 
     def statements(self) -> Iterator[tuple[ast.stmt, int]]:
-        """All statements of a turn, and how many loops of it are around each."""
-        return _statements(self.loop.body, 0)
+        """All statements of a turn, and how many loops of it are around each; not those in loops that each
+        lane does alone."""
+        return _statements(self.loop.body, 0, self.is_alone)
+
+    def is_alone(self, statement: ast.stmt) -> bool:
+        """Whether a statement is a loop that turns do not have in common."""
+        return isinstance(statement, ast.For) and mentions(statement.iter, self.own)
 
     @property
     def has_lanes(self) -> bool:
@@ -189,7 +206,9 @@ class _Nest:
         """Whether a statement is the same for all turns but for the numbers, and in inner loops reads and
         writes no elements that are far from each other."""
         match statement:
-            case ast.For(iter=head) | ast.If(test=head):
+            case ast.For():
+                return not self.is_alone(statement) or self.may_stand_alone(statement)
+            case ast.If(test=head):
                 return not mentions(head, self.own)
         places = list(_places(statement))
         if depth >= DEEP and any(len(_indices(p)) > AXES for p in places if array_of(p) in self.rows):
@@ -198,6 +217,15 @@ class _Nest:
             if isinstance(p.ctx, ast.Store) and not self.is_own(p):
                 return array_of(p) in self.sums or (depth < DEEP and _operation(statement) in TOTALS)
         return not isinstance(statement, ast.AugAssign)
+
+    def may_stand_alone(self, loop: ast.For) -> bool:
+        """Whether each lane may do a loop for itself: it assigns no variable of the turn, and finds the arrays
+        that turns have copies of as they are."""
+        inside = [n for s in loop.body for n in ast.walk(s)]
+        if any(count < self.stored[name] for name, count in stores_of(loop.body).items()):
+            return False
+        changed = {array_of(n) for n in ast.walk(self.loop) if _is_stored(n)} & self.copies.keys()
+        return not any(array_of(n) in changed for n in inside)
 
     def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
         """The partial sums of a block of which each lane has its own until the block ends, with their
@@ -265,13 +293,20 @@ class _Nest:
         return loop
 
 
-def _statements(body: Sequence[ast.stmt], depth: int) -> Iterator[tuple[ast.stmt, int]]:
-    """Statements, and how many loops are around each, but for those that are written out."""
+def _statements(
+    body: Sequence[ast.stmt], depth: int, but: Callable[[ast.stmt], bool]
+) -> Iterator[tuple[ast.stmt, int]]:
+    """Statements, and how many loops are around each, but for those that are written out; those in some loops
+    are left out."""
     for s in body:
         yield s, depth
-        if isinstance(s, ast.For | ast.If):
+        if isinstance(s, ast.For | ast.If) and not but(s):
             inner = isinstance(s, ast.For) and short(s) is None
-            yield from _statements(s.body, depth + inner)
+            yield from _statements(s.body, depth + inner, but)
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
 
 
 def _written_out(loop: ast.For) -> Counter[str]:
@@ -294,7 +329,7 @@ def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
 
 def _lane(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
     new = Lane(ast.Name(name, ast.Load()), index, ast.Load())
-    new.row, new.beside = row, beside
+    new.row, new.beside, new.alone = row, beside, False
     return new
 
 
@@ -365,6 +400,15 @@ class _Across(ast.NodeTransformer):
         value = ast.Call(node.value.func, [lane, self.visit(node.value.args[1])], [])
         return Kept([lane], value)
 
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if not self.nest.is_alone(node):
+            return self.generic_visit(node)
+        loop = _OfOne(self.nest.rows).visit(deepcopy(node))
+        new = Alone(self.visit(node.iter), loop)
+        read = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name)}
+        new.names = sorted((read & self.names) - stores_of(loop.body).keys() - {turn_of(loop)})
+        return new
+
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id in self.names:
             node.id += LANE
@@ -378,3 +422,18 @@ class _Across(ast.NodeTransformer):
             return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
         beside = self.nest.is_beside(node)
         return _lane(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)
+
+
+class _OfOne(ast.NodeTransformer):
+    """Statements for one lane: it finds its elements of rows between those of the others."""
+
+    def __init__(self, rows: Collection[str]) -> None:
+        self.rows = rows
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        self.generic_visit(node)
+        if array_of(node) not in self.rows:
+            return node
+        new = _lane(array_of(node), node.slice, row=True)
+        new.alone = True
+        return new
