@@ -1,6 +1,6 @@
 """One program in several kernels, among which lengths choose.
 
-Fused loops alone, or BLAS for some products; sums over pairs as they are, or turned.
+Fused loops alone, or BLAS for some products; sums as they are, or turned.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Variants:
 
 
 class Turned:
-    """A program with sums over pairs that share a loop if they are `turned`."""
+    """A program with sums that share a loop with others if they are `turned`."""
 
     def __init__(self, func: Func, turned: Func, compiled: Callable[[Func], Fused]) -> None:
         sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
-        self.lengths = lengths(tuple(n for a in sums for n in (a.domain if a.rank == 1 else ())))
+        self.lengths = [lengths(a.domain) for a in sums]
         self.plain, self.turned = (cache(lambda one=one: compiled(one)) for one in (func, turned))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
@@ -76,11 +76,11 @@ class Turned:
 
     def at(self, sizes: Sequence[int]) -> Fused:
         """The kernel for these lengths."""
-        return self.turned() if pays(self.lengths(sizes)) else self.plain()
+        return self.turned() if all(pays(of(sizes)) for of in self.lengths) else self.plain()
 
 
 def shares(func: Func) -> bool:
-    """Whether all sums that are turned share a loop with others over the same pairs. A sum that needs all of
+    """Whether all sums that are turned share a loop with others of several loops. A sum that needs all of
     another one does not."""
     tasks = [t for t in schedule(func).tasks if t.array in func.turned]
     nests = ([o for o in t.loops[0].tasks if o.array not in func.turned] for t in tasks)

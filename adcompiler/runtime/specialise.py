@@ -77,10 +77,11 @@ def _cpu(func: Func, precise: bool = False) -> Executable:
 
     def finished(one: Func) -> Turned | Compiled:
         plain = run(PREPARE, one)
-        turned = turn(plain)
         finish = partial(kernel, passes=FINISH)
-        worthy = turned.turned and shares(run(FINISH, turned))
-        return Turned(plain, turned, finish) if worthy else finish(plain)
+        for turned in (turn(plain), turn(plain, outer=False)):
+            if turned.turned and shares(run(FINISH, turned)):
+                return Turned(plain, turned, finish)
+        return finish(plain)
 
     def compiled(one: Func) -> Apart | Turned | Compiled:
         return Apart(one, kernel) if worth(one) else finished(one)

@@ -110,9 +110,11 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
 
 
 class Found(NamedTuple):
-    """The functions of a text whose turns are lanes, and the rows that have them side by side."""
+    """The functions of a text whose turns are lanes, those of them in which each lane has sums of its own, and
+    the rows that have lanes side by side."""
 
     functions: frozenset[str]
+    adding: frozenset[str]
     rows: frozenset[str]
 
 
@@ -126,7 +128,8 @@ def found(text: str, rows: frozenset[str]) -> Found:
     """Where the turns of the nests of a text are lanes."""
     loops = [(f.name, s) for f in functions_of(text, rows) for s in f.body if isinstance(s, Lanes)]
     lanes = (n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane))
-    return Found(frozenset(name for name, _ in loops), rows & {array_of(n) for n in lanes if n.row})
+    adding = frozenset(name for name, loop in loops if loop.sums)
+    return Found(frozenset(name for name, _ in loops), adding, rows & {array_of(n) for n in lanes if n.row})
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
