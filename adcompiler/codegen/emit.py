@@ -126,7 +126,8 @@ class Emitter(Statements):
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
         for k in range(len(self.nests)):
             params += [f"blocks{k}", f"rows{k}"]
-        lines = [f"@jit\ndef run({', '.join(params)}):", *("    " + line for line in self.driver.scopes[0])]
+        head = f"@{self.driver.decorator}\ndef run({', '.join(params)}):"
+        lines = [head, *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
@@ -246,7 +247,7 @@ class Emitter(Statements):
         """The function of a nest, and the driver's loop over its blocks."""
         params = ["block", "start", "stop", *writer.used]
         text = [
-            f"@jit\ndef nest{k}({', '.join(params)}):",
+            f"@{writer.decorator}\ndef nest{k}({', '.join(params)}):",
             *("    " + line for line in writer.scopes[0]),
             "\n",
         ]

@@ -7,11 +7,16 @@ import re
 NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
 INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "select", "ticks")
 SPECIAL = ("bessel", "series")
-OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True, cache=True'
+CONTRACT = ' fastmath={"contract"},'
+OPTIONS = f'error_model="numpy",{CONTRACT} nogil=True, cache=True'
+EXACT = OPTIONS.replace(CONTRACT, "")
 
 
 def with_header(comment: str, text: str) -> str:
-    """A module of generated functions: `comment`, imports, and the decorators `jit` and `parallel`."""
+    """A module of generated functions: `comment`, imports, and the decorators `jit`, `exact` and `parallel`.
+
+    In functions that are `exact` a sum is rounded after its products are (`passes/exact.py`).
+    """
     words = set(re.findall(r"\w+", text))
     lines = [f"import {name}" for name in ("math",) if name in words]
     lines += ["import numpy as np"] if "np" in words else []
@@ -24,5 +29,7 @@ def with_header(comment: str, text: str) -> str:
         lines.append(f"from adcompiler.codegen.library import {', '.join(called)}")
     lines.append("")
     lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
-    lines += [f"parallel = njit({OPTIONS}, parallel=True)"] if "@parallel" in text else []
+    lines += [f"exact = njit({EXACT})"] if "@exact" in text else []
+    options = EXACT if "@exact" in text else OPTIONS
+    lines += [f"parallel = njit({options}, parallel=True)"] if "@parallel" in text else []
     return comment + "\n".join(lines) + "\n\n" + text

@@ -83,6 +83,6 @@ class Kernel:
         return re.sub(
             r"for block in range\((blocks\d+)\):  # nest (\d+)$",
             lambda m: m[0] if int(m[2]) in but else f"for block in prange({m[1]}):  # nest {m[2]}",
-            self.text.replace("@jit\ndef run(", "@parallel\ndef run("),
+            re.sub(r"@\w+\ndef run\(", "@parallel\ndef run(", self.text),
             flags=re.MULTILINE,
         )

@@ -9,7 +9,7 @@ _OWN = re.compile(
     r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
 _GLOBALS = frozenset(
-    ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit",
+    ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit", "exact",
      "parallel", "reduce_add", "reduce_max", "reduce_min", "select", "fma", "ticks", "bessel", "series",
      "call", "carray", "cfunc", "entry", "need", "types", "scalars",
      "True", "False", "None", "print", "bool", "int", "float", "len")

@@ -7,6 +7,7 @@ from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.passes.exact import is_rounded
 
 
 class Statements:
@@ -52,6 +53,7 @@ class Statements:
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""
         self.note(writer, task.array)
+        writer.exact = writer.exact or is_rounded(task.array)
         match task.array:
             case Map(rank=0):
                 writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")

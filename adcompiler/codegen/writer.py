@@ -41,6 +41,7 @@ class Writer:
         self.used: dict[str, None] = {}
         self.own: set[str] = set()  # arrays of the function itself
         self.noted: set[str] = set()
+        self.exact = False  # whether something that it writes is compared for equality
         self.count = 0
         self.base = 0  # the loops of the program, and the branches, around
         self.needs: dict[Element, Conditions] = {}
@@ -58,6 +59,11 @@ class Writer:
         self.around = tuple(outer.loops)
         self.prefixes, self.grown = dict(outer.prefixes), outer.grown
         self.used = dict.fromkeys(outer.turns)
+
+    @property
+    def decorator(self) -> str:
+        """How the function is compiled."""
+        return "exact" if self.exact else "jit"
 
     @property
     def turns(self) -> list[str]:

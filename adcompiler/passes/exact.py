@@ -3,31 +3,48 @@
 The derivative of max(f(i) for i in range(n)) goes to those i where f(i) equals the maximum, and f(i) is
 computed again for that. It is equal to the last bit only if both have the same form: a pass that writes
 a / y as a (1 / y) in one place, where others divide by y too, would have nobody equal to the maximum.
+Nor may LLVM make one instruction of a product and a sum in one loop, and two in another (*contraction*):
+functions of a kernel that compute such sums are `exact`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Element, Read, Reduce
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite
+from adcompiler.ops.table import TABLE
 
 EQUALITIES = frozenset(("equal", "not_equal"))
 
 
+def compared(array: Array) -> set[Element]:
+    """What an array takes an extremum of or compares for equality, with all that it is made of there."""
+    found = [array.body] if isinstance(array, Reduce) and array.op in ("min", "max") else []
+    for e in elements_of(array.elements):
+        if isinstance(e, Apply) and e.op in EQUALITIES:
+            found += e.args
+    return set(elements_of(e for e in found if is_float(e.dtype)))
+
+
+def is_rounded(array: Array) -> bool:
+    """Whether an array has sums of which an extremum is taken, or that are compared for equality."""
+    return any(isinstance(e, Apply) and _adds(e.op) for e in compared(array))
+
+
+@cache
+def _adds(op: str) -> bool:
+    """Whether an operation's kernel adds, or subtracts."""
+    return op in TABLE and any(sign in TABLE[op].kernel for sign in (" + ", " - "))
+
+
 def exact(roots: Iterable[Array]) -> set[Element]:
     """What extrema are taken of, and what is compared for equality, with all that it is made of."""
-    found: list[Element] = []
-    for array in arrays_of(roots):
-        if isinstance(array, Reduce) and array.op in ("min", "max"):
-            found.append(array.body)
-        for e in elements_of(array.elements):
-            if isinstance(e, Apply) and e.op in EQUALITIES:
-                found += [a for a in e.args if is_float(a.dtype)]
-    return set(elements_of(found))
+    return set().union(*map(compared, arrays_of(roots)))
 
 
 class ExactRewriter(Rewriter):

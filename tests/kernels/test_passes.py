@@ -169,6 +169,7 @@ EXTREMA = {
     "two quotients": "max(b[l] / (1.5 + c[i, l]**2) + b[l] / (1.5 + t[i]**2) for l in range(k))",
     "like terms": "min(b[l] * (c[i, l] * t[i]) + 3 * (t[i] * b[l] * c[i, l]) - u[l] for l in range(k))",
     "products": "max(t[i] * u[l] + b[l] * c[i, l] for l in range(k))",
+    "a choice": "max(b[l] * abs(b[l]) + where(u[l] * c[i, l] > 0, t[i], u[l]) for l in range(k))",
     "a root": "max((1 + c[i, l]**2) / sqrt(1 + c[i, l]**2) * b[l] + t[i] for l in range(k))",
 }
 
