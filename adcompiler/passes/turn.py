@@ -1,17 +1,17 @@
 """Sums in an order that is not their own, so that they share a loop: which of them to turn.
 
-*Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j of k(i, j) b[j] and over i of k(i, j) c[i] have the orders
-(i, j) and (j, i), in which each adds to a register; so k is computed twice for each pair. A sum that is
-*turned* takes the order of the other: it adds to all its elements in each turn of the outer loop, and k is
-computed once. That pays while these elements stay in the cache, and where each block has many turns, for it
-has elements of its own.
+*Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
+of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register, so
+that k is computed twice for each pair. A sum that is *turned* takes the order of the other: it adds to all its
+elements in each turn of the outer loop, and k is computed once. That pays while these elements stay in the
+cache, and where each block has many turns, for it has elements of its own.
 
 *Sums of what the turns of a nest make.* The gradient of the weights of an inner layer is, over the points p,
 the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds to a
-register, they are stored for all points. Turned, in the order (p, i, j), the sum stands in the loop that makes
-them: what it reads is there, a row for each turn. It adds to a matrix a block, which must stay in the cache,
-and be small beside the turns. So does the sum of the points for which a centroid is the nearest one, which
-asks for each point once, and not for each centroid.
+register, they are stored for all points. Turned, in the order (p, i, j), the sum stands in the loop that
+makes them: what it reads is there, a row for each turn. It adds to a matrix a block, which must stay in the
+cache, and be small beside the turns. So does the sum of the points for which a centroid is the nearest one,
+which asks for each point once, and not for each centroid.
 
 `pays` says whether to turn a sum when the lengths are known.
 """

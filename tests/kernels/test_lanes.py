@@ -11,7 +11,8 @@ import pytest
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import functions
-from adcompiler.codegen.llvm.lanes import MOST, Lanes, found, vectorised
+from adcompiler.codegen.llvm.across import Lanes
+from adcompiler.codegen.llvm.lanes import MOST, found, vectorised
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 NEAREST = """

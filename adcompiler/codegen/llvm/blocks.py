@@ -68,7 +68,7 @@ class Blocks(Expressions):
             self.begin(after)
 
     @contextmanager
-    def each(self, chosen: Value) -> Iterator[Value]:
+    def one_of(self, chosen: Value) -> Iterator[Value]:
         """The numbers of the lanes that are chosen, one after the other."""
         bits = self.emit(f"bitcast {chosen} to i{chosen.lanes}", f"i{chosen.lanes}")
         first = self.emit(f"zext {bits} to i64", "i64")

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from math import prod
 
+from adcompiler.codegen.llvm.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total, functions_of
+from adcompiler.codegen.llvm.lanes import functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.turns import array_of
@@ -328,7 +329,7 @@ class Function(Variables):
         start, stop = (self.spread(self.value(n), width) for n in statement.head.args)
         less = "ult" if start.unsigned else "slt"
         begins = self.both("and", [mask, self.emit(f"icmp {less} {start}, {stop.text}", mask.type)])
-        with self.each(begins) as lane:
+        with self.one_of(begins) as lane:
             for name in statement.names:
                 found = self.value(ast.Name(name + LANE))
                 one = self.emit(f"extractelement {found}, {lane}", found.element)

@@ -23,9 +23,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 from typing import NamedTuple, TypeVar
 
+from adcompiler.codegen.llvm.across import (
+    COPY,
+    LANE,
+    TOTALS,
+    Alone,
+    Kept,
+    Lane,
+    Lanes,
+    Total,
+    added_up,
+    filled,
+    laned,
+)
 from adcompiler.codegen.llvm.inorder import several
 from adcompiler.codegen.llvm.jam import chosen as jam
 from adcompiler.codegen.llvm.short import short
@@ -43,55 +56,9 @@ from adcompiler.codegen.llvm.turns import (
 T = TypeVar("T", int, int | None)
 
 LEAST, MOST = 4, 16  # lanes of a vector: rows have place for so many
-LANE = ".v"  # what stands behind the names of variables that are vectors
-TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
 RECORD = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
 DEEP = 2  # loops around what makes it worth while
-COPY = "copied"
 AXES = 2  # indices of a row of one axis: the block, and that axis
-
-
-class Lanes(ast.For):
-    """A loop that runs `together`, where the variables of its turns are vectors, or else its body. It adds to
-    `totals` of the function, each by an operation, works on copies of the rows of some arrays, whose lengths
-    are those of the axis given, and adds to arrays of which each lane has `sums` of its own: `before` it fills
-    these, `after` it they are added up."""
-
-    _fields = (*ast.For._fields, "together", "before", "after")
-    together: list[ast.stmt]
-    before: list[ast.stmt]
-    after: list[ast.stmt]
-    totals: dict[str, str]
-    copies: dict[str, int]
-    sums: list[str]
-
-
-class Lane(ast.Subscript):
-    """An element for each lane: `row` tells whether the array has the lanes side by side, as rows and copies
-    have, and `beside` whether the elements of any other are neighbours in memory. In a loop that each lane
-    does `alone` it is the element of that lane."""
-
-    row: bool
-    beside: bool
-    alone: bool
-
-
-class Alone(ast.stmt):
-    """A loop that each lane does for itself, one after the other, if it has turns there: `head` are the bounds
-    for all lanes. It reads the variables `names` of the lane."""
-
-    _fields = ("head", "loop")
-    head: ast.Call
-    loop: ast.For
-    names: list[str]
-
-
-class Total(ast.Assign):
-    """What all lanes add to one element of an array."""
-
-
-class Kept(ast.Assign):
-    """What each lane that has a turn adds to a sum of its own."""
 
 
 def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.FunctionDef:
@@ -110,7 +77,7 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
 
 
 class Found(NamedTuple):
-    """The functions of a text whose turns are lanes, those of them in which each lane has sums of its own, and
+    """The functions of a text whose turns are lanes, those of them in which lanes have sums of their own, and
     the rows that have lanes side by side."""
 
     functions: frozenset[str]
@@ -222,8 +189,8 @@ class _Nest:
         return not isinstance(statement, ast.AugAssign)
 
     def may_stand_alone(self, loop: ast.For) -> bool:
-        """Whether each lane may do a loop for itself: it assigns no variable of the turn, and finds the arrays
-        that turns have copies of as they are."""
+        """Whether each lane may do a loop for itself: it assigns no variable of the turn, and the arrays that
+        turns have copies of are as they were."""
         inside = [n for s in loop.body for n in ast.walk(s)]
         if any(count < self.stored[name] for name, count in stores_of(loop.body).items()):
             return False
@@ -278,16 +245,16 @@ class _Nest:
         new = Lanes(self.loop.target, self.loop.iter, [jam(s, self.stored) for s in self.loop.body], [])
         new.together = [*fill, *(jam(s, counts) for s in together), *back]
         new.totals, new.copies, new.sums = self.totals, self.copies, list(self.sums)
-        new.before = [_filled(name, *found) for name, found in self.sums.items()]
-        new.after = [_added_up(name, *found) for name, found in self.sums.items()]
+        new.before = [filled(name, *found) for name, found in self.sums.items()]
+        new.after = [added_up(name, *found) for name, found in self.sums.items()]
         return new
 
     def copied(self, name: str, back: bool) -> ast.For:
         """A loop that fills the copy of a row, or writes it back."""
         turn, at = ast.Name(self.turn + LANE, ast.Load()), ast.Name(COPY, ast.Load())
         indices: list[ast.expr] = [turn, at] if self.copies[name] else [at, turn]
-        far = _lane(name, ast.Tuple(indices, ast.Load()), row=False)
-        near = _lane(name, at, row=True)
+        far = laned(name, ast.Tuple(indices, ast.Load()), row=False)
+        near = laned(name, at, row=True)
         target, value = (far, near) if back else (near, far)
         text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
         (loop,) = ast.parse(text).body
@@ -330,43 +297,6 @@ def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
         yield from (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
 
 
-def _lane(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
-    new = Lane(ast.Name(name, ast.Load()), index, ast.Load())
-    new.row, new.beside, new.alone = row, beside, False
-    return new
-
-
-def _filled(name: str, how: str, rank: int) -> ast.stmt:
-    """Loops that fill the sums of lanes with what they start from."""
-    lane = _lane(name, _axes(rank), row=True)
-    return _all_over(name, rank, ast.Assign([lane], ast.Constant(TOTALS[how])))
-
-
-def _added_up(name: str, how: str, rank: int) -> ast.stmt:
-    """Loops that add the sums of all lanes to those of the block."""
-    spot = ast.Subscript(
-        ast.Name(name, ast.Load()),
-        ast.Tuple([ast.Name("block", ast.Load()), *_axes(rank).elts], ast.Load()),
-        ast.Load(),
-    )
-    lane = _lane(name, _axes(rank), row=True)
-    return _all_over(name, rank, Total([spot], ast.Call(ast.Name(how, ast.Load()), [spot, lane], [])))
-
-
-def _axes(rank: int) -> ast.Tuple:
-    return ast.Tuple([ast.Name(f"{COPY}{d}", ast.Load()) for d in range(rank)], ast.Load())
-
-
-def _all_over(name: str, rank: int, statement: ast.stmt) -> ast.stmt:
-    """Loops over all elements that an array has for a block."""
-    for d in reversed(range(rank)):
-        text = f"for {COPY}{d} in range(uint64(0), uint64({name}.shape[{d + 1}])): pass"
-        (loop,) = ast.parse(text).body
-        assert isinstance(loop, ast.For)
-        loop.body, statement = [statement], loop
-    return statement
-
-
 def _indices(place: ast.expr) -> list[ast.expr]:
     assert isinstance(place, ast.Subscript)
     return place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
@@ -399,17 +329,18 @@ class _Across(ast.NodeTransformer):
         """What a turn adds to a sum, as what lanes add to theirs."""
         assert isinstance(node.value, ast.Call)
         name, (_, *indices) = array_of(node.targets[0]), _indices(node.targets[0])
-        lane = _lane(name, ast.Tuple(indices, ast.Load()), row=True)
+        lane = laned(name, ast.Tuple(indices, ast.Load()), row=True)
         value = ast.Call(node.value.func, [lane, self.visit(node.value.args[1])], [])
         return Kept([lane], value)
 
     def visit_For(self, node: ast.For) -> ast.AST:
         if not self.nest.is_alone(node):
             return self.generic_visit(node)
-        loop = _OfOne(self.nest.rows).visit(deepcopy(node))
-        new = Alone(self.visit(node.iter), loop)
-        read = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name)}
-        new.names = sorted((read & self.names) - stores_of(loop.body).keys() - {turn_of(loop)})
+        new = Alone()
+        new.loop = _OfOne(self.nest.rows).visit(deepcopy(node))
+        read = {n.id for n in ast.walk(new.loop) if isinstance(n, ast.Name)}
+        new.names = sorted((read & self.names) - stores_of([new.loop]).keys())
+        new.head = self.visit(node.iter)
         return new
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
@@ -422,9 +353,9 @@ class _Across(ast.NodeTransformer):
         if not name or not self.nest.is_own(node):
             return node
         if name in self.nest.copies:
-            return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
+            return laned(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
         beside = self.nest.is_beside(node)
-        return _lane(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)
+        return laned(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)
 
 
 class _OfOne(ast.NodeTransformer):
@@ -437,6 +368,6 @@ class _OfOne(ast.NodeTransformer):
         self.generic_visit(node)
         if array_of(node) not in self.rows:
             return node
-        new = _lane(array_of(node), node.slice, row=True)
+        new = laned(array_of(node), node.slice, row=True)
         new.alone = True
         return new

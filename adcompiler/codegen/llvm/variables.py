@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 
+from adcompiler.codegen.llvm.across import LANE, Lane
 from adcompiler.codegen.llvm.blocks import Blocks
-from adcompiler.codegen.llvm.lanes import LANE, Lane
 from adcompiler.codegen.llvm.tables import BYTES
 from adcompiler.codegen.llvm.values import (
     ArrayValue,
