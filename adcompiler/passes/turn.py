@@ -1,10 +1,10 @@
 """Sums in an order that is not their own, so that they share a loop: which of them to turn.
 
 *Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
-of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register, so
-that k is computed twice for each pair. A sum that is *turned* takes the order of the other: it adds to all its
-elements in each turn of the outer loop, and k is computed once. That pays while these elements stay in the
-cache, and where each block has many turns, for it has elements of its own.
+of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register,
+so that k is computed twice for each pair. A sum that is *turned* takes the order of the other: it adds to all
+its elements in each turn of the outer loop, and k is computed once. That pays while these elements stay in
+the cache, and where each block has many turns, for it has elements of its own.
 
 *Sums of what the turns of a nest make.* The gradient of the weights of an inner layer is, over the points p,
 the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds to a

@@ -173,7 +173,8 @@ def _extremum(statement: ast.stmt, turns: Sequence[Renamed]) -> ast.Assign | Non
             while len(values) > 1:
                 pairs = zip(values[::2], values[1::2], strict=True)
                 values = [ast.Call(how, [a, b], []) for a, b in pairs]
-            return ast.Assign(statement.targets, ast.Call(how, [old, *values], []))
+            made = ast.Assign(statement.targets, ast.Call(how, [old, *values], []))
+            return ast.copy_location(made, statement)
     return None
 
 
