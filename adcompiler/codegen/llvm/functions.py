@@ -297,8 +297,8 @@ class Function(Variables):
         kinds = {n: self.value(ast.Name(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
             self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
-        begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
         if loop.sums:
+            begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
             with self.when(begins):
                 self.body(loop.before)
         with self.turns(first, end, step=lanes) as turn:
