@@ -101,7 +101,8 @@ def namespace() -> dict[str, Any]:
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f, "exact": lambda f: f,
         "bessel": bessel, "series": series,
         "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
-        "reduce_add": lambda a, b: a + b, "reduce_max": np.maximum, "reduce_min": np.minimum,
+        "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,
+        "reduce_max": np.maximum, "reduce_min": np.minimum,
         "groups": groups, "left": left, "parallel": lambda f: f,
         "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},

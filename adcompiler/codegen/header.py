@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
-INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "select", "ticks")
+INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
 SPECIAL = ("bessel", "series")
 CONTRACT = ' fastmath={"contract"},'
 OPTIONS = f'error_model="numpy",{CONTRACT} nogil=True, cache=True'

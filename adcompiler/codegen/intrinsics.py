@@ -55,6 +55,22 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @intrinsic
+def rsqrt(typingctx: Any, x: Any) -> Any:
+    """1 / sqrt(x)."""
+    if not isinstance(x, types.Float):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        kind = args[0].type
+        sqrt = ir.FunctionType(kind, (kind,))
+        name = f"llvm.sqrt.f{x.bitwidth}"
+        root = builder.call(cgutils.get_or_insert_function(builder.module, sqrt, name), args)
+        return builder.fdiv(ir.Constant(kind, 1.0), root)
+
+    return x(x), codegen
+
+
+@intrinsic
 def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
     """`total + value` as a step of a reduction whose order LLVM may change, so that it vectorises.
 

@@ -24,6 +24,8 @@ FUNCTIONS: Mapping[str, int] = {
     ),
     **dict.fromkeys(("pow", "atan2", "hypot"), 2),
 }  # fmt: skip
+# Functions of our own for the longest vectors (`llvm/newton.py`).
+OWN = frozenset(("rsqrt",))
 
 
 class Outside(NamedTuple):
@@ -65,8 +67,14 @@ class Set(NamedTuple):
         """How many numbers of LLVM's type `kind` a vector has."""
         return self.bits // SIZES[kind]
 
+    def has(self, name: str) -> bool:
+        """Whether there is a function of our own."""
+        return name in OWN and self.letter == "e"
+
     def symbol(self, name: str, kind: str) -> str:
-        """The name of a function of vectors in libmvec, by the vector ABI of x86-64."""
+        """The name of a function of vectors: our own, or that in libmvec by the vector ABI of x86-64."""
+        if self.has(name):
+            return f"adc_{name}_v{self.lanes(kind)}f{SIZES[kind]}"
         suffix = "" if kind == "double" else "f"
         return f"_ZGV{self.letter}N{self.lanes(kind)}{'v' * FUNCTIONS[name]}_{name}{suffix}"
 
@@ -95,7 +103,7 @@ def _found(wanted: str) -> Set | None:
 
 
 def known(found: Set, name: str, kind: str) -> bool:
-    """Whether the C library of this machine has a function of vectors; old ones have few."""
+    """Whether there is a function of vectors; old C libraries have few."""
     from llvmlite import binding as llvm
 
-    return name in FUNCTIONS and bool(llvm.address_of_symbol(found.symbol(name, kind)))
+    return found.has(name) or (name in FUNCTIONS and bool(llvm.address_of_symbol(found.symbol(name, kind))))

@@ -24,7 +24,7 @@ CHEAP = frozenset(
         "f64",
     )
 )
-INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "sign", "floor", "ceil", "trunc", "fma"))
+INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "rsqrt", "sign", "floor", "ceil", "trunc", "fma"))
 
 Length = Callable[[Element], int]  # what a length is, or is taken to be
 NOMINAL = 1000  # a length that no call has told yet, or that the program computes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, entry
 
 ABOVE_ONE: Domain = ((1.1, 3.0),)
@@ -17,6 +19,8 @@ ELEMENTARY = (
     entry("log10", "x", "0.4342944819032518 / x", "The logarithm to base 10.", POSITIVE, sympy="log(x, 10)"),
     entry("log1p", "x", "1 / (1 + x)", "log(1 + x), accurate near 0.", ABOVE_MINUS_ONE, sympy="log(1 + x)"),
     entry("sqrt", "x", "0.5 / r", "The square root; its derivative at 0 is inf.", POSITIVE),
+    entry("rsqrt", "x", "-0.5 * r * r * r", "The reciprocal of the square root; inf at 0.", POSITIVE,
+          kernel="rsqrt({x})", numpy=lambda x: 1 / np.sqrt(x), sympy="1 / sqrt(x)"),
     entry("cbrt", "x", "1 / (3 * r * r)", "The real cube root; its derivative at 0 is inf.",
           kernel="np.cbrt({x})", sympy="sign(x) * Abs(x) ** Rational(1, 3)"),
     entry("sin", "x", "cos(x)", "The sine of x in radians."),

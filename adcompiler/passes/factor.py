@@ -3,7 +3,9 @@
 The first takes as many multiplications as there are pairs (i, a) for each element of the result; the second
 adds up f once, for all elements. So in the gradient of a mixture of Gaussians the precision matrix meets the
 sum of the points, not every point. It is done where each of the two sums is over fewer long axes than the
-one, and where what stands between them is no larger than the result. Sums of floats change by rounding.
+one, and where what stands between them is no larger than the result. And it is done where all else depends on
+every axis: the sum over i and j of m(i) f(i, j), where m stays out of the innermost loop, may be made of sums
+over j that are there already. Sums of floats change by rounding.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, R
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, substitute, with_elements
 from adcompiler.ops.build import apply
-from adcompiler.passes.loops import long_axes
+from adcompiler.passes.loops import long_axes, loop_order
 
 
 def factor(func: Func) -> Func:
@@ -41,14 +43,22 @@ class _Factor(Rewriter):
 def _axis(array: Reduce) -> int | None:
     """An axis whose sum other factors need not be in."""
     _, factors = _factors(array.body)
-    long = set(long_axes(array))
+    long = frozenset(long_axes(array))
     kept = sum(k < array.rank for k in long)
     for axis in sorted(long - set(range(array.rank))):
         own = _axes(f for f in factors if axis in f.axes)
         rest = _axes(f for f in factors if axis not in f.axes)
         if own and (rest - own) & long and len(own & long) - 1 <= max(kept, 1):
             return axis
+    *_, inner = (-1, *(k for k in loop_order(array) if k in long))
+    if inner >= array.rank and any(inner not in f.axes and _reduced(array, f) & long for f in factors):
+        return inner
     return None
+
+
+def _reduced(array: Reduce, element: Element) -> frozenset[int]:
+    """The axes of an element over which an array sums."""
+    return frozenset(k for k in element.axes if k >= array.rank)
 
 
 def _in_two(array: Reduce, axis: int) -> Array:

@@ -1,21 +1,27 @@
-"""x / sqrt(x) is sqrt(x): what derivatives of x sqrt(x) and the like leave is one root, and no division.
+"""Quotients by roots as products: x / sqrt(x) is sqrt(x), any other a / sqrt(x) is a rsqrt(x).
 
-Only where x is surely a positive normal number or not finite, so that nothing becomes of 0 / 0. A product
-changes by rounding; where x is infinite it is infinite, and the quotient was no number.
+x / sqrt(x) is what derivatives of x sqrt(x) and the like leave. It becomes a root only where x is surely a
+positive normal number or not finite, so that nothing becomes of 0 / 0; where x is infinite that is infinite,
+and the quotient was no number.
+
+The reciprocal of a root is one operation, much faster than a root and a division on vectors
+(`codegen/llvm/newton.py`), and never too large or too small for a number. So a / (x sqrt(x)) is a rsqrt(x)^3.
+All of these change by rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce as fold_left
 
-from adcompiler.ir.nodes import Apply, Array, Element, Func
+from adcompiler.ir.nodes import Apply, Array, Element, Func, is_const
 from adcompiler.ops.build import apply
 from adcompiler.passes.exact import ExactRewriter
 from adcompiler.passes.reciprocal import TINY, Bounds, least
 
 
 def roots(func: Func) -> Func:
-    """The program without quotients of values and their own roots."""
+    """The program without quotients of values and roots."""
     return _Roots(func.roots).func(func)
 
 
@@ -26,22 +32,33 @@ class _Roots(ExactRewriter):
 
     def element(self, element: Element) -> Element:
         match element:
-            case Apply(op="divide", args=(x, Apply(op="sqrt") as root)):
-                return self.shortened(x, root) or element
+            case Apply(op="divide", args=(x, Apply(op="sqrt", args=(square,)))):
+                return self.product(x, square) or _times(x, apply("rsqrt", square))
+            case Apply(op="divide", args=(x, Apply(op="multiply", args=(y, z)))):
+                for square, root in ((y, z), (z, y)):
+                    if root is apply("sqrt", square):
+                        return fold_left(_times, (apply("rsqrt", square),) * 3, x)
             case Apply(op="multiply", args=(x, y)):
                 for one, other in ((x, y), (y, x)):
                     match other:
-                        case Apply(op="divide", args=(number, Apply(op="sqrt") as root)):
-                            made = self.shortened(one, root)
-                            return element if made is None else apply("multiply", number, made)
+                        case Apply(op="rsqrt", args=(square,)):
+                            return self.product(one, square) or element
+                        case Apply(op="multiply", args=(number, Apply(op="rsqrt", args=(square,)))):
+                            made = self.product(one, square)
+                            return element if made is None else _times(number, made)
         return element
 
-    def shortened(self, x: Element, root: Apply) -> Element | None:
-        """x / root, if a factor of x is what the root is taken of."""
-        (square,) = root.args
+    def product(self, x: Element, square: Element) -> Element | None:
+        """x / sqrt(square), if the square is a factor of x."""
         if least(square, self.bounds) <= TINY:
             return None
+        root = apply("sqrt", square)
         match x:
             case Apply(op="multiply", args=(one, other)) if square in (one, other):
                 return apply("multiply", other if one is square else one, root)
         return root if x is square else None
+
+
+def _times(x: Element, y: Element) -> Element:
+    """x y, where x may be 1."""
+    return y if is_const(x, 1) else apply("multiply", x, y)

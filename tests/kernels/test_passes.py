@@ -65,6 +65,25 @@ def test_a_sum_of_nothing_is_nothing():
         assert f(x, y) == 0.0
 
 
+def test_what_stays_out_of_the_inner_loop_meets_its_sum():
+    """The sums over j that the gradient has are those of the value, too."""
+    f = adc.compile(
+        "def f(m: f64[n], x: f64[n]):\n"
+        "    return sum(m[i] * m[j] / sqrt((x[i] - x[j])**2 + 0.1) for i in range(n) for j in range(n))"
+    )
+    m, x = np.abs(X), X
+    value, (dm, dx) = adc.value_and_grad(f)(m, x)
+    d = x[:, None] - x
+    inverse = 1 / np.sqrt(d**2 + 0.1)
+    np.testing.assert_allclose(value, m @ inverse @ m, rtol=1e-13)
+    np.testing.assert_allclose(dm, 2 * inverse @ m, rtol=1e-13)
+    np.testing.assert_allclose(dx, -2 * m * (d * inverse**3 @ m), rtol=1e-12)
+    g = adc.value_and_grad(f)
+    g(m, x)
+    assert len(re.findall(r"\n {12}\S+ = reduce_add", g.show("kernel"))) == 2  # in the inner loop
+    adc.check_grad(f, m, x, order=2)
+
+
 def test_pairs_are_not_stored_for_a_factor():
     """What is drawn out is no larger than the result."""
     f = adc.compile(
@@ -89,18 +108,45 @@ def test_pairs_are_not_stored_for_a_factor():
 def test_a_product_of_large_factors_is_divided_by_once():
     f = adc.compile(
         "def f(p: f64[n, 2], m: f64[n]):\n"
-        "    def cube(s):\n        return s * sqrt(s)\n"
-        "    def far(i, j):\n        return cube(sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.01)\n"
+        "    def grown(s):\n        return s * (1 + s)\n"
+        "    def far(i, j):\n        return grown(sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.01)\n"
         "    def force(i, k):\n        return sum(m[j] * (p[j, k] - p[i, k]) / far(i, j)"
         " for j in range(n))\n"
         "    return [[force(i, k) for k in range(2)] for i in range(n)]"
     )
     p, m = RNG.normal(size=(6, 2)), RNG.uniform(1, 2, 6)
     d = p[None] - p[:, None]
-    expected = (m[None, :, None] * d / (np.sum(d * d, 2) + 0.01)[..., None] ** 1.5).sum(1)
+    square = (np.sum(d * d, 2) + 0.01)[..., None]
+    expected = (m[None, :, None] * d / (square * (1 + square))).sum(1)
     np.testing.assert_allclose(f(p, m), expected, rtol=1e-12)
     code = [line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#")]
     assert "\n".join(code).count(" / ") == 1
+
+
+@pytest.mark.parametrize(
+    "quotient", ["1 / sqrt(x)", "y / (x * sqrt(x))", "y / (sqrt(x) * x)", "y * x / sqrt(x)"]
+)
+def test_quotients_by_roots_are_products(quotient):
+    f = adc.compile(f"def f(x: f64[n], y: f64[n]):\n    return {quotient}")
+    g = adc.grad(adc.compile(f"def f(x: f64[n], y: f64[n]):\n    return sum({quotient})"), "x")
+    x, y = RNG.uniform(0.1, 4, 50), RNG.normal(size=50)
+    expected = {"x": x, "y": y, "sqrt": np.sqrt}
+    np.testing.assert_allclose(f(x, y), eval(quotient, expected), rtol=1e-14)
+    assert "rsqrt(" in f.show("kernel")
+    step = 1e-6 * x
+    both = (eval(quotient, {**expected, "x": at}) for at in (x + step, x - step))
+    np.testing.assert_allclose(g(x, y), (next(both) - next(both)) / (2 * step), rtol=1e-8)
+
+
+EDGES = np.array([0.0, -0.0, np.inf, np.nan, -1.0, 5e-324, 1e-310, 1e-200, 1e300, 1.7e308])
+
+
+@pytest.mark.parametrize("quotient", ["1 / sqrt(x)", "2 / sqrt(x)", "x / sqrt(x)"])
+def test_quotients_by_roots_at_the_edges(quotient):
+    f = adc.compile(f"def f(x: f64[n]):\n    return {quotient}")
+    for x in (EDGES, *EDGES[:, None]):  # together, and each alone
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(f(x), eval(quotient, {"x": x, "sqrt": np.sqrt}), rtol=3e-16)
 
 
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])

@@ -74,6 +74,7 @@ CASES = (
     Case("erf(x)", mpmath.erf, (-6.0, 6.0), (-4.0, 4.0)),
     Case("erfc(x)", mpmath.erfc, (-6.0, 26.0), (-4.0, 9.0)),
     Case("x ** y", mpmath.power, (1e-15, 30.0), (1e-3, 10.0), (1e15, 1e3)),
+    Case("rsqrt(x)", lambda x: 1 / mpmath.sqrt(x), ABOVE),
     Case("x ** -1.5", lambda x: x ** (-mpf(3) / 2), (0.0, 1e100), (0.0, 1e12), (1e100, 1e12)),
     Case("x ** 2.5", lambda x: x ** (mpf(5) / 2), (0.0, 1e100), (0.0, 1e12), (1e100, 1e12)),
     Case("atan2(x, y)", mpmath.atan2, EVERYWHERE, largest=(1e100, 1e12)),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rules.evaluate import Kernels, in_orders
 
-from adcompiler.codegen.intrinsics import fma
+from adcompiler.codegen.intrinsics import fma, rsqrt
 from adcompiler.codegen.special import bessel, series
 from adcompiler.ir.types import NUMPY
 from adcompiler.ops.build import result_dtype
@@ -52,7 +52,8 @@ def compiled(dtype: str, arity: int) -> Any:
     values = [algebra.apply(e, list(names)) for e in entries(dtype, arity)]
     results = " + ".join(f"({', '.join(values[k : k + 20])},)" for k in range(0, len(values), 20))
     source = "\n    ".join((f"def kernel({', '.join(names)}):", *algebra.statements, f"return {results}"))
-    scope: dict[str, Any] = {"np": np, "math": math, "fma": fma, "series": series, "bessel": bessel}
+    scope: dict[str, Any] = {"np": np, "math": math, "fma": fma, "rsqrt": rsqrt}
+    scope |= {"series": series, "bessel": bessel}
     exec(source, scope)
     kernel = numba.njit(error_model="numpy")(scope["kernel"])
     kernel.compile((numba.from_dtype(NUMPY[dtype]),) * arity)

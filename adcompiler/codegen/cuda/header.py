@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NAMES = (
-    "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "select",
+    "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select",
     "series", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip

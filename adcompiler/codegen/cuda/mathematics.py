@@ -65,8 +65,8 @@ def _whole(name: str) -> Callable[[Any], Any]:
 
 
 floor, ceil, trunc, rint = map(_whole, ("floor", "ceil", "trunc", "rint"))
-cbrt, exp, expm1, log, log1p, sqrt, sin, cos, tan = map(
-    _unary, ("cbrt", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan")
+cbrt, exp, expm1, log, log1p, sqrt, rsqrt, sin, cos, tan = map(
+    _unary, ("cbrt", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan")
 )
 fmod, copysign = _binary("fmod"), _binary("copysign")
 

@@ -31,6 +31,11 @@ def select(guard: Any, then: Any, otherwise: Any) -> Any:
     return then if guard else otherwise
 
 
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x)."""
+    return 1 / np.sqrt(x)
+
+
 def uint64(value: Any) -> int:
     """A whole number as an unsigned one of 64 bits."""
     return int(value) % 2**64

@@ -247,6 +247,10 @@ class Expressions:
                 below = self.emit(f"fcmp contract olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
                 root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
                 return self.select(below, self.unary(ast.USub(), root), root)
+            case "rsqrt", [x] if self.needs.vectors is not None and self.needs.vectors.has("rsqrt"):
+                return self.library("rsqrt", [x])
+            case "rsqrt", [x] if x.is_float:
+                return self.binary(ast.Div(), literal(1.0, x.type), self.intrinsic("sqrt", [x]))
             case "np.fmod", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
                 return self.emit(f"frem contract {x}, {y.text}", x.type)

@@ -11,6 +11,7 @@ from typing import Any
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.second import inlined
 from adcompiler.codegen.llvm.values import UnsupportedError
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
@@ -125,7 +126,7 @@ def optimised(text: str, machine: Any = None) -> Any:
     options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return module
+    return inlined(module, builder)
 
 
 @cache

@@ -25,7 +25,7 @@ LIBRARY: Mapping[str, str] = {
               "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
 }  # fmt: skip
 # What may become a call of the C library.
-CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt"}
+CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt", "rsqrt"}
 CASTS: Mapping[str, str] = {
     "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip

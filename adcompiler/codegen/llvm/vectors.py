@@ -78,7 +78,7 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
     lengths = (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
     forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in lengths}
     if scalar not in needs.declared:
-        needs.externals.add(whole or scalar)
+        needs.externals |= {whole or scalar} if not found.has(name) else set()
         # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
         needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
         needs.declared |= _declared(kind, lanes, count, scalar, whole)

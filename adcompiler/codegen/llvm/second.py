@@ -1,0 +1,82 @@
+"""The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
+
+In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
+of vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster;
+those that are called by name are defined.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from adcompiler.codegen.llvm.inlined import KINDS, RARE, Kind
+from adcompiler.codegen.llvm.newton import NEWTON
+
+_OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
+_VECTOR = f"({'|'.join(map(re.escape, KINDS))})"
+_QUOTIENT = re.compile(rf"  (\S+) = fdiv [a-z ]*{_VECTOR} {_OPERAND}, {_OPERAND}")
+_ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+\({_VECTOR} {_OPERAND}\)")
+_DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
+_ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
+
+
+class Replaced:
+    """The text of a module in which vectors are divided, and their roots taken, by functions of our own."""
+
+    def __init__(self, text: str) -> None:
+        self.used: dict[tuple[str, Kind], None] = {}
+        self.lines = [self.line(line) for line in text.split("\n")]
+
+    def line(self, line: str) -> str:
+        """One line."""
+        if " fdiv " in line and (found := _QUOTIENT.match(line)):
+            result, vector, a, x = found.groups()
+            what, args = ("reciprocal", ()) if _ONE.fullmatch(a) else ("quotient", (a,))
+            return self.call(result, what, KINDS[vector], *args, x)
+        if "@llvm.sqrt." in line and (found := _ROOT.match(line)):
+            result, vector, _, x = found.groups()
+            return self.call(result, "root", KINDS[vector], x)
+        if "@adc_" in line and (found := _DECLARED.match(line)):
+            vector, name = found.groups()
+            self.used[name, KINDS[vector]] = None
+            return ""
+        return line
+
+    def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
+        """A call of one of our functions."""
+        self.used[name, kind] = None
+        given = ", ".join(f"{kind.vector} {a}" for a in args)
+        return f"  {result} = call {kind.vector} @adc_{name}_{kind.name}({given})"
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        text = "\n".join(self.lines)
+        functions = {f"adc_{name}_{kind.name}": NEWTON[name](kind) for name, kind in self.used}
+        declared = dict.fromkeys(d for f in functions.values() for d in f.declared)
+        new = [d for d in declared if f"{d[: d.index('(')].split()[-1]}(" not in text]
+        numbers = (int(n) for n in re.findall(r"^!(\d+) = ", text, re.MULTILINE))
+        rare = f"!{max(numbers, default=0) + 1}"
+        parts = [text, *new, *(f.definition(name).replace(RARE, rare) for name, f in functions.items())]
+        return "\n".join([*parts, f'{rare} = !{{!"branch_weights", i32 2000, i32 1}}', ""])
+
+
+def inlined(module: Any, builder: Any) -> Any:
+    """A module that LLVM has optimised with such functions, where it has operations that they replace."""
+    from llvmlite import binding as llvm
+
+    replaced = Replaced(str(module))
+    if not replaced.used:
+        return module
+    found = llvm.parse_assembly(replaced.text)
+    found.verify()
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_dead_code_elimination_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(found, builder)
+    return found
