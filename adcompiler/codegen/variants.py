@@ -50,7 +50,9 @@ class Variants:
 
     def at(self, sizes: Sequence[int]) -> Compiled:
         """The kernel for these lengths."""
-        return self.kernel(tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest)))
+        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest))
+        kernel = self.kernel(called)
+        return kernel.at(sizes) if isinstance(kernel, Turned) else kernel
 
     def kernel(self, called: tuple[int, ...]) -> Compiled:
         """The kernel that calls BLAS for the products of these numbers."""

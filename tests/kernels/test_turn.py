@@ -15,6 +15,7 @@ from adcompiler.codegen.reference import Reference
 from adcompiler.codegen.variants import shares
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.passes.turn import FEW, FEWEST, LONGEST, SHARE, WIDEST, pays, turn
+from adcompiler.runtime.specialise import BACKENDS
 
 GAUSSIAN = """
 def f(x: f64[n, 3], y: f64[m, 3], b: f64[m], c: f64[n]):
@@ -284,3 +285,18 @@ def test_ties_share_the_gradient(always):
     w[3] = w[5] = w[8]
     for got, other in zip(ours(x, w, u), numpy(x, w, u), strict=True):
         np.testing.assert_allclose(got, other, rtol=1e-11, atol=1e-11)
+
+
+def test_products_that_are_not_called_are_turned_where_lengths_say_so():
+    func = optimised(program(OUTER["weights"]))
+    made = BACKENDS["cpu"](func)
+    assert isinstance(made, variants.Variants)
+    names = {"n": 200, "d": D, "k": K}
+    many = [names[name] for name in func.size_names]
+    names["n"] = FEW - 1
+    few = [names[name] for name in func.size_names]
+    one, other = made.at(many), made.at(few)
+    assert isinstance(one, Compiled)
+    assert isinstance(other, Compiled)
+    assert len(one.kernel.nests) == 1
+    assert len(other.kernel.nests) > 1
