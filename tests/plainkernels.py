@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+from compared import leaves, near, totalled
+from programs import Program
 
+import adcompiler as adc
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import inorder
@@ -140,3 +143,16 @@ def plain_kernels() -> Iterator[str]:
     BACKENDS["plain"] = executable
     yield "plain"
     del BACKENDS["plain"]
+
+
+def kernels_hold(program: Program) -> None:
+    """The kernels of a program and of its gradient, as they are written, against the interpreter."""
+    total = totalled(program)
+    with plain_kernels() as plain:
+        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
+        near(written(*total.args), expected(*total.args), 1e-9)
+        for one, other in zip(
+            leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True
+        ):
+            size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)

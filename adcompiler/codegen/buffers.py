@@ -47,9 +47,7 @@ class Pool:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array with any content, as `np.empty`."""
-        size = dtype.itemsize
-        for n in shape:
-            size *= n
+        size = prod(shape) * dtype.itemsize
         if size < SMALLEST:
             return np.empty(shape, dtype)
         if size > self.limit:

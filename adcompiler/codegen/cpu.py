@@ -1,4 +1,4 @@
-"""Compile a program with numba and call it."""
+"""Compile a program, by our own compiler or by numba, and call it."""
 
 from __future__ import annotations
 

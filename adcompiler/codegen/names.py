@@ -11,7 +11,8 @@ _OWN = re.compile(
 _GLOBALS = frozenset(
     ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit", "exact",
      "parallel", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "fma", "ticks", "bessel",
-     "series", "call", "carray", "cfunc", "entry", "need", "types", "scalars",
+     "series", "add_rn", "sub_rn", "mul_rn", "div_rn", "narrow",
+     "call", "carray", "cfunc", "entry", "need", "types", "scalars",
      "True", "False", "None", "print", "bool", "int", "float", "len")
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ class Statements:
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
         if task.stored:
-            writer.line(f"{self.place(writer, task)} = {self.registers[task]}")
+            writer.line(f"{self.place(writer, task)} = {self.kept(task, self.registers[task])}")
         writer.define(Read(task.array, task.kept), self.registers[task])
 
     def place(self, writer: Writer, task: Task) -> str:
@@ -64,15 +64,23 @@ class Statements:
                 if writer.uses[read]:
                     writer.define(read, text)
                 if task.stored:
-                    writer.line(f"{self.place(writer, task)} = {text}")
+                    writer.line(f"{self.place(writer, task)} = {self.kept(task, text)}")
             case Reduce():
                 value = writer.text(task.elements[0], operand_level(task.array))
                 spot = self.accumulator(writer, task, (partial or {}).get(task))
-                writer.line(f"{spot} = {update(task.array, spot, value)}")
+                writer.line(f"{spot} = {self.added(task.array, spot, value)}")
             case Accumulate():
                 self.scatter(writer, task)
             case _:
                 call(writer, task.array)
+
+    def kept(self, task: Task, text: str) -> str:
+        """A value as a task's array keeps it."""
+        return text
+
+    def added(self, array: Array, total: str, value: str) -> str:
+        """One step of a reduction."""
+        return update(array, total, value)
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> str:
         """The variable or the array element that a reduction adds to."""

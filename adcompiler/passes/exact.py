@@ -9,7 +9,7 @@ functions of a kernel that compute such sums are `exact`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from adcompiler.ir.loop import Loop
@@ -22,18 +22,20 @@ from adcompiler.ops.table import TABLE
 EQUALITIES = frozenset(("equal", "not_equal"))
 
 
-def compared(array: Array) -> set[Element]:
-    """What an array takes an extremum of or compares for equality, with all that it is made of there."""
-    found = [array.body] if isinstance(array, Reduce) and array.op in ("min", "max") else []
-    for e in elements_of(array.elements):
+def compared(array: Array, elements: Sequence[Element] = ()) -> Iterator[Element]:
+    """Of what an array takes an extremum, and what it compares for equality; its `elements` may be given in
+    other terms."""
+    elements = elements or array.elements
+    if isinstance(array, Reduce) and array.op in ("min", "max"):
+        yield elements[0]
+    for e in elements_of(elements):
         if isinstance(e, Apply) and e.op in EQUALITIES:
-            found += e.args
-    return set(elements_of(e for e in found if is_float(e.dtype)))
+            yield from (a for a in e.args if is_float(a.dtype))
 
 
 def is_rounded(array: Array) -> bool:
     """Whether an array has sums of which an extremum is taken, or that are compared for equality."""
-    return any(isinstance(e, Apply) and _adds(e.op) for e in compared(array))
+    return any(isinstance(e, Apply) and _adds(e.op) for e in elements_of(compared(array)))
 
 
 @cache
@@ -44,7 +46,7 @@ def _adds(op: str) -> bool:
 
 def exact(roots: Iterable[Array]) -> set[Element]:
     """What extrema are taken of, and what is compared for equality, with all that it is made of."""
-    return set().union(*map(compared, arrays_of(roots)))
+    return set(elements_of(e for array in arrays_of(roots) for e in compared(array)))
 
 
 class ExactRewriter(Rewriter):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen.complex_step import ComplexStep, NotAnalytic
-from adcompiler.errors import GradientError
+from adcompiler.errors import Error, GradientError
 from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
@@ -19,7 +19,7 @@ from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Specialisation, Types
-from adcompiler.runtime.transforms import Derived, Gradient
+from adcompiler.runtime.transforms import Derived, Gradient, compiled
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import flatten, places_of, unflatten
 
@@ -124,7 +124,9 @@ def check_report(
     f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
 ) -> Report:
     """What `check_grad` compares, with the worst entry of each comparison; raises as it does."""
-    check = _Check(f, args, wrt, rtol, np.random.default_rng(seed))
+    if not isinstance(order, int):
+        raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
+    check = _Check(compiled("check_grad", f), args, wrt, rtol, np.random.default_rng(seed))
     check.gradient()
     if order > 1:
         check.second()

@@ -32,6 +32,12 @@ def _dlpack_device(value: Any) -> tuple[int, int]:
     return int(kind), int(number)
 
 
+def dtype_of(value: Any) -> Dtype | None:
+    """The type that kernels see of an array on a device, if they take it."""
+    text = str(value.dtype).removeprefix("torch.")
+    return next((name for d, name in BY_DTYPE.items() if d.name == text), "f32" if text in HALVES else None)
+
+
 def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, Any]:
     """The type of an array on a device, and the value that kernels take: the array, or a number of rank 0.
 
@@ -42,8 +48,7 @@ def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, A
             f"the argument {name!r} is on a CUDA device",
             remedy='compile the function with backend="cuda", or pass a copy of it on the host',
         )
-    text = str(value.dtype).removeprefix("torch.")
-    dtype = next((name for d, name in BY_DTYPE.items() if d.name == text), "f32" if text in HALVES else None)
+    text, dtype = str(value.dtype).removeprefix("torch."), dtype_of(value)
     if dtype is None:
         raise DtypeError(
             f"the argument {name!r} has dtype {text}, and is on a CUDA device",

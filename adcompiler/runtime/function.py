@@ -8,16 +8,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.ir.nodes import Array, Func
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.nodes import Func
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.explain import explain
+from adcompiler.runtime.into import write
 from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
@@ -61,7 +59,7 @@ class Function:
     __call__: Callable[..., Any]
 
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
-        if backend not in BACKENDS:
+        if not isinstance(backend, str) or backend not in BACKENDS:
             raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
         self.__name__ = self.__qualname__ = name
         self.backend = backend
@@ -148,41 +146,14 @@ class Function:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
 
         Buffers have the result's shape and dtype (ShapeError, DtypeError otherwise) and may overlap
-        the arguments. Returns `buffers`.
+        the arguments. With backend="cuda" they may be a device's, and float16 or bfloat16 where the result
+        is float32. Returns `buffers`.
         """
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)
         targets = flatten(found.lowered.structure, buffers)
-        sizes = found.sizes(values)
-        for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
-            self._check_buffer(k, target, array, found, sizes)
-        inputs = [v for v in values if isinstance(v, np.ndarray)]
-        overlap = [
-            any(np.may_share_memory(t, v) for v in (*inputs, *targets[:k])) for k, t in enumerate(targets)
-        ]
-        direct = [None if o or not t.ndim else t for t, o in zip(targets, overlap, strict=True)]
-        for target, value in zip(targets, found(values, plain, None, direct), strict=True):
-            if target is not value:
-                np.copyto(target, value)
+        write(found, values, plain, targets, self.backend.startswith("cuda"))
         return buffers
-
-    def _check_buffer(
-        self, k: int, target: Any, array: Array, found: Specialisation, sizes: list[int]
-    ) -> None:
-        from adcompiler.codegen.reference import length
-
-        name = found.func.result_names[k]
-        shape = tuple(length(n, sizes) for n in array.shape)
-        if not isinstance(target, np.ndarray) or not target.flags.writeable:
-            raise DtypeError(f"the buffer for {name} is no writable array", remedy=f"pass np.empty({shape})")
-        if target.shape != shape:
-            raise ShapeError(
-                f"the buffer for {name} has shape {target.shape}", remedy=f"it must have {shape}"
-            )
-        if target.dtype != NUMPY[array.dtype]:
-            raise DtypeError(
-                f"the buffer for {name} has dtype {target.dtype}", remedy=f"it must have {NUMPY[array.dtype]}"
-            )
 
     def derived(self, key: Any, make: Callable[[], Function]) -> Function:
         """A function derived from this one, made once: so that its kernels are."""

@@ -19,7 +19,7 @@ from adcompiler.runtime.signature import ArgumentError, Parameter
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.tangents import like
-from adcompiler.runtime.transforms import Derived, Gradient
+from adcompiler.runtime.transforms import Derived, Gradient, compiled
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
@@ -148,7 +148,7 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    types, values, _ = f.describe(args, {})
+    types, values, _ = compiled("jvp", f).describe(args, {})
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     pushed = f.derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))

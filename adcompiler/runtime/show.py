@@ -85,7 +85,13 @@ def _kernel(f: Shown, types: Types, wrt: Any) -> str:
 
 
 def _ptx(f: Shown, types: Types, wrt: Any) -> str:
-    return ptx(run(OPTIMISE, f.trace(types).func))
+    try:
+        return ptx(run(OPTIMISE, f.trace(types).func))
+    except (ImportError, RuntimeError) as error:
+        if isinstance(error, Error):
+            raise
+        why = str(error).partition("\n")[0]
+        raise Error(f"no PTX can be made here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
 
 
 STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {

@@ -76,7 +76,7 @@ def bind(
 def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, Any]:
     """The type of an argument, and its value as kernels take it: a number, an array, or a list of these."""
     if parameter.static:
-        return Static(_hashable(parameter, value)), None
+        return Static(_known(parameter, value)), None
     kind = type(value)
     if kind is float:
         return FLOAT, value
@@ -211,12 +211,16 @@ def _float(parameter: Parameter, value: int) -> float:
         ) from error
 
 
-def _hashable(parameter: Parameter, value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError as error:
-        raise DtypeError(
-            f"the static argument {parameter.name!r} is a {type(value).__name__}, which cannot be hashed",
-            remedy="pass a number or a tuple of numbers",
-        ) from error
-    return value
+def _known(parameter: Parameter, value: Any) -> Any:
+    """A static argument as the language knows it: NumPy's numbers are Python's."""
+    if isinstance(value, tuple):
+        return tuple([_known(parameter, part) for part in value])
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    why = "has no meaning in the language" if getattr(type(value), "__hash__", None) else "cannot be hashed"
+    raise DtypeError(
+        f"the static argument {parameter.name!r} is a {type(value).__name__}, which {why}",
+        remedy="pass a number, a text or a tuple of these",
+    )

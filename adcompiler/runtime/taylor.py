@@ -15,7 +15,7 @@ from adcompiler.runtime.modes import as_tuple
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import like
-from adcompiler.runtime.transforms import Derived
+from adcompiler.runtime.transforms import Derived, compiled
 from adcompiler.syntax.program import Lowered
 
 MOST_ORDERS = 20
@@ -72,7 +72,7 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
         raise ShapeError(
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
         )
-    types, values, _ = f.describe(args, {})
+    types, values, _ = compiled("taylor", f).describe(args, {})
     wrt = f.positions(tuple(k for k, d in enumerate(direction) if d is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     line = f.derived(("taylor", wrt, order), lambda: Line(f, wrt, order))

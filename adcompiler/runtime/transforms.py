@@ -18,10 +18,21 @@ from adcompiler.syntax.structures import places_of
 from adcompiler.syntax.values import Closure
 
 
+def compiled(what: str, f: Any) -> Function:
+    """A compiled function that `what` is given; DtypeError for anything else."""
+    if isinstance(f, Function):
+        return f
+    raise DtypeError(
+        f"{what} takes a compiled function, not a {type(f).__name__}",
+        remedy="compile it: adc.compile(text), or @adc.function before a def",
+    )
+
+
 class Derived(Function):
     """A function made from another one, of the same arguments."""
 
     def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
+        of = compiled(name, of)
         super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
         self.of, self.wrt = of, wrt
 
@@ -95,7 +106,7 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
     with the cotangent of each input that `wrt` names, None where it is known to be zero.
     """
-    split = f.split(wrt)
+    split = compiled("vjp", f).split(wrt)
     value, saved = split.forward(*args)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
-from adcompiler.runtime.transforms import Derived
+from adcompiler.runtime.transforms import Derived, compiled
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -159,7 +159,7 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     or nests like it. Every result has the cases as its first
     axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
-    count = len(f.parameters)
+    count = len(compiled("vmap", f).parameters)
     axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
     if len(axes) != count or any(isinstance(a, str | float) for a in axes):
         raise ArgumentError(

@@ -23,6 +23,8 @@ SAME = frozenset((
     "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sign",
     "floor", "erf", "erfc", "erfinv", "erfcinv", "gamma", "digamma", "polygamma", "beta",
 ))  # fmt: skip
+RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh"}
+UNEVALUATED = frozenset(("Derivative", "Product", "Subs", "Sum"))  # not integrals: SymPy may search for hours
 RELATIONS = {
     "StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=", "Equality": "==",
     "Unequality": "!=",
@@ -40,7 +42,7 @@ NUMBERS = {
 
 def is_sympy(source: Any) -> bool:
     """Whether `source` is a SymPy expression or matrix; SymPy itself is not imported."""
-    return any(base.__module__.partition(".")[0] == "sympy" for base in type(source).__mro__)
+    return any(str(base.__module__).partition(".")[0] == "sympy" for base in type(source).__mro__)
 
 
 def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None) -> Closure:
@@ -49,17 +51,37 @@ def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None
     Its parameters are its symbols, sorted by name, unless `args` names them. Raises ParseError for what
     the language has no name for.
     """
-    text = Source(str(source), "<sympy>")
+    source = source.as_immutable() if hasattr(source, "as_immutable") else source
+    if UNEVALUATED.intersection(type(node).__name__ for node in postorder([source], lambda n: n.args)):
+        source = source.doit()
+    text = Source(_text(source), "<sympy>")
     parts = source.tolist() if hasattr(source, "tolist") else source
     body = _nested(parts, text)
-    names = sorted(s.name for s in source.free_symbols) if args is None else list(args)
-    missing = sorted({s.name for s in source.free_symbols} - set(names))
+    found = sorted(s.name for s in source.free_symbols)
+    twice = sorted({name for name in found if found.count(name) > 1})
+    if twice:
+        raise ParseError(
+            f"different symbols are called {twice[0]!r}",
+            remedy="their assumptions differ, or they are Dummies: rename one",
+            source=text,
+            span=HERE,
+        )
+    names = found if args is None else list(args)
+    missing = sorted(set(found) - set(names))
     if missing:
         raise ParseError(
             f"args leaves out {', '.join(missing)}", remedy="name every symbol", source=text, span=HERE
         )
     parameters = tuple(tree.Parameter(HERE, n, None) for n in names)
     return Closure(tree.Def(HERE, name or "f", parameters, (tree.Return(HERE, body),), None), {}, text)
+
+
+def _text(source: Any) -> str:
+    """A SymPy expression as SymPy prints it, which it does recursively."""
+    try:
+        return str(source)
+    except RecursionError:
+        return f"a {type(source).__name__} that nests too deep to be printed"
 
 
 def _nested(part: Any, source: Source) -> tree.Expression:
@@ -76,7 +98,12 @@ def _parts(node: Any) -> Sequence[Any]:
     """The parts of an expression; those of a Piecewise are flat: value, condition, value, ..."""
     if type(node).__name__ == "Piecewise":
         return [part for pair in node.args for part in pair.args]
-    return () if node.is_Atom else node.args
+    return () if node.is_Atom or not _has_meaning(type(node).__name__) else node.args
+
+
+def _has_meaning(kind: str) -> bool:
+    """Whether the language has a name for a kind of SymPy's."""
+    return kind in CALLS or kind in SAME or kind in RELATIONS or kind in BUILD
 
 
 def _made(node: Any, args: list[tree.Expression], source: Source) -> tree.Expression:
@@ -129,6 +156,14 @@ def _power(args: list[tree.Expression]) -> tree.Expression:
     return tree.Binary(HERE, "**", base, exponent)
 
 
+def _one_over(name: str) -> Callable[[list[tree.Expression]], tree.Expression]:
+    return lambda args: tree.Binary(HERE, "/", tree.Number(HERE, 1), _call(name, *args))
+
+
+def _plus_one(x: tree.Expression) -> tree.Expression:
+    return tree.Binary(HERE, "+", x, tree.Number(HERE, 1))
+
+
 def _piecewise(args: list[tree.Expression]) -> tree.Expression:
     """The first value whose condition holds; nan where none does."""
     result: tree.Expression = tree.Number(HERE, math.nan)
@@ -146,6 +181,10 @@ BUILD: dict[str, Callable[[list[tree.Expression]], tree.Expression]] = {
     "Min": _extremum("minimum"),
     "And": lambda args: tree.Boolean(HERE, "and", tuple(args)),
     "Or": lambda args: tree.Boolean(HERE, "or", tuple(args)),
+    **{kind: _one_over(name) for kind, name in RECIPROCALS.items()},
+    "factorial": lambda args: _call("gamma", _plus_one(args[0])),
+    "re": lambda args: args[0],  # symbols are real numbers here
+    "conjugate": lambda args: args[0],
     "Not": lambda args: tree.Unary(HERE, "not", args[0]),
     "Piecewise": _piecewise,
     # SymPy's is sin(x) / x.

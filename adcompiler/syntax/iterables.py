@@ -17,6 +17,7 @@ from adcompiler.syntax.linear import Linear, linear, lowest, whole
 from adcompiler.syntax.shapes import array, combine
 from adcompiler.syntax.values import AnyValue, Value, describe
 
+ITERATORS = ("range", "enumerate", "zip")
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
 
@@ -63,7 +64,7 @@ def _called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
     """Which of range, enumerate and zip an expression calls."""
     if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
         name = node.function.id
-        return name if name in ("range", "enumerate", "zip") and name not in scope else None
+        return name if name in ITERATORS and name not in scope else None
     return None
 
 

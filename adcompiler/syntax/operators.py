@@ -19,6 +19,14 @@ ELSEWHERE = {
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
     "print": "programs have no output but their result",
+    "range": "it stands behind `in`: [i for i in range(n)]; an array of numbers is arange(n)",
+    "enumerate": "it stands behind `in`: [i * v for i, v in enumerate(x)]",
+    "zip": "it stands behind `in`: [a * b for a, b in zip(x, y)]",
+    "softmax": "write exp(x - logsumexp(x))",
+    "roll": "write concatenate([x[-1:], x[:-1]])",
+    "flip": "write x[::-1]",
+    "expand_dims": "write x[None]",
+    "swapaxes": "write transpose(x, (1, 0))",
 }
 
 

@@ -15,6 +15,7 @@ from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, close
+from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
@@ -199,6 +200,7 @@ def closure_of(
                 source=source,
                 span=module.span,
             )
+        known |= set(ITERATORS)  # which lowering tells where they are not iterated over
         for call in _walk(module.expression):
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
                 Lowering(source).callee(call, dict(outer))  # an unknown function is told at once

@@ -27,11 +27,24 @@ class ArgType:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Static:
-    """An argument known while compiling."""
+    """An argument known while compiling; 2, 2.0 and True are different ones, and so are 0.0 and -0.0."""
 
     value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and _told_apart(self.value) == _told_apart(other.value)
+
+    def __hash__(self) -> int:
+        return hash(_told_apart(self.value))
+
+
+def _told_apart(value: Any) -> Any:
+    """What tells a value from all that means something else to a program."""
+    if isinstance(value, tuple):
+        return tuple, tuple([_told_apart(part) for part in value])
+    return type(value), value.hex() if isinstance(value, float) else value
 
 
 Kind: TypeAlias = ArgType | Static | Container  # what specialisation knows of an argument

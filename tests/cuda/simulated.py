@@ -13,7 +13,7 @@ from numba import cuda
 
 import adcompiler as adc
 from adcompiler.codegen import variants
-from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated
+from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated, tiles
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
 from adcompiler.codegen.cuda.executable import Compiled
@@ -85,6 +85,52 @@ def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch)
     assert bool(kernels) == ("tiles" in name)
 
 
+ROWS = {
+    "rows": "sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(d))) * b[j] for j in range(m))",
+    "columns": "sum(sin(sum(cos(x[i, k] + t[k, j]) for k in range(d)) + b[j]) for j in range(m))",
+    "nearest": "min([sum(abs(x[i, k] - y[j, k]) for k in range(d)) for j in range(m)])",
+    "twice": "sum(sum(sin(x[i, k] * y[j, k]) for k in range(d)) + max([y[j, l] * x[i, 0] for l in range(d)]) "
+    "for j in range(m))",
+    "two arrays": "sum(exp(sum(sin(x[i, k] + y[j, k] * t[k, j]) for k in range(d))) for j in range(m))",
+    "triangle": "sum(b[j] * sum(cos(x[i, k] - y[j, k]) for k in range(d)) for j in range(m) if j < i)",
+    "two loops": "sum(sin(sum(cos(x[i, k] - y[j, k]) for k in range(d))) for j in range(m)) * "
+    "sum(sin(b[j] * x[i, 0]) for j in range(m))",
+}
+
+
+@pytest.mark.parametrize("lengths", [(11, 9, 3), (5, 4, 1), (4, 13, 7), (3, 0, 2), (3, 5, 0)])
+@pytest.mark.parametrize("name", ["tiles", "slices of tiles"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_of_other_points_lie_in_tiles(
+    rows: str, name: str, lengths: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
+    monkeypatch.setattr(executable, "SMALL", 0)
+    n, m, d = lengths
+    if "x[i, 0]" in ROWS[rows] and not d:
+        pytest.skip("there is no first one")
+    source = "def f(x: f64[n, d], y: f64[m, d], t: f64[d, m], b: f64[m]):\n"
+    source += f"    return [{ROWS[rows]} for i in range(n)]\n"
+    args = [RANDOM.normal(size=s) for s in ((n, d), (m, d), (d, m), m)]
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    try:
+        expected = g(*args)
+    except adc.Error as error:
+        with pytest.raises(type(error)):
+            f(*args)
+        return
+    same(f(*args), expected)
+    (made,) = f._specialisations.values()
+    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    assert kernels or not m * n or d == 1
+    for few in (1, 2):  # turns a tile
+        monkeypatch.setattr(tiles, "WIDE", 16 * few * max(d, 1))
+        monkeypatch.setattr(tiles, "FEWEST", 1)
+        same(adc.compile(source, backend="cuda")(*args), expected)
+    monkeypatch.setattr(tiles, "WIDE", 0)
+    same(adc.compile(source, backend="cuda")(*args), expected)
+
+
 @pytest.mark.parametrize("places", [
     np.array([0, 3, 3, 1, 9, 0, 4, 9, 9, 9, 9, 9]), np.full(70, 2), np.arange(40) % 10, np.full(5, 10),
     RANDOM.integers(0, 11, 200),
@@ -118,6 +164,37 @@ def test_arrays_on_the_device_stay_there() -> None:
     )
     same(value, np.sum(np.tanh(x * w)))
     same(gradient[0].copy_to_host(), w / np.cosh(x * w) ** 2)
+
+
+STRIDED = {
+    "elements": "sum(x * w)",
+    "product": "sum((x @ w.T) * 2)",
+    "other products": "sum(x.T @ w) + sum(w @ x.T)",
+    "loop": "h = x\n    for t in range(3):\n        h = tanh(h * w)\n    return sum(h)",
+    "routine": "sum(cholesky(x.T @ x + eye(3)) * w[:3])",
+}
+
+
+@pytest.mark.parametrize("large", [-1, 10**9])
+@pytest.mark.parametrize("name", STRIDED)
+def test_arrays_on_the_device_may_have_any_strides(
+    name: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executable, "LARGE_TURN", large)
+    monkeypatch.setattr(variants, "chosen", lambda lengths, fewest=0: True)
+    monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
+    x, w = cuda.to_device(RANDOM.normal(size=(14, 6))), cuda.to_device(RANDOM.normal(size=(3, 7)))
+    args = x[::2, 1:4], w.T
+    text = f"def f(x, w):\n    {'return ' * (name != 'loop')}{STRIDED[name]}\n"
+    (value, found), (expected, exact) = (
+        adc.value_and_grad(adc.compile(text, backend=b))(*a)
+        for b, a in (("cuda", args), ("numpy", [a.copy_to_host() for a in args]))
+    )
+    same(value, expected)
+    for one, other in zip(found, exact, strict=True):
+        same(one.copy_to_host(), other)
+    kept = arrays.copy_of(args[0])
+    same(kept.copy_to_host(), args[0].copy_to_host())
 
 
 def test_forward_and_propagate_on_the_device() -> None:
@@ -187,6 +264,98 @@ def test_storage_of_16_bits_is_read_as_float32(name: str, dtype: str) -> None:
 def flat(value: Any) -> list[Any]:
     """The leaves of nested tuples."""
     return [leaf for part in value for leaf in flat(part)] if isinstance(value, tuple) else [value]
+
+
+INTO = {
+    "elements": "tanh(x[:, None] * y)",
+    "several": "tanh(x[:, None] * y), sum(y, axis=1) * x, x, x",
+    "rows": "sum(exp(y) * x[:, None], axis=1)",
+    "columns": "sum(exp(y) * x[:, None], axis=0)",
+    "read again": "r = exp(y)\n    return r, sum(r @ r.T, axis=0)",
+    "places": "[sum(x[i] * y[i, 0] for i in range(len(x)) if i // 2 == j) for j in range(len(x))]",
+    "product": "y @ y.T",
+    "loop": "h = x\n    for row in y.T:\n        h = tanh(h * row + x)\n    return h, sum(h)",
+}
+
+
+@pytest.mark.parametrize("launch", ["usual", "slices", "teams"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", INTO)
+def test_results_are_written_into_arrays_on_the_device(
+    name: str, dtype: str, launch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 16 bits too: what is summed has 32 until it is stored."""
+    if launch != "usual":
+        monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[launch])
+        monkeypatch.setattr(executable, "SMALL", 0)
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x, y = RANDOM.normal(size=9).astype(kind), RANDOM.normal(size=(9, 4)).astype(np.float32)
+    source = f"def f(x, y):\n    {'return ' * (chr(10) not in INTO[name])}{INTO[name]}\n"
+    f, g = (adc.compile(source, backend=b) for b in ("cuda", "numpy"))
+    wide = x.astype(np.float32), y
+    expected = g(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    buffers = tuple(
+        cuda.to_device(np.zeros(np.shape(e), kind)) if np.ndim(e) else np.zeros((), np.float32)
+        for e in expected
+    )
+    given = (cuda.to_device(x), y) if dtype != "bfloat16" else (x, y)
+    assert f.into(buffers if len(buffers) > 1 else buffers[0], *given)[0] is buffers[0] or len(buffers) == 1
+    for found, one in zip(buffers, expected, strict=True):
+        here = found.copy_to_host() if np.ndim(one) else found
+        close = {"float32": 2e-6, "float16": 6e-4, "bfloat16": 5e-3}[dtype]
+        np.testing.assert_allclose(
+            here.astype(np.float32), one, rtol=close, atol=1e-5 if dtype == "float32" else 1e-4
+        )
+
+
+def test_arrays_that_results_are_written_into_may_be_arguments_or_have_strides() -> None:
+    x = RANDOM.normal(size=20).astype(np.float32)
+    f = adc.compile("x[::-1] * 2 + 0 * sum(x)", backend="cuda")
+    held = cuda.to_device(x)
+    f.into(held, held)
+    same(held.copy_to_host(), x[::-1] * 2)
+    held = cuda.to_device(x)
+    f.into(held[:-1], held[1:])
+    same(held.copy_to_host()[:-1], x[:0:-1] * 2)
+    whole = cuda.to_device(np.zeros(40, np.float16))
+    f.into(whole[::2], cuda.to_device(x))
+    np.testing.assert_array_equal(whole.copy_to_host()[::2], (x[::-1] * 2).astype(np.float16))
+    here = np.zeros(20, np.float32)
+    f.into(here, cuda.to_device(x))
+    same(here, x[::-1] * 2)
+    gradient = cuda.to_device(np.zeros(20, np.float16))
+    adc.grad(adc.compile("sum(x ** 3)", backend="cuda")).into(gradient, cuda.to_device(x))
+    np.testing.assert_array_equal(gradient.copy_to_host(), (3 * x * x).astype(np.float16))
+
+
+def test_buffers_on_the_device_are_checked() -> None:
+    f, x = adc.compile("x * 2", backend="cuda"), np.ones(3)
+    with pytest.raises(adc.ShapeError, match="shape"):
+        f.into(cuda.to_device(np.ones(4)), x)
+    with pytest.raises(adc.DtypeError, match="float16"):
+        f.into(cuda.to_device(np.ones(3, np.float16)), x)  # of float64
+    with pytest.raises(adc.DtypeError, match="no writable array"):
+        adc.compile("x * 2").into(cuda.to_device(x), x)
+
+
+def test_kernels_store_results_of_16_bits_themselves() -> None:
+    x = RANDOM.normal(size=50).astype(np.float32)
+    f = adc.compile("tanh(x) * x, sum(x)", backend="cuda")
+    f.into((cuda.to_device(np.zeros(50, np.float16)), np.zeros((), np.float32)), cuda.to_device(x))
+    (found,) = f._specialisations.values()
+    (program,) = [p for key, p in found.executable.programs.items() if key[-1] and p.kernels]
+    assert program.fills(0, cuda.to_device(np.zeros(50, np.float16)))
+
+
+def test_rounding_to_bfloat16() -> None:
+    numbers = np.array([1.0, -2.5, 3e38, 1e-40, np.inf, -0.0, 1 + 2**-8, 1 + 3 * 2**-8, 3.4e38], np.float32)
+    target = np.zeros(1, np.int16)
+    found = [simulated.wide(simulated.narrow(target, one)) for one in numbers]
+    expected = [1.0, -2.5, found[2], found[3], np.inf, -0.0, 1.0, 1 + 2**-6, np.inf]
+    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+    np.testing.assert_allclose(found[2:4], numbers[2:4], rtol=2**-8, atol=2e-41)  # one is subnormal
+    assert np.isnan(simulated.wide(simulated.narrow(target, np.float32(np.nan))))
 
 
 def test_the_bits_of_bfloat16_are_those_of_float32() -> None:

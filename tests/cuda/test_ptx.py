@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.codegen.cuda import product, ptx, reduction, scatter
+    from adcompiler.codegen.cuda import copies, product, ptx, reduction, scatter
 
     number, whole = getattr(types, kind), types.int64
     row, places, matrix = types.Array(number, 1, "C"), types.Array(whole, 1, "C"), types.Array(number, 2, "C")
@@ -114,7 +115,10 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     }
     made = {name: (scatter.routine(name), signature) for name, signature in kernels.items()}
     made |= {op: (reduction.add_slices(op), (matrix, row)) for op in reduction.STEPS}
-    made["multiply"] = product._kernel(kind), (row, whole, whole, row, whole, whole, matrix, *(whole,) * 3)
+    loose = types.Array(number, 2, "A")
+    made["copy"] = copies._kernel(2), (loose, matrix)
+    for op in ("matmul", "matmul_nt", "matmul_tn"):
+        made[op] = product._kernel(op, kind), (matrix, loose, matrix, *(whole,) * 3)
     for name, (kernel, signature) in made.items():
         with ptx._device((8, 0)):
             text, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(8, 0))
@@ -123,6 +127,73 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
         found = resources(path, (8, 0)) if PTXAS else None
         print(f"{name:<24}{kind} {found}")
         assert found is None or found["spills"] == 0
+
+
+def test_memory_is_spare_when_neither_an_array_nor_a_view_of_it_is_held() -> None:
+    from numba.cuda.cudadrv.driver import binding
+
+    from adcompiler.codegen.cuda import memory
+
+    made: list[SimpleNamespace] = []
+
+    def memalloc(size: int) -> SimpleNamespace:
+        made.append(SimpleNamespace(device_pointer=binding.CUdeviceptr(4096 * (len(made) + 1))))
+        return made[-1]
+
+    context = SimpleNamespace(
+        device=SimpleNamespace(id=-1), memalloc=memalloc, get_memory_info=lambda: SimpleNamespace(total=2**14)
+    )
+
+    def taken() -> Any:
+        return memory.lent(context, (100,), np.dtype(np.float64), 0)
+
+    def address(array: Any) -> int:
+        return int(array.gpu_data.device_pointer)
+
+    array = taken()
+    row = array._do_getitem(slice(2, 5))
+    assert address(row) == address(array) + 16
+    del array
+    other = taken()
+    assert address(other) == 2 * 4096
+    del row
+    assert address(taken()) == 4096  # and nobody holds it again
+    three = [taken(), taken(), other]
+    del other, three  # too many to keep
+    assert memory.SPARE.size == 2 * 1024
+    assert memory.SPARE.clear()
+    memory.SPARE.most = 0
+
+
+EXTREMA = {
+    "elements": "[max([b[l] * c[i, l] + u[l] for l in range(len(b))]) for i in range(len(c))]",
+    "sums": "[min([sum(b[k] * c[l, k] + u[i] for k in range(len(b))) for l in range(len(c))]) for i in "
+    "range(len(u))]",
+    "between": "max((b * c + u) * 2, axis=1)",
+    "loop": "u\n    for row in c:\n        r = r + max(b * row + r)",
+}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("name", EXTREMA)
+def test_what_is_compared_for_equality_rounds_alike(name: str, kind: str, fast: bool) -> None:
+    """A product and a sum are one operation in no kernel, else nobody is equal to another's maximum."""
+    from adcompiler.codegen.cuda import ptx
+    from adcompiler.codegen.cuda.backend import of_device
+
+    args = tuple(np.ones(shape, kind) for shape in ((4,), (4,), (3, 4)))
+    f = adc.value_and_grad(
+        adc.compile(f"def f(b, u, c):\n    r = {EXTREMA[name]}\n    return sum(r)"), wrt="u"
+    )
+    found = of_device(optimised(f.trace(f.describe(args, {})[0]).func))
+    operations = re.findall(
+        r"\b(?:add|mul|fma)\.[\w.]+", "".join(k.ptx for k in ptx.compiled(found, fast=fast))
+    )
+    floats = {o.replace(".ftz", "") for o in operations if ".f" in o}
+    bits = kind.removeprefix("float")
+    # Other sums are those of the gradient, and of the results.
+    assert floats == {f"mul.rn.f{bits}", f"add.rn.f{bits}", f"add.f{bits}"}
 
 
 @pytest.mark.parametrize("stored", ["float16", "int16"])  # int16 are the bits of bfloat16
@@ -150,6 +221,52 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
         path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
         assert "ld.global" in found
         assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")
+def test_kernels_read_rows_from_tiles(arch: tuple[int, int], tmp_path: Path) -> None:
+    (source,) = [s for name, s, _ in FEATURES if name == "rows of points"]
+    f = adc.compile(source)
+    func = f.trace(f.describe((np.ones((3, 2)), np.ones((4, 2)), np.ones(4)), {})[0]).func
+    found = dict(assembled(func, arch, tmp_path, True))
+    assert "nest0_tiled" in found
+    for name, used in found.items():
+        print(f"{name:<24}{arch} {used}")
+        assert used is None or used["spills"] == 0
+
+
+@pytest.mark.parametrize("stored", ["float16", "int16"])
+def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
+    from numba import cuda
+    from numba.cuda import types
+
+    from adcompiler.codegen.cuda import copies, ptx, reduction
+    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
+
+    x, y = np.ones(3, np.float32), np.ones((3, 2), np.float32)
+    f = adc.compile("tanh(x[:, None] * y), sum(y, axis=0), sum(y * x[:, None], axis=1)", args="x y")
+    func = of_device(optimised(f.trace(f.describe((x, y), {})[0]).func))
+    emitter = DeviceEmitter(func, half=True, narrow=func.results)
+    assert emitter.narrowed == set(func.results)
+    half, single = getattr(types, stored), types.float32
+    outs = {emitter.labels[r]: types.Array(half, r.rank, "C") for r in func.results}
+    kernels: list[tuple[Any, Any]] = []
+    for text in ptx.texts(emitter, True):
+        known = ptx._types(emitter, "_sliced" in text.name) | outs
+        kernels.append((ptx.loaded(text.source, text.name), tuple(known[p] for p in text.params)))
+    parts = types.Array(single, 2, "C")
+    kernels.append((reduction.add_slices("sum"), (parts, types.Array(half, 1, "C"))))
+    kernels.append((copies._kernel(2), (parts, types.Array(half, 2, "A"))))
+    stores = 0
+    for k, (kernel, signature) in enumerate(kernels):
+        with ptx._device((9, 0)):
+            found, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(9, 0))
+        path = tmp_path / f"{k}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
+        stores += len(re.findall(r"st\.global\.[ub]16", found))
+        assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+    assert stores >= 4
 
 
 @pytest.mark.slow

@@ -18,6 +18,9 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     # names
     ("x + »sine(x)", (1,), adc.ParseError, "unknown function 'sine'", "did you mean sin"),
     ("»np.sine(x)", (1,), adc.ParseError, "unknown function np.sine", "did you mean sin"),
+    ("sum(»range(3)) * x", (1,), adc.ParseError, "unknown function 'range'", "behind `in`"),
+    ("x + »zip(x, x)", (1,), adc.ParseError, "unknown function 'zip'", "behind `in`"),
+    ("»roll(x)", (1,), adc.ParseError, "unknown function 'roll'", "concatenate"),
     ("»np.sin", (), adc.ParseError, "np.sin", "call it as np.sin(...)"),
     ("»np.foo", (), adc.ParseError, "unknown name np.foo", ""),
     ("def f(alpha):\n    return »alhpa", (1,), adc.ParseError, "unknown name 'alhpa'", "did you mean alpha?"),

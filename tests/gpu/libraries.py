@@ -79,13 +79,28 @@ def numba_arrays() -> Pairs:
     """Results that nobody holds any more give their memory to later ones."""
     from numba import cuda
 
+    from adcompiler.codegen.cuda.device import SIMULATED
+
     made = [np.random.default_rng(k).normal(size=LENGTH) for k in range(2)]
     held = [cuda.to_device(x) for x in made]
     f = adc.value_and_grad(adc.compile(SUM, backend="cuda"))
     kept = f(*held)
     for _ in range(20):
         f(held[1], held[0])
-    return {"kept": (hosted(kept, lambda x: x.copy_to_host()), expected(made))}
+    held = [cuda.to_device(np.repeat(x, 2))[::2] for x in made]  # with strides
+    n = 6 if SIMULATED else 200
+    a, b = (np.random.default_rng(k).normal(size=(n, 2 * n)) for k in range(2))
+    halves = cuda.to_device(a)[:, ::2], cuda.to_device(b)[:, ::2]
+    views = [f(*held)[1][0][10:] for _ in range(3)]  # which hold the memory of results
+    return {
+        "kept": (hosted(kept, host_numba), expected(made)),
+        "strides": (hosted(f(*held), host_numba), expected(made)),
+        "views": ([host_numba(v) for v in views], [expected(made)[1][0][10:]] * 3),
+        "product": (
+            host_numba(adc.compile("def f(a, b):\n    return a @ b.T", backend="cuda")(*halves)),
+            a[:, ::2] @ b[:, ::2].T,
+        ),
+    }
 
 
 ALL: dict[str, Callable[[], Pairs]] = {
@@ -120,6 +135,11 @@ def product(a: Any, b: Any, to_host: Callable[[Any], Any]) -> tuple[Any, Any]:
     """A product of matrices, by the library."""
     found = adc.compile("def f(a, b):\n    return a @ b.T", backend="cuda")(a, b)
     return to_host(found), to_host(a) @ to_host(b).T
+
+
+def host_numba(x: Any) -> Any:
+    """An array of numba's."""
+    return x.copy_to_host()
 
 
 def host_torch(x: Any) -> Any:

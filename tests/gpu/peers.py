@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,12 @@ def peer(work: Workload, library: str, times: Times) -> dict[str, Any]:
     for dtype in work.dtypes:
         arrays = work.make(np.random.default_rng(0), work.large, dtype)
         call = {"torch": by_torch, "jax": by_jax}[library](work, arrays)
-        found[f"{dtype} ms"] = times(call)["ms"]
+        try:
+            found[f"{dtype} ms"] = times(call)["ms"]
+        except Exception as error:
+            if not re.search("out of memory|RESOURCE_EXHAUSTED", str(error), re.IGNORECASE):
+                raise
+            found[f"{dtype} ms"] = "out of memory"
     return found
 
 

@@ -3,8 +3,9 @@
     python -m tests.gpu.prove            # all of it, under eight minutes
     python -m tests.gpu.prove --quick    # the same at small sizes; runs in numba's simulator too
 
-A failing case does not stop the others. Prints a table, and writes cuda.json and cuda.md into $OUT, if
-that is set. The exit status is 1 if anything was wrong.
+A failing case does not stop the others, nor does one that kills its process, hangs, or breaks the device's
+context (`supervised.py`). Prints a table, and writes cuda.json and cuda.md into $OUT, if that is set,
+as results come. The exit status is 1 if anything was wrong.
 
 It needs what adcompiler needs, and numba-cuda with its compiler: that of the extra "cuda", or CUDA's toolkit.
 PyTorch, CuPy and JAX are compared with, and their arrays tried, where they are installed.
@@ -12,12 +13,11 @@ PyTorch, CuPy and JAX are compared with, and their arrays tried, where they are 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import adcompiler as adc
-from tests.gpu import libraries
+from tests.gpu import libraries, supervised
 from tests.gpu.peers import peer
 from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
 
@@ -41,66 +41,65 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "lark", "numba", "numba_cuda", "scipy", "sympy"
 TOOLKIT = "/usr/local/cuda"  # where numba-cuda looks for its compiler, if it is told
 SECONDS = 440.0  # after which no other case begins
+LAST = 470.0  # when the one that runs is stopped
+LONGEST = 150.0  # of one case
 QUICK = "--quick" in sys.argv
-START = time.perf_counter()
+SLOWER = 4 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else 1
+CHILD = "--child"  # the process that runs cases: the file of results follows, and when to end
 
 
 def main() -> int:
     """Run everything; returns the exit status."""
+    if CHILD in sys.argv:
+        path, until = sys.argv[sys.argv.index(CHILD) + 1 :]
+        return supervised.run(cases(Path(path)), Path(path), float(until), device)
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         print(f"missing packages: {', '.join(missing)}")
         return 1
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most of the memory
     if Path(TOOLKIT).is_dir():
         os.environ.setdefault("CUDA_HOME", TOOLKIT)
-    rows: list[dict[str, Any]] = []
-    if "error" in record(rows, "device", device):
-        write(rows)
-        return 1
+    begun = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows")
+        path.touch()
+        command = supervised.again(CHILD, str(path), str(begun + SLOWER * SECONDS))
+        rows = supervised.supervise(
+            command, path, begun + SLOWER * LAST, SLOWER * LONGEST, supervised.written
+        )
+    wrong = [row["case"] for row in rows if "error" in row]
+    print(f"\n{len(rows)} cases, {len(wrong)} wrong {wrong}, {time.time() - begun:.0f} s")
+    return int(bool(wrong))
+
+
+def cases(path: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """All cases by name. What needs results of earlier ones finds them in the file."""
+    yield "device", device
+    if any(row["case"] == "device" and "error" in row for row in supervised.read(path)):
+        return
     for name, source, make in FEATURES:
-        record(rows, f"feature {name}", lambda s=source, m=make: feature(s, m))
+        yield f"feature {name}", lambda s=source, m=make: feature(s, m)
     for work in WORKLOADS:
         for dtype in work.dtypes:
-            record(rows, f"{work.name} {dtype} right", lambda w=work, d=dtype: right(w, d))
+            yield f"{work.name} {dtype} right", lambda w=work, d=dtype: right(w, d)
     for launch in LAUNCHES:
-        record(rows, f"launched as {launch}", lambda way=launch: launched(way))
-    record(rows, "same bits", same_bits)
-    record(rows, "first kernel", first_kernel)
-    bandwidth = record(rows, "copy", copy_bandwidth).get("GB/s", float("nan"))
+        yield f"launched as {launch}", lambda way=launch: launched(way)
+    yield "same bits", same_bits
+    yield "first kernel", first_kernel
+    yield "copy", copy_bandwidth
+    bandwidth = next((row.get("GB/s") for row in supervised.read(path) if row["case"] == "copy"), None)
     for work in WORKLOADS:
         for dtype in () if QUICK and work.name == "oscillator" else work.dtypes:  # long in the simulator
-            record(rows, f"{work.name} {dtype} time", lambda w=work, d=dtype: timed(w, d, bandwidth))
+            yield f"{work.name} {dtype} time", lambda w=work, d=dtype: timed(w, d, bandwidth)
             if work.name == "pairwise":
-                record(rows, f"pairwise {dtype} without tiles", lambda w=work, d=dtype: untiled(w, d))
+                yield f"pairwise {dtype} without tiles", lambda w=work, d=dtype: untiled(w, d)
     for library in libraries.present():
-        record(rows, f"arrays of {library}", lambda name=library: judged(libraries.ALL[name](), 1e-4))
-    for work in WORKLOADS:
+        yield f"arrays of {library}", lambda name=library: judged(libraries.ALL[name](), 1e-4)
+    for work in sorted(WORKLOADS, key=lambda w: w.moved is None):
         for library in libraries.present():
             if library in work.peers:
-                record(rows, f"{work.name} by {library}", lambda w=work, name=library: peer(w, name, times))
-    record(rows, "versions", libraries.imported)
-    write(rows)
-    return int(any("error" in row for row in rows))
-
-
-def record(rows: list[dict[str, Any]], name: str, case: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run one case, print its row, and remember it; what it raises is its result."""
-    if time.perf_counter() - START > SECONDS:
-        rows.append({"case": name, "skipped": "out of time"})
-        return rows[-1]
-    begun = time.perf_counter()
-    try:
-        found = case()
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        lines = traceback.format_exception(error)
-        found = {"error": f"{type(error).__name__}: {error}"[:600], "trace": "".join(lines)[-3000:]}
-    row = {"case": name, **found, "seconds": round(time.perf_counter() - begun, 2)}
-    rows.append(row)
-    shown = {k: v for k, v in row.items() if k not in ("case", "trace")}
-    print(f"{name:<28}", ", ".join(f"{k} {v}" for k, v in shown.items()), flush=True)
-    return row
+                yield f"{work.name} by {library}", lambda w=work, name=library: peer(w, name, times)
+    yield "versions", libraries.imported
 
 
 def device() -> dict[str, Any]:
@@ -224,7 +223,7 @@ def launched(name: str) -> dict[str, Any]:
     """Some features by kernels that their lengths would not choose."""
     found = {}
     for feature_name, source, make in FEATURES:
-        if feature_name in ("matrix", "broadcast", "triangle"):
+        if feature_name in ("matrix", "broadcast", "triangle", "rows of points"):
             with machine(**LAUNCHES[name]):
                 found[feature_name] = feature(source, make, ("value", "gradient"))
     return {k: max(v.values(), key=float) for k, v in found.items()}
@@ -273,7 +272,7 @@ def times(call: Callable[[], Any]) -> dict[str, Any]:
     return {"first ms": round(1e3 * first, 1), "ms": round(1e3 * median(rest), 4)}
 
 
-def timed(work: Workload, dtype: str, bandwidth: float) -> dict[str, Any]:
+def timed(work: Workload, dtype: str, bandwidth: float | None) -> dict[str, Any]:
     """Value and gradient of arguments on the device; the share of the copy bandwidth that it reaches."""
     from numba import cuda
 
@@ -292,7 +291,7 @@ def timed(work: Workload, dtype: str, bandwidth: float) -> dict[str, Any]:
 def untiled(work: Workload, dtype: str) -> dict[str, Any]:
     """The same without tiles in shared memory."""
     with machine(tile=EVER):
-        return timed(work, dtype, float("nan"))
+        return timed(work, dtype, None)
 
 
 def free_memory() -> int:
@@ -327,36 +326,16 @@ print(imported - begun, time.perf_counter() - imported)
 
 def first_kernel() -> dict[str, Any]:
     """The first value and gradient in a fresh process, with an empty cache and with what that left."""
-    import tempfile
-
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "ADC_CACHE_DIR": folder}
         for name in ("cold", "warm"):
             done = subprocess.run(
-                [sys.executable, "-c", FIRST], env=env, cwd=ROOT, capture_output=True, text=True
+                [sys.executable, "-c", FIRST], env=env, cwd=ROOT, capture_output=True, text=True, timeout=120
             )
             assert done.returncode == 0, done.stderr[-500:]
             found[f"{name} s"] = round(float(done.stdout.split()[-1]), 2)
     return found
-
-
-# -- written ---------------------------------------------------------------------------------------
-
-
-def write(rows: list[dict[str, Any]]) -> None:
-    """The summary as JSON and as a table, if $OUT is a folder."""
-    wrong = [row["case"] for row in rows if "error" in row]
-    print(f"\n{len(rows)} cases, {len(wrong)} wrong {wrong}, {time.perf_counter() - START:.0f} s")
-    folder = os.environ.get("OUT")
-    if not folder:
-        return
-    Path(folder, "cuda.json").write_text(json.dumps(rows, indent=1), "utf-8")
-    lines = ["| case | result |", "| --- | --- |"]
-    for row in rows:
-        cells = (f"{k} {v}" for k, v in row.items() if k not in ("case", "trace"))
-        lines.append(f"| {row['case']} | {', '.join(cells)} |".replace("\n", " "))
-    Path(folder, "cuda.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,10 @@ def energy(x: f64[n], y: f64[n], z: f64[n], m: f64[n]):
     return sum(m[i] * m[j] / sqrt((x[i] - x[j])**2 + (y[i] - y[j])**2 + (z[i] - z[j])**2 + 0.01)
                for i in range(n) for j in range(n))
 """
+PAIRS = (
+    "(m[:, None] * m / torch.sqrt((x[:, None] - x)**2 + (y[:, None] - y)**2 + (z[:, None] - z)**2 "
+    "+ 0.01)).sum()"
+)
 SOFTMAX = """
 def loss(x, target):
     return mean([logsumexp(x[i, :]) - x[i, target[i]] for i in range(len(x))])
@@ -112,7 +116,8 @@ WORKLOADS = (
     Workload("gelu", GELU, _layer, 300 * 1000, 64 * 2**20, ("x", "w", "b"), lambda n: 2 * n,
              peers={"torch": "0.5 * torch.square(torch.nn.functional.gelu(x * w + b)).sum()",
                     "jax": "0.5 * jnp.square(jax.nn.gelu(x * w + b, approximate=False)).sum()"}),
-    Workload("pairwise", ENERGY, _normal("x", "y", "z", "m"), 10_007, 100_000, ("x", "y", "z", "m")),
+    Workload("pairwise", ENERGY, _normal("x", "y", "z", "m"), 10_007, 100_000, ("x", "y", "z", "m"),
+             peers={"torch": PAIRS, "jax": PAIRS.replace("torch", "jnp")}),
     Workload("softmax", SOFTMAX, _softmax, 300 * 1000, 64 * 2**20, ("x",), lambda n: 2 * n,
              peers={"torch": "torch.nn.functional.cross_entropy(x, target)"}),
     Workload("edges", EDGES, _edges, 50_000, 10_000_000, ("p", "w"),
@@ -134,6 +139,11 @@ FEATURES: tuple[tuple[str, str, Callable[[np.random.Generator], tuple[Any, ...]]
     ("few long rows", "logsumexp(x, axis=1)", lambda r: (r.normal(size=(3, 70000)),)),
     ("broadcast", "sum(sin(x[:, None] * y + z))", lambda r: tuple(r.normal(size=(3, 400)))),
     ("extrema", "max(a) - min(b) + sum(maximum(a, b))", lambda r: tuple(r.normal(size=(2, 30000)))),
+    ("computed extrema", """
+def f(b, u, c):
+    y = [max([b[l] * abs(b[l]) + u[l] * c[i, l] for l in range(len(b))]) for i in range(len(c))]
+    return sum(y) + min(b * u + 0.3) + sum(max(c * u + b, axis=0))
+""", lambda r: (r.normal(size=300), r.normal(size=300), r.normal(size=(700, 300)))),
     ("product", "prod(1 + 0.001 * a)", lambda r: (r.normal(size=3000),)),
     ("gather", "sum(v[idx] * u)",
      lambda r: (r.normal(size=50), r.integers(0, 50, 9000), r.normal(size=9000))),
@@ -162,6 +172,12 @@ def f(x, a):
 def f(x):
     return sum(x[i] * x[j] * sin(x[i] - x[j]) for i in range(len(x)) for j in range(i))
 """, lambda r: (r.normal(size=300),)),
+    ("rows of points", """
+def f(x, y, b):
+    n, m, d = len(x), len(y), len(x.T)
+    r = [sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(d))) * b[j] for j in range(m)) for i in range(n)]
+    return sum(sin(r))
+""", lambda r: (r.normal(size=(700, 5)), r.normal(size=(600, 5)), r.normal(size=600))),
     ("matmul", "sum(sin(x @ y))", lambda r: (r.normal(size=(300, 280)), r.normal(size=(280, 260)))),
     ("float32", "sum(tanh(a) * b)", lambda r: tuple(r.normal(size=(2, 9000)).astype(np.float32))),
 )  # fmt: skip

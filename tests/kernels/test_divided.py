@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
-from compared import leaves, near, totalled
+from compared import leaves, near
 from dividedturns import divided_turns
 from hypothesis import given, settings
 from loopprograms import PROGRAMS
-from plainkernels import plain_kernels
+from plainkernels import kernels_hold, plain_kernels
 from programs import Program
 from randomloops import loop_programs
+from threads import same_bits
 
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
@@ -113,19 +113,10 @@ def test_values_gradients_and_second_order(source: str, n: int, steps: int) -> N
 def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:
     args = arguments(dtype)[source]
     source = source.replace("f64", "f32") if dtype is np.float32 else source
-    gradient, most = adc.grad(adc.compile(source, backend="cpu"), floats(args)), numba.get_num_threads()
-    found = []
-    try:
-        for count in range(1, most + 1):
-            numba.set_num_threads(count)
-            found.append(gradient(*args))
-    finally:
-        numba.set_num_threads(most)
-    for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
-            assert one.tobytes() == two.tobytes()
+    gradient = adc.grad(adc.compile(source, backend="cpu"), floats(args))
+    found = same_bits(lambda: gradient(*args))
     expected = adc.grad(adc.compile(source, backend="numpy"), floats(args))(*args)
-    for one, two in zip(found[0], expected, strict=True):
+    for one, two in zip(found, expected, strict=True):
         near(one, two, 1e-4 if dtype is np.float32 else 1e-10)
 
 
@@ -150,15 +141,8 @@ def test_random_programs(program: Program) -> None:
 
 def holds(program: Program) -> None:
     """A program and its gradient, with blocks of turns in reversed order, against the interpreter."""
-    total = totalled(program)
-    with plain_kernels() as plain, divided_turns():
-        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
-        near(written(*total.args), expected(*total.args), 1e-9)
-        for one, other in zip(
-            leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True
-        ):
-            size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)
+    with divided_turns():
+        kernels_hold(program)
 
 
 def test_short_turns_stay_in_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
+import threads
 from irprograms import backends, compiled, near, orders, program, reference, sizes_of
 
 from adcompiler.codegen import cache
@@ -90,15 +90,7 @@ def test_threads_do_not_change_bits(text, order):
 def test_the_number_of_threads_does_not_change_bits():
     func, args = derivative(SUM), BIG[SUM]
     kernels, sizes = compiled(func), sizes_of(func, args)
-    most, found = numba.get_num_threads(), []
-    try:
-        for count in range(1, most + 1):
-            numba.set_num_threads(count)
-            found.append(kernels(sizes, args))
-    finally:
-        numba.set_num_threads(most)
-    for results in found[1:]:
-        same_bits(found[0], results)
+    threads.same_bits(lambda: tuple(kernels(sizes, args)))
 
 
 def test_places_of_their_own_are_added_to_in_parallel():

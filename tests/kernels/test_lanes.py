@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 
-import numba
 import numpy as np
 import pytest
+from threads import same_bits
 
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import functions
 from adcompiler.codegen.llvm.across import Alone, Kept, Lane, Lanes
 from adcompiler.codegen.llvm.lanes import MOST, found, vectorised
+from adcompiler.codegen.llvm.turns import updated
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 NEAREST = """
@@ -111,15 +112,7 @@ def test_arrays_of_any_layout(order):
 def test_threads_do_not_change_bits():
     f = adc.value_and_grad(adc.compile(LAYERS), (0, 1, 2))
     args = arguments(LAYERS, 3000)
-    first = f(*args)
-    most = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
-        second = f(*args)
-    finally:
-        numba.set_num_threads(most)
-    for a, b in zip([first[0], *first[1]], [second[0], *second[1]], strict=True):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    same_bits(lambda: f(*args))
 
 
 def test_what_is_the_same_in_two_turns_has_the_same_bits():
@@ -297,3 +290,25 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     assert all(needed[p][0][-1] == K * MOST for p in wide)
     rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
     assert all(r % MOST == 0 for r in rows)
+
+
+@pytest.mark.parametrize("n", [4, 9, 31])
+def test_turns_that_share_a_row_are_not_jammed_inside_lanes(n):
+    """Several turns of j at once would fill the row of k for the last of them only."""
+    text = """def f(p: f64[m, n]):
+    y = [sum(tanh(sum(p[-1, i] for k in range(0, j + 1, 2))) for j in range(n)) for i in range(n)]
+    return sum(maximum(0.2, y))"""
+    p = np.random.default_rng(0).normal(size=(3, n))
+    kernel, reference = (adc.grad(adc.compile(text, backend=b)) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(kernel(p), reference(p), rtol=1e-12, atol=1e-12)
+
+
+def test_elements_of_lanes_are_told_apart():
+    def element(name, ctx):
+        return Lane(ast.Name(name, ast.Load()), ast.Name("k", ast.Load()), ctx)
+
+    def sum_with(old):
+        value = ast.BinOp(element(old, ast.Load()), ast.Mult(), ast.Name("v", ast.Load()))
+        return ast.Assign([element("t", ast.Store())], value)
+
+    assert (updated(sum_with("t")), updated(sum_with("u"))) == ("t", "")

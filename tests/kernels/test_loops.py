@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compared import has_oracles_value, leaves, near, totalled
+from compared import has_oracles_value, near, totalled
 from hypothesis import given, settings
 from loopprograms import MIXED, PROGRAMS
 from oracle import derivative
-from plainkernels import plain_kernels
+from plainkernels import kernels_hold
 from programs import Program
 from randomloops import loop_programs
 
@@ -188,19 +188,6 @@ def holds(program: Program) -> None:
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)
-
-
-def kernels_hold(program: Program) -> None:
-    """The kernels of a program and of its gradient, as they are written, against the interpreter."""
-    total = totalled(program)
-    with plain_kernels() as plain:
-        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
-        near(written(*total.args), expected(*total.args), 1e-9)
-        for one, other in zip(
-            leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True
-        ):
-            size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)
 
 
 @settings(max_examples=40)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from compared import leaves, near
 from dividedturns import divided_turns
 from plainkernels import plain_kernels
+from threads import same_bits
 
 import adcompiler as adc
 
@@ -109,20 +109,12 @@ def test_no_places(source: str) -> None:
 def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:
     args = arguments(dtype, 5000)[source]
     source = source.replace("f64", "f32") if dtype is np.float32 else source
-    kernels, most = adc.grad(adc.compile(source, backend="cpu"), floats(args)), numba.get_num_threads()
-    found = []
+    kernels = adc.grad(adc.compile(source, backend="cpu"), floats(args))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adcompiler.codegen.cpu.PARALLEL", 1)
-        try:
-            for count in range(1, most + 1):
-                numba.set_num_threads(count)
-                found.append(kernels(*args))
-        finally:
-            numba.set_num_threads(most)
+        found = same_bits(lambda: kernels(*args))
     expected = adc.grad(adc.compile(source, backend="numpy"), floats(args))(*args)
-    for other in found[1:]:
-        assert [a.tobytes() for a in found[0]] == [a.tobytes() for a in other]
-    for one, two in zip(found[0], expected, strict=True):
+    for one, two in zip(found, expected, strict=True):
         near(one, two, 2e-3 * np.max(np.abs(two)) if dtype is np.float32 else 1e-9 * np.max(np.abs(two)))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from irprograms import arguments, check, optimised, program, sizes_of
+from threads import same_bits
 
 import adcompiler as adc
 from adcompiler.codegen import cuts, variants
@@ -159,13 +159,7 @@ def test_both_kernels_give_the_gradients_of_the_reference(n, m, dtype):
 def test_the_bits_do_not_depend_on_threads():
     f = adc.value_and_grad(adc.compile(GAUSSIAN))
     args = clouds(700, 300)
-    value, slopes = f(*args)
-    numba.set_num_threads(1)
-    again, others = f(*args)
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    assert value == again
-    for one, other in zip(slopes, others, strict=True):
-        np.testing.assert_array_equal(one, other)
+    same_bits(lambda: f(*args))
 
 
 def test_derivatives_of_second_order_are_turned_too(monkeypatch):
@@ -270,13 +264,7 @@ def test_outer_sums_over_arrays_of_any_layout(order, always):
 def test_bits_of_outer_sums_do_not_depend_on_threads(name):
     f = adc.value_and_grad(adc.compile(SOURCES[name]))
     args = given(name, 3000)
-    value, slopes = f(*args)
-    numba.set_num_threads(1)
-    again, others = f(*args)
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    assert value == again
-    for one, other in zip(slopes, others, strict=True):
-        np.testing.assert_array_equal(one, other)
+    same_bits(lambda: f(*args))
 
 
 def test_ties_share_the_gradient(always):

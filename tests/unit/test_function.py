@@ -391,8 +391,21 @@ def test_static_parameters_have_a_program_for_each_value() -> None:
         adc.grad(f, "n")(2, 3)
     with pytest.raises(adc.DtypeError, match="cannot be hashed"):
         f(2, [3])
+    with pytest.raises(adc.DtypeError, match="is a object, which has no meaning"):
+        f(2, object())
     with pytest.raises(adc.Error, match="static names 'm', which f does not take"):
         interpreted("def f(x):\n    return x", static=("m",))
+
+
+def test_static_values_that_are_equal_are_told_apart() -> None:
+    """A program for 0.0 is none for -0.0, and a length of 2.0 is none, whatever was called before."""
+    f = interpreted("def f(x, k):\n    return x / k", static="k")
+    assert [f(3.0, k) for k in (0.0, -0.0, 2, np.int64(2), True)] == [np.inf, -np.inf, 1.5, 1.5, 3.0]
+    g = interpreted("def g(x, k):\n    return zeros(k) + x", static="k")
+    assert [len(g(3.0, k)) for k in (2, np.int32(3))] == [2, 3]
+    for wrong in (2.0, True):
+        with pytest.raises(adc.Error, match="a length must be"):
+            g(3.0, wrong)
 
 
 @pytest.mark.parametrize("option", [{"backend": "gpu"}, {"broadcasting": "loose"}])

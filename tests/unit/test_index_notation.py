@@ -105,6 +105,22 @@ def test_gradients(source: str, args: tuple[Any, ...]) -> None:
 # ---- Indices are proved, or checked at the call ----
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "sum(x[i]**2 for i in range(len(x)))",
+        "sum(i * v for i, v in enumerate(x))",
+        "sum(a * b for a, b in zip(x, x[::-1]))",
+        "sum([x[i] * k for k, i in zip(range(3), range(len(x)))])",
+        "sum(x[j] for i, k in enumerate(range(2, len(x))) for j in range(k, len(x)))",
+    ],
+)
+def test_bare_expressions_iterate(source: str) -> None:
+    bare, written = adc.compile(source), adc.compile(f"def f(x):\n    return {source}")
+    assert [p.name for p in bare.parameters] == ["x"]
+    np.testing.assert_array_equal(adc.grad(bare)(X), adc.grad(written)(X))
+
+
 def test_what_is_proved_costs_no_check() -> None:
     """Ranges, their ends, conditions around and remainders tell where an index lies."""
     for text in (

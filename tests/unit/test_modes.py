@@ -228,3 +228,25 @@ def operations(func):
     func = run(OPTIMISE, func)
     elements = elements_of(e for a in arrays_of(func.results) for e in a.elements)
     return sum(isinstance(e, Apply) for e in elements)
+
+
+@pytest.mark.parametrize("wrong", [3, "x * x", len, None])
+def test_transforms_take_compiled_functions(wrong):
+    for transform in (adc.grad, adc.value_and_grad, adc.jacobian, adc.hessian, adc.hvp, adc.vmap):
+        with pytest.raises(adc.DtypeError, match="takes a compiled function"):
+            transform(wrong)
+    for use in (
+        lambda: adc.vjp(wrong, 1.0),
+        lambda: adc.jvp(wrong, (1.0,), (1.0,)),
+        lambda: adc.taylor(wrong, (1.0,), (1.0,), 2),
+        lambda: adc.check_grad(wrong, 1.0),
+    ):
+        with pytest.raises(adc.DtypeError, match="takes a compiled function"):
+            use()
+
+
+def test_options_of_wrong_types():
+    with pytest.raises(adc.Error, match="check_grad of order 'a'"):
+        adc.check_grad(adc.compile("x"), 1.0, order="a")
+    with pytest.raises(adc.Error, match="unknown backend"):
+        adc.compile("x", backend=[])

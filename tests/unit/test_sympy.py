@@ -19,13 +19,16 @@ EXPRESSIONS = [
     sympy.Max(X, Y, 1) * sympy.Min(X, 2) + sympy.Abs(Y - X) + sympy.pi * sympy.E,
     sympy.atan2(Y, X) + sympy.log(X) ** 3 + X**Y + sympy.Float("0.1"),
     sympy.erf(X) + sympy.gamma(X) + sympy.loggamma(X),
+    sympy.sec(X) + sympy.cot(Y) * sympy.csc(X) + sympy.coth(X) - sympy.sech(Y) * sympy.csch(X),
+    sympy.factorial(X) * Y,
+    sympy.Derivative(sympy.sin(X * Y), X) + sympy.Sum(X ** symbols("k"), (symbols("k"), 0, 3)),
 ]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
 def test_an_expression_comes_in(expression):
     f = adc.compile(expression, args=(X, Y), backend="numpy")
-    assert f(*POINT.values()) == pytest.approx(float(expression.subs(POINT)), rel=1e-12)
+    assert f(*POINT.values()) == pytest.approx(float(expression.doit().subs(POINT)), rel=1e-12)
     slopes = [float(sympy.diff(expression, v).subs(POINT).doit()) for v in (X, Y)]
     assert adc.grad(f)(*POINT.values()) == pytest.approx(slopes, rel=1e-10)
 
@@ -63,3 +66,29 @@ def test_what_has_no_form_is_refused():
 
 def test_a_remainder_comes_in():
     assert adc.compile(sympy.Mod(X, Y), args=(X, Y), backend="numpy")(7.5, 2.0) == 1.5
+
+
+def test_symbols_that_only_their_assumptions_tell_apart():
+    for other in (sympy.Symbol("x"), sympy.Dummy("x", real=True)):
+        with pytest.raises(adc.ParseError, match="different symbols are called 'x'"):
+            adc.compile(X * other)
+
+
+def test_what_is_not_part_of_the_language_is_named():
+    for expression, name in (
+        (sympy.Function("g")(X), "g"),
+        (sympy.Integral(sympy.exp(X**3), X), "Integral"),
+        (sympy.MatrixSymbol("M", 2, 2), "MatrixSymbol"),
+    ):
+        with pytest.raises(adc.ParseError, match=f"SymPy's {name} is not part of the language"):
+            adc.compile(expression)
+
+
+def test_an_expression_too_deep_to_be_printed():
+    expression = X
+    for _ in range(150):
+        expression = sympy.sin(expression + X, evaluate=False)
+    value = 0.5
+    for _ in range(150):
+        value = np.sin(value + 0.5)
+    assert adc.compile(expression, backend="numpy")(0.5) == pytest.approx(value, rel=1e-13)

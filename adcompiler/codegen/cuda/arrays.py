@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from adcompiler.codegen.cuda.copies import copy
+from adcompiler.codegen.cuda.device import SIMULATED
 from adcompiler.errors import DtypeError
 
 NOTICE_FROM = 2**20  # bytes
@@ -26,13 +28,17 @@ class CopyNotice(UserWarning):
 
 
 class Caller:
-    """The arguments of one call on the device, its stream, and what its results become."""
+    """The arguments of one call on the device, its stream, and what its results become; those that have an
+    array on the device in `into` are written there."""
 
-    def __init__(self, args: Sequence[Any]) -> None:
-        kinds = [library(a) for a in args if is_device_array(a)]
+    def __init__(self, args: Sequence[Any], into: Sequence[Any] | None = None) -> None:
+        self.into = {k: a for k, a in enumerate(into or ()) if a is not None and is_device_array(a)}
+        kinds = [library(a) for a in (*args, *self.into.values()) if is_device_array(a)]
         self.kind = min(kinds, key=lambda kind: kind == "numba", default=None)
         self.stream: Any = STREAMS[self.kind]() if self.kind in STREAMS else 0
         self.args = [self.taken(a) for a in args]
+        self.targets = {k: self.written(a) for k, a in self.into.items()}
+        self.hosted = {k for k, a in enumerate(into or ()) if isinstance(a, np.ndarray)}
 
     def taken(self, arg: Any) -> Any:
         """An argument as kernels take it."""
@@ -43,12 +49,32 @@ class Caller:
             return cuda.to_device(np.ascontiguousarray(bits(arg)), stream=self.stream)
         return viewed(arg, self.stream) if is_device_array(arg) else arg
 
-    def given_back(self, result: Any) -> Any:
+    def written(self, array: Any) -> Any:
+        """An array that results are written to, as kernels take it."""
+        if library(array) == "jax":
+            raise DtypeError("JAX's arrays cannot be written to", remedy="call without buffers")
+        return viewed(array, self.stream)
+
+    def apart(self) -> dict[int, Any]:
+        """The arrays that kernels may write results to while they read the arguments."""
+        found: dict[int, Any] = {}
+        for k, target in self.targets.items():
+            others = (*filter(is_device_array, self.args), *found.values())
+            if not any(overlap(target, a) for a in others):
+                found[k] = target
+        return found
+
+    def given_back(self, k: int, result: Any) -> Any:
         """A result as the caller gets it: of the kind of the first argument on the device, else NumPy's."""
+        if k in self.into:
+            return self.into[k]
         if not is_device_array(result):
             return result
-        if self.kind is None:
-            return result.copy_to_host()
+        if self.kind is None or k in self.hosted:
+            found = result.copy_to_host(stream=self.stream)
+            if self.stream:
+                self.stream.synchronize()
+            return found
         return BACK[self.kind](result) if self.kind in BACK else result
 
 
@@ -82,9 +108,29 @@ def bits(array: Any) -> Any:
     return array.view(sys.modules["torch"].int16 if library(array) == "torch" else "int16")
 
 
+def overlap(x: Any, y: Any) -> bool:
+    """Whether two of numba's arrays may share memory."""
+    first, last = zip(_extent(x), _extent(y), strict=True)
+    return bool(x.size and y.size and max(first) < min(last))
+
+
+def _extent(array: Any) -> tuple[int, int]:
+    """Where the memory of an array begins and ends."""
+    begin = array._ary.ctypes.data if SIMULATED else array.device_ctypes_pointer.value
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    return begin + low, begin + high + array.dtype.itemsize
+
+
 def device_of(array: Any) -> int | None:
     """The number of the device whose memory an array is, if its library tells."""
     return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else None
+
+
+def stream_of(array: Any) -> Any:
+    """The current stream of the library whose array one is; 0 for the default one."""
+    kind = library(array)
+    return STREAMS[kind]() if kind in STREAMS else 0
 
 
 def library(value: Any) -> str:
@@ -134,15 +180,19 @@ def handle(stream: Any) -> int:
 
 def on_host(array: Any) -> np.ndarray:
     """A copy on the host."""
-    found: np.ndarray = viewed(array).copy_to_host()
+    stream = stream_of(array)
+    found: np.ndarray = viewed(array, stream).copy_to_host(stream=stream)
+    if stream:
+        stream.synchronize()
     return found
 
 
 def copy_of(array: Any) -> Any:
     """A copy on the device, as numba's array."""
-    view = viewed(array)
+    stream = stream_of(array)
+    view = viewed(array, stream)
     found = cuda.device_array(view.shape, view.dtype)
-    found.copy_to_device(view)
+    copy(view, found, stream)
     return found
 
 
@@ -171,7 +221,8 @@ def _to_cupy(array: Any) -> Any:
 
 def _to_jax(array: Any) -> Any:
     cuda.synchronize()  # JAX has streams of its own, and does not say which
-    return sys.modules["jax"].numpy.asarray(array)
+    found = sys.modules["jax"].numpy.array(array, copy=True)  # an alias would not hold the memory
+    return found.block_until_ready()
 
 
 STREAMS: dict[str | None, Callable[[], Any]] = {"torch": _torch_stream, "cupy": _cupy_stream}

@@ -27,17 +27,22 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
 
 
-def launcher(kernel: Any, blocks: int | tuple[int, ...], threads: int | tuple[int, ...], stream: Any) -> Any:
-    """A kernel for so many threads. Few blocks are meant, and need no warning of numba's."""
+def launcher(
+    kernel: Any, blocks: int | tuple[int, ...], threads: int | tuple[int, ...], stream: Any, shared: int = 0
+) -> Any:
+    """A kernel for so many threads, with bytes of shared memory besides its own. Few blocks are meant, and
+    need no warning of numba's."""
     # The simulator's kernels are their own launchers, each the last one that was asked for.
-    return kernel[blocks, threads, stream] if SIMULATED else _launcher(kernel, blocks, threads, stream)
+    if SIMULATED:
+        return kernel[blocks, threads, stream, shared]
+    return _launcher(kernel, blocks, threads, stream, shared)
 
 
 @lru_cache(maxsize=2**12)
-def _launcher(kernel: Any, blocks: Any, threads: Any, stream: Any) -> Any:
+def _launcher(kernel: Any, blocks: Any, threads: Any, stream: Any, shared: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kernel[blocks, threads, stream]
+        return kernel[blocks, threads, stream, shared]
 
 
 def loaded(source: str, name: str) -> Callable[..., Any]:

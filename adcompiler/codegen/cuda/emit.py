@@ -10,7 +10,7 @@ every run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from adcompiler.codegen.cuda import tiles
@@ -42,12 +42,19 @@ from adcompiler.ir.types import Dtype
 
 class DeviceEmitter(TeamEmitter):
     """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
-    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits."""
+    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits, and so may
+    the results `narrow`."""
 
     def __init__(
-        self, func: Func, alone: bool = False, fast: bool = False, hosted: bool = False, half: bool = False
+        self,
+        func: Func,
+        alone: bool = False,
+        fast: bool = False,
+        hosted: bool = False,
+        half: bool = False,
+        narrow: Collection[Array] = (),
     ) -> None:
-        super().__init__(func)
+        super().__init__(func, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
@@ -159,9 +166,10 @@ class DeviceEmitter(TeamEmitter):
         sums = [t for t in reduces if t.first_reduced == len(chain) and t not in full]
         inside = chain[-1].body
         inner = inside[0] if len(inside) == 1 and isinstance(inside[0], Loop) else None
-        found = Nest(
-            number, loop, chain, full, sums, inner, tiles.tiles_of(chain), self.neighbours(loop, chain)
-        )
+        shared = tiles.tiles_of(chain)
+        # Rows of other points are read together by a block that loads tiles of them.
+        neighbours = self.neighbours(loop, chain) and not tiles.is_wide(shared)
+        found = Nest(number, loop, chain, full, sums, inner, shared, neighbours)
         found.names = self.local(loop.tasks)
         for task in full:
             writer = self.one_block()
@@ -188,7 +196,7 @@ class DeviceEmitter(TeamEmitter):
         writer.line(f"    {register} = {update(array, register, f'{part}[_b]')}")
         writer.line(f"{register} = _block_{array.op}({register})")
         if array.rank:
-            writer.line(f"{self.place(writer, task)} = {register}")
+            writer.line(f"{self.place(writer, task)} = {self.kept(task, register)}")
         self.give(writer, [array])
 
     def part(self, task: Task) -> str:
@@ -223,12 +231,14 @@ class DeviceEmitter(TeamEmitter):
             spot = "cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x"
             writer.line(f"    {writer.use(self.part(task))}[{spot}] = {self.registers[task]}")
         name = f"nest{nest.number}{'_' * bool(team)}{team}{'_tiled' * tiled}{'_sliced' * sliced}"
-        return self.text(name, writer, ["_chunk"] if sliced else [])
+        wide = ["_turns"] if tiled and tiles.is_wide(nest.tiles) else []
+        return self.text(name, writer, [*(["_chunk"] if sliced else []), *wide])
 
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
         """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
         writer.prefixes, writer.grown, writer.half = self.prefixes, self.grown, self.half
+        writer.rounded = self.rounded
         return writer
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
@@ -265,8 +275,8 @@ class DeviceEmitter(TeamEmitter):
         """What a point does, or one slice of it, with loops that go through tiles."""
         start = len(writer.scopes[-1])
         for item in nest.chain[-1].body:
-            reads = nest.tiles.get(item) if isinstance(item, Loop) else None
-            if not isinstance(item, Loop) or reads is None:
+            shared = nest.tiles.get(item) if isinstance(item, Loop) else None
+            if not isinstance(item, Loop) or shared is None:
                 self.body(writer, [item], {})
                 continue
             for task in (sums := nest.sums_of(item)):
@@ -276,7 +286,7 @@ class DeviceEmitter(TeamEmitter):
                 first = "uint64(cuda.blockIdx.y) * uint64(_chunk)"
                 stretch = first, writer.assign(f"min({stretch[1]}, {first} + uint64(_chunk))", 0)
             inside = partial(super().body, writer, item.body, {})
-            start = tiles.write(writer, item, reads, stretch, start, inside)
+            start = tiles.write(writer, item, shared, stretch, start, inside)
             for task in () if sliced else sums:
                 self.finish(writer, task)
         if sliced:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.cuda.arrays import Caller, is_half
 from adcompiler.codegen.cuda.device import SIMULATED
@@ -31,32 +33,40 @@ class Compiled:
     def __init__(self, func: Func, atomics: bool = False, fast: bool = False) -> None:
         self.func, self.atomics, self.fast = func, atomics, fast
         self.copies: dict[tuple[int, ...], Program] = {}
-        self.programs: dict[tuple[bool, bool, bool], Program] = {}
+        self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], Program] = {}
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results, in the caller's kind of array, or scalars where the rank is 0."""
-        caller = Caller(args)
+        caller = Caller(args, into)
         with _one_at_a_time:
             half = any(map(is_half, caller.args))
             if half and self.takes_whole:
                 caller.args, half = self.widened(sizes, caller), False
-            results = self.program(sizes, half).call(sizes, caller.args, caller.stream)
-            results = [caller.given_back(r) for r in results]
-        return put(results, into)
+            narrow = tuple(k for k, target in caller.targets.items() if is_half(target))
+            program = self.program(sizes, half, narrow)
+            results = program.call(sizes, caller.args, caller.stream, caller.targets, caller.apart())
+            results = [caller.given_back(k, r) for k, r in enumerate(results)]
+        return put(results, [t if isinstance(t, np.ndarray) else None for t in into or ()])
 
-    def program(self, sizes: Sequence[int], half: bool = False) -> Program:
-        """The kernels for these lengths, and for arguments that are stored in 16 bits or not."""
-        large = self.get(half=half)
+    def program(self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()) -> Program:
+        """The kernels for these lengths, and for arguments and results that are stored in 16 bits or not."""
+        large = self.get(half=half, narrow=narrow)
         if large.turn_points(sizes) > LARGE_TURN:
-            return self.get(hosted=True)
+            return self.get(hosted=True, narrow=narrow)
         small = large.points(sizes) <= SMALL and not large.wide
-        return self.get(alone=True, half=half) if small else large
+        return self.get(alone=True, half=half, narrow=narrow) if small else large
 
-    def get(self, alone: bool = False, hosted: bool = False, half: bool = False) -> Program:
+    def get(
+        self,
+        alone: bool = False,
+        hosted: bool = False,
+        half: bool = False,
+        narrow: tuple[int, ...] = (),
+    ) -> Program:
         """The program on one block or on all, with its loops there or on the host."""
-        key = alone, hosted, half
+        key = alone, hosted, half, narrow
         if key not in self.programs:
-            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted, half)
+            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted, half, narrow)
         return self.programs[key]
 
     @cached_property

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NAMES = (
-    "bessel", "cuda", "fma", "math", "np", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select",
-    "series", "uint64", "wide",
+    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",
+    "reduce_min", "rsqrt", "select", "series", "sub_rn", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels

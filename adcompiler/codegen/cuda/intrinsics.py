@@ -54,6 +54,35 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
     return kind(x, y, z), codegen
 
 
+# -- operations that are not contracted with others -------------------------------------------------
+
+
+def _rounded(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+
+    def function(x: Any, y: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, strict=False)
+    def choose(x: Any, y: Any) -> Callable[[Any, Any], Any]:
+        if x == y == types.float32:
+            return lambda x, y: narrow(x, y)
+        return lambda x, y: wide(types.float64(x), types.float64(y))
+
+    return function
+
+
+@register_jitable
+def _subtract(x: Any, y: Any) -> Any:
+    return libdevice.dadd_rn(x, -y)
+
+
+add_rn, sub_rn = _rounded(libdevice.dadd_rn, libdevice.fadd_rn), _rounded(_subtract, libdevice.fsub_rn)
+mul_rn, div_rn = (
+    _rounded(libdevice.dmul_rn, libdevice.fmul_rn),
+    _rounded(libdevice.ddiv_rn, libdevice.fdiv_rn),
+)
+
+
 # -- float32 from 16 bits --------------------------------------------------------------------------
 
 
@@ -67,6 +96,27 @@ def _wide(x: Any) -> Callable[[Any], Any]:
     if x == types.int16:
         return lambda x: libdevice.int_as_float(types.int32(types.int32(x) << types.int32(16)))
     return lambda x: types.float32(x)
+
+
+def narrow(array: Any, x: Any) -> Any:
+    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    raise NotImplementedError
+
+
+@overload(narrow, strict=False)
+def _narrow(array: Any, x: Any) -> Callable[[Any, Any], Any]:
+    if array.dtype == types.float16:
+        return lambda array, x: types.float16(x)
+    if array.dtype == types.int16 and isinstance(x, types.Float):
+        return lambda array, x: _bits_of_bfloat16(types.float32(x))
+    return lambda array, x: x
+
+
+@register_jitable
+def _bits_of_bfloat16(x: Any) -> Any:
+    """The upper half of a float32, rounded to nearest, ties to even."""
+    bits = types.int64(libdevice.float_as_int(x)) & 0xFFFFFFFF
+    return types.int16(select(x != x, 0x7FFF, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16))
 
 
 # -- steps of reductions ---------------------------------------------------------------------------

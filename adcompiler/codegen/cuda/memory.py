@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from numba import cuda
 from adcompiler.codegen.cuda.device import SIMULATED
 
 GRAIN = 512  # bytes
+MOST_VIEWS = 4096
+MOST_SPARE = 8  # the share of the device's memory that may be spare: an eighth of it
 
 
 class Memory:
@@ -31,6 +34,8 @@ class Memory:
         """A buffer of a shape, with anything in it."""
         key = name, dtype.char, shape
         if key not in self.views:
+            if len(self.views) >= MOST_VIEWS:
+                self.views.clear()
             self.views[key] = self._made(name, shape, dtype)
         return self.views[key]
 
@@ -55,7 +60,45 @@ class Memory:
         return new
 
 
-_free: dict[tuple[int, int, int], deque[Any]] = defaultdict(deque)  # by device, stream and size
+Key = tuple[int, int, int]  # device, stream, and size
+
+
+class Spare:
+    """Memory that nobody holds any more, up to so many bytes. It is given from finalizers, in any thread."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, deque[Any]] = defaultdict(deque)
+        self.size, self.most = 0, 0
+        self.used: dict[int, Any] = {}  # what arrays and their views hold, by address
+        self.lock = RLock()
+
+    def take(self, key: Key) -> Any:
+        """Memory for this key, or None."""
+        with self.lock:
+            row = self.rows.get(key)
+            if not row:
+                return None
+            self.size -= key[-1]
+            return row.pop()
+
+    def give(self, key: Key, address: int, owned: Any) -> None:
+        """Keep memory; what is too much goes back to the driver, once nothing refers to it."""
+        with self.lock:
+            self.used.pop(address, None)
+            if self.size + key[-1] <= self.most:
+                self.size += key[-1]
+                self.rows[key].append(owned)
+
+    def clear(self) -> bool:
+        """Keep nothing; returns whether there was anything."""
+        with self.lock:
+            found = self.size > 0
+            self.rows.clear()
+            self.size = 0
+            return found
+
+
+SPARE = Spare()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
@@ -63,30 +106,34 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
     size = prod(shape) * dtype.itemsize
     if SIMULATED or not size:
         return cuda.device_array(shape, dtype)
-    from numba.cuda.cudadrv.devicearray import DeviceNDArray
-    from numba.cuda.cudadrv.driver import MemoryPointer
+    return lent(cuda.current_context(), shape, dtype, stream)
 
-    context = cuda.current_context()
-    whole = -(-size // GRAIN) * GRAIN
-    spare = _free[context.device.id, stream, whole]
-    try:
-        owned = spare.pop()
-    except IndexError:
+
+def lent(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: int) -> Any:
+    """An array whose memory is spare again when neither it nor a view of it is held any more."""
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    from numba.cuda.cudadrv.driver import AutoFreePointer
+
+    whole = -(-prod(shape) * dtype.itemsize // GRAIN) * GRAIN
+    key = context.device.id, stream, whole
+    owned = SPARE.take(key)
+    if owned is None:
         owned = _allocated(context, whole)
-    pointer = MemoryPointer(context, owned.device_pointer, whole, finalizer=partial(spare.append, owned))
-    strides = _strides(shape, dtype)
-    return DeviceNDArray(shape, strides, dtype, gpu_data=pointer)
+    address = int(owned.device_pointer)
+    back = partial(SPARE.give, key, address, owned)
+    pointer = AutoFreePointer(context, owned.device_pointer, whole, finalizer=back)
+    SPARE.used[address] = pointer
+    return DeviceNDArray(shape, _strides(shape, dtype), dtype, gpu_data=pointer.own())
 
 
 def _allocated(context: Any, size: int) -> Any:
     """Memory of the driver; what is spare is given back to it if there is no other."""
+    SPARE.most = SPARE.most or context.get_memory_info().total // MOST_SPARE
     try:
         return context.memalloc(size)
     except Exception:  # the driver's own error, whose class depends on how numba-cuda talks to it
-        if not any(_free.values()):
+        if not SPARE.clear():
             raise
-        for spare in _free.values():
-            spare.clear()
         context.memory_manager.deallocations.clear()
         return context.memalloc(size)
 

@@ -29,7 +29,7 @@ MOST_SLICES = 1024
 @dataclass(frozen=True)
 class Launch:
     """Threads of a nest: which teams, the blocks along both axes of the grid, turns a slice (0: not cut), and
-    whether loops read from tiles."""
+    whether loops read from tiles: wide ones have so many turns and bytes."""
 
     team: str
     blocks: int
@@ -37,6 +37,8 @@ class Launch:
     threads: int
     chunk: int
     tiled: bool
+    turns: int = 0
+    memory: int = 0
 
 
 def launch(

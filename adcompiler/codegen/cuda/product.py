@@ -14,13 +14,14 @@ TILE = 2 if SIMULATED else 16  # rows and columns of a tile of shared memory
 EACH = 2 if SIMULATED else 4  # rows and columns of the result that a thread computes
 
 TEXT = """@kernel
-def multiply(a, a_row, a_column, b, b_row, b_column, c, rows, columns, turns):
+def multiply(a, b, c, rows, columns, turns):
     # A block computes a square of c: each thread {each} by {each} of its elements, in registers.
     left = cuda.shared.array(({side}, {tile}), kind)
     right = cuda.shared.array(({tile}, {side}), kind)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
     t = y * {tile} + x
-    top, first = cuda.blockIdx.y * {side}, cuda.blockIdx.x * {side}
+    across = (columns + {side} - 1) // {side}  # squares: the grid is a row of blocks, which may be a long one
+    top, first = cuda.blockIdx.x // across * {side}, cuda.blockIdx.x % across * {side}
     total = cuda.local.array(({each}, {each}), kind)
     for p in range({each}):
         for q in range({each}):
@@ -29,10 +30,10 @@ def multiply(a, a_row, a_column, b, b_row, b_column, c, rows, columns, turns):
         for p in range({each}):
             i, k = (t + p * {threads}) // {tile}, (t + p * {threads}) % {tile}
             inside = top + i < rows and start + k < turns
-            left[i, k] = a[(top + i) * a_row + (start + k) * a_column] if inside else 0
+            left[i, k] = a[{left}] if inside else 0
             k, j = (t + p * {threads}) // {side}, (t + p * {threads}) % {side}
             inside = first + j < columns and start + k < turns
-            right[k, j] = b[(start + k) * b_row + (first + j) * b_column] if inside else 0
+            right[k, j] = b[{right}] if inside else 0
         cuda.syncthreads()
         for k in range({tile}):
             for p in range({each}):
@@ -48,9 +49,11 @@ def multiply(a, a_row, a_column, b, b_row, b_column, c, rows, columns, turns):
 
 
 @cache
-def _kernel(dtype: str) -> Any:
+def _kernel(op: str, dtype: str) -> Any:
     numbers = {"tile": TILE, "each": EACH, "side": TILE * EACH, "threads": TILE * TILE}
-    text = f"kind = np.{dtype}\n\n\n" + TEXT.format(**numbers)
+    left = "start + k, top + i" if op == "matmul_tn" else "top + i, start + k"
+    right = "first + j, start + k" if op == "matmul_nt" else "start + k, first + j"
+    text = f"kind = np.{dtype}\n\n\n" + TEXT.format(**numbers, left=left, right=right)
     return loaded(with_header("# A product of matrices.\n", text), "multiply")
 
 
@@ -60,18 +63,24 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
     (rows, columns), turns = out.shape, left.shape[0] if op == "matmul_tn" else left.shape[1]
     if not rows or not columns:
         return
-    for name in () if SIMULATED else ("cupy", "torch"):
-        if name in sys.modules:
-            LIBRARIES[name](op, left, right, out, stream)
-            return
-    steps = (1, left.shape[1]) if op == "matmul_tn" else (left.shape[1], 1)
-    others = (1, right.shape[1]) if op == "matmul_nt" else (right.shape[1], 1)
+    name = _library()
+    if name is not None:
+        LIBRARIES[name](op, left, right, out, stream)
+        return
     side = TILE * EACH
-    blocks = -(-columns // side), -(-rows // side)
-    flat = left.reshape(left.size), right.reshape(right.size)
-    launcher(_kernel(str(out.dtype)), blocks, (TILE, TILE), stream)(
-        flat[0], *steps, flat[1], *others, out, rows, columns, turns
+    blocks = -(-columns // side) * -(-rows // side)
+    launcher(_kernel(op, str(out.dtype)), blocks, (TILE, TILE), stream)(
+        left, right, out, rows, columns, turns
     )
+
+
+def _library() -> str | None:
+    """The library that makes products: CuPy or PyTorch, if it is imported and has the device."""
+    if SIMULATED:
+        return None
+    if "cupy" in sys.modules:
+        return "cupy"
+    return "torch" if "torch" in sys.modules and sys.modules["torch"].cuda.is_available() else None
 
 
 def _by_cupy(op: str, left: Any, right: Any, out: Any, stream: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from math import prod
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.codegen.cuda.arrays import handle
+from adcompiler.codegen.cuda.arrays import handle, is_half
+from adcompiler.codegen.cuda.copies import copy as copy_array
 from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, empty, shaped
@@ -21,6 +23,7 @@ from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
+from adcompiler.codegen.cuda.tiles import is_wide, turns_of
 from adcompiler.codegen.cuts import Lengths, lengths
 from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import length, require
@@ -29,6 +32,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed, read_by, substitute
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
+MOST_PLANS = 4096  # that are remembered
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 
 
@@ -43,9 +47,10 @@ class Program:
         fast: bool = False,
         hosted: bool = False,
         half: bool = False,
+        narrow: Collection[int] = (),
     ) -> None:
         self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted, half)
+        self.emitter = DeviceEmitter(func, alone, fast, hosted, half, [func.results[k] for k in narrow])
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
@@ -85,13 +90,34 @@ class Program:
             self.known[shape] = None if computed(shape) else lengths(shape)
         return self.known[shape]
 
-    def call(self, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> list[Any]:
-        """The results on the device; those of rank 0 as NumPy's scalars."""
+    def fills(self, k: int, target: Any) -> bool:
+        """Whether kernels may store a result in an array of the caller; others are copied there."""
+        array = self.func.results[k]
+        own = array.rank > 0 and self.func.results.index(array) == k and self.labels[array] in self.out
+        return own and target.is_c_contiguous() and (array in self.emitter.narrowed or not is_half(target))
+
+    def call(
+        self,
+        sizes: Sequence[int],
+        args: Sequence[Any],
+        stream: Any,
+        into: Mapping[int, Any] | None = None,
+        apart: Collection[int] = (),
+    ) -> list[Any]:
+        """The results on the device; those of rank 0 as NumPy's scalars. Those of `into` are written there:
+        by kernels, while they read arguments, if they are `apart`."""
         if self.stream is not stream:  # the memory that is kept may be in use on another one
             if self.stream is not None:
                 cuda.synchronize()
             self.stream = stream
-        return _Call(self, sizes, args, stream).results()
+        into = into or {}
+        direct = {k: a for k, a in into.items() if k in apart and self.fills(k, a)}
+        results = _Call(self, sizes, args, stream, direct).results()
+        for k, target in into.items():
+            if k not in direct:
+                copy_array(results[k], target, stream)
+            results[k] = target
+        return results
 
     def kernel(self, key: Any, text: Callable[[], KernelText]) -> tuple[Callable[..., Any], list[str]]:
         """A kernel and the names of its parameters, loaded once."""
@@ -104,7 +130,14 @@ class Program:
 class _Call:
     """One call: what the names in kernels stand for."""
 
-    def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any], stream: Any) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Sequence[int],
+        args: Sequence[Any],
+        stream: Any,
+        into: Mapping[int, Any],
+    ) -> None:
         self.program, self.sizes, self.args, self.stream = program, tuple(sizes), args, stream
         self.emitter = program.emitter
         self.values: dict[str, Any] = dict(zip(self.emitter.sizes, map(int, sizes), strict=True))
@@ -112,6 +145,8 @@ class _Call:
             self.values[program.labels[array]] = arg if array.rank else NUMPY[array.dtype].type(arg)
         for dtype, name in self.emitter.slot_buffers.items():
             self.values[name] = program.memory.get(name, (self.emitter.counts[dtype],), NUMPY[dtype])
+        for k, array in into.items():
+            self.values[program.labels[program.func.results[k]]] = array
         self.turns: dict[str, int] = {}
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:
@@ -212,19 +247,25 @@ class _Call:
         source = self.value(copy.source)
         for turn in copy.row:
             source = source[self.turns[turn]]
-        if source.size:
-            target.copy_to_device(source, stream=self.stream)
+        copy_array(source, target, self.stream)
 
-    def start(self, key: Any, text: Callable[[], KernelText], blocks: tuple[int, int], threads: int) -> None:
+    def start(
+        self,
+        key: Any,
+        text: Callable[[], KernelText],
+        blocks: tuple[int, int],
+        threads: int,
+        shared: int = 0,
+    ) -> None:
         """Launch a kernel on what its parameters stand for."""
         kernel, params = self.program.kernel(key, text)
-        launcher(kernel, blocks, threads, self.stream)(*[self.value(p) for p in params])
+        launcher(kernel, blocks, threads, self.stream, shared)(*[self.value(p) for p in params])
 
     def nest(self, nest: Nest) -> None:
         """One nest, and the sums of its slices."""
         points, plan = self.plan(nest)
         blocks = plan.blocks * plan.slices if points else 0
-        self.values[f"_blocks{nest.number}"], self.values["_chunk"] = blocks, plan.chunk
+        self.values |= {f"_blocks{nest.number}": blocks, "_chunk": plan.chunk, "_turns": plan.turns}
         for task in nest.full:
             name = self.emitter.part(task)
             self.values[name] = self.program.memory.get(name, (blocks,), NUMPY[task.array.dtype])
@@ -237,6 +278,7 @@ class _Call:
                 lambda: self.emitter.nest_text(nest, plan.team, sliced, plan.tiled),
                 (plan.blocks, plan.slices),
                 plan.threads,
+                plan.memory,
             )
             for op, part, out in parts:
                 length = prod(out.shape)
@@ -248,11 +290,16 @@ class _Call:
         key = nest.number, self.sizes
         if key in self.program.plans:
             return self.program.plans[key]
+        if len(self.program.plans) >= MOST_PLANS:
+            self.program.plans.clear()
         points = points_of(self.lengths(nest.points))
         turns = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
         shared = max((self.lengths((loop.size,))[0] for loop in nest.tiles), default=0)
         found = points, launch(MACHINE, points, turns, inner, nest.neighbours, shared)
+        if found[1].tiled and is_wide(nest.tiles):
+            rows, memory = turns_of(nest.tiles, lambda n: self.lengths((n,))[0])
+            found = points, replace(found[1], tiled=rows > 0, turns=rows, memory=memory)
         if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
             self.program.plans[key] = found
         return found

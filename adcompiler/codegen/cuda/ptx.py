@@ -29,9 +29,11 @@ class Compiled:
     ptx: str
 
 
-def compiled(func: Func, arch: tuple[int, int] = NEWEST, every: bool = False) -> list[Compiled]:
+def compiled(
+    func: Func, arch: tuple[int, int] = NEWEST, every: bool = False, fast: bool = False
+) -> list[Compiled]:
     """The kernels of a program, one a nest; with `every`, all that lengths may choose between."""
-    emitter = DeviceEmitter(func)
+    emitter = DeviceEmitter(func, fast=fast)
     with _device(arch):
         return [_compiled(emitter, text, arch) for text in texts(emitter, every)]
 
@@ -42,7 +44,8 @@ def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -
     kernel = loaded(text.source, text.name)
     known = _types(emitter, "_sliced" in text.name)
     signature = tuple(known[name] for name in text.params)
-    ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=arch)  # type: ignore[attr-defined]
+    options = kernel.targetoptions  # type: ignore[attr-defined]
+    ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=arch, fastmath=options["fastmath"])  # type: ignore[attr-defined]
     params = tuple(zip(text.params, map(str, signature), strict=True))
     return Compiled(text.name, params, text.source, _named(ptx, text.name))
 
@@ -65,7 +68,7 @@ def _types(emitter: DeviceEmitter, sliced: bool) -> dict[str, Any]:
     def array(dtype: Dtype, rank: int) -> Any:
         return types.Array(kinds[dtype], rank, "C")
 
-    found: dict[str, Any] = dict.fromkeys((*emitter.sizes, "_chunk"), types.int64)
+    found: dict[str, Any] = dict.fromkeys((*emitter.sizes, "_chunk", "_turns"), types.int64)
     for one in emitter.func.inputs:
         found[emitter.labels[one]] = array(one.dtype, one.rank) if one.rank else kinds[one.dtype]
     found |= {b.name: array(b.dtype, len(b.shape)) for b in emitter.buffers}

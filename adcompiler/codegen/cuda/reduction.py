@@ -21,7 +21,7 @@ def add_slices(part, out):
         total = part[0, i]
         for k in range(1, part.shape[0]):
             total = {step}
-        out[i] = total
+        out[i] = narrow(out, total)
         i += uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)
 """
 

@@ -41,11 +41,38 @@ def uint64(value: Any) -> int:
     return int(value) % 2**64
 
 
+def add_rn(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def sub_rn(x: Any, y: Any) -> Any:
+    return x - y
+
+
+def mul_rn(x: Any, y: Any) -> Any:
+    return x * y
+
+
+def div_rn(x: Any, y: Any) -> Any:
+    return x / y
+
+
 def wide(x: Any) -> Any:
     """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
     if isinstance(x, np.int16):
         return np.array([int(x) % 2**16 << 16], np.uint32).view(np.float32)[0]
     return np.float32(x)
+
+
+def narrow(array: Any, x: Any) -> Any:
+    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    if array.dtype == np.int16 and isinstance(x, np.floating):
+        (found,) = np.array([x], np.float32).view(np.uint32)
+        bits = int(found)
+        if x != x:
+            return np.int16(0x7FFF)
+        return np.array([(bits + 0x7FFF + (bits >> 16 & 1)) >> 16], np.uint16).view(np.int16)[0]
+    return np.float16(x) if array.dtype == np.float16 else x
 
 
 def reduce_add(total: Any, value: Any) -> Any:
@@ -96,6 +123,9 @@ def shared(place: int, length: int, dtype: Any) -> np.ndarray:
     which two threads may do at once."""
     from numba.cuda.simulator.kernel import _get_kernel_context
 
+    if not length:  # what the kernel is launched with
+        memory: np.ndarray = _get_kernel_context().shared._dynshared
+        return memory[: memory.size - memory.size % np.dtype(dtype).itemsize].view(dtype)
     arrays = vars(_get_kernel_context()).setdefault("_arrays", {})
     found: np.ndarray = arrays.setdefault(place, np.empty(length, dtype))
     return found

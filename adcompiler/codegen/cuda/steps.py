@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -51,6 +51,23 @@ class KernelText:
 
 
 @dataclass
+class Wide:
+    """Rows that turns of a loop read element by element: by the numbers of their loops, and one of these."""
+
+    read: Read
+    inside: Loop
+    places: dict[Read, int] = field(default_factory=dict)
+
+
+@dataclass
+class Shared:
+    """What the turns of a loop read of their axis alone, and of that and an axis inside."""
+
+    reads: list[Read]
+    wide: list[Wide]
+
+
+@dataclass
 class Nest:
     """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
     only loop inside is `inner` if it may be cut into slices; `tiles` are the loops inside that may read from
@@ -62,7 +79,7 @@ class Nest:
     full: list[Task]
     sums: list[Task]
     inner: Loop | None
-    tiles: Mapping[Loop, Sequence[Read]]
+    tiles: Mapping[Loop, Shared]
     neighbours: bool  # whether the threads of a team read neighbours in the loops inside
     names: dict[Element, str] = field(default_factory=dict)
 

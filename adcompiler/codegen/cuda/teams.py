@@ -5,21 +5,24 @@ Between what one thread stores and others read there are barriers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 from adcompiler.codegen.cuda.order import STYLE
+from adcompiler.codegen.cuda.rounding import STEPS, rounded
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
+from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.precedence import TERNARY
-from adcompiler.codegen.reductions import neutral, operand_level, update
+from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Node, Read, Reduce, const
+from adcompiler.ir.types import is_float
 
 
 class TeamEmitter(Emitter):
@@ -27,9 +30,33 @@ class TeamEmitter(Emitter):
 
     fills = False  # threads share the loop over a row, or have a point of it each
 
-    def __init__(self, func: Func) -> None:
+    def __init__(self, func: Func, narrow: Collection[Array] = ()) -> None:
+        self.narrow = narrow
         super().__init__(func, STYLE)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
+
+    def kept(self, task: Task, text: str) -> str:
+        return f"narrow({self.labels[task.array]}, {text})" if task.array in self.narrowed else text
+
+    @cached_property
+    def narrowed(self) -> set[Array]:
+        """The results that kernels may store in 16 bits: nobody reads them, nor adds to them."""
+        tasks = [t for item in self.schedule.body if isinstance(item, Loop) for t in item.tasks]
+        read = {read.array for t in self.schedule.tasks for read in reads_of(t)}
+        return {
+            t.array for t in tasks
+            if t.array in self.narrow and t.array not in read and isinstance(t.array, Map | Reduce)
+        }  # fmt: skip
+
+    @cached_property
+    def rounded(self) -> set[Node]:
+        """What must round alike in every kernel."""
+        return rounded(self.schedule)
+
+    def added(self, array: Array, total: str, value: str) -> str:
+        step = STEPS.get(getattr(array, "op", "")) if array in self.rounded else None
+        found = is_float(array.dtype) and step is not None
+        return f"{step}({total}, {value})" if found else super().added(array, total, value)
 
     def prepare(self, writer: Writer, item: Loop | Task) -> None:
         for task in tasks_of(item):
@@ -116,7 +143,7 @@ class TeamEmitter(Emitter):
             value = writer.text(task.elements[0], operand_level(task.array))
             register = self.registers[task]
             writer.line("if _lane == 0:")
-            writer.line(f"    {register} = {update(task.array, register, value)}")
+            writer.line(f"    {register} = {self.added(task.array, register, value)}")
         elif isinstance(task.array, Accumulate):
             writer.sync()
             *indices, body = task.elements
@@ -144,7 +171,7 @@ class TeamEmitter(Emitter):
         if task.stored:
             writer.sync()
             writer.line("if _lane == 0:")
-            writer.line(f"    {self.place(writer, task)} = {text}")
+            writer.line(f"    {self.place(writer, task)} = {self.kept(task, text)}")
             writer.sync()
 
     def routine(self, writer: DeviceWriter, task: Task) -> None:

@@ -7,6 +7,7 @@ from itertools import product
 
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.steps import LANES, KernelText, Nest, Scatter, flat
+from adcompiler.codegen.cuda.tiles import is_wide
 
 
 def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
@@ -23,6 +24,7 @@ def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
                 for team in LANES if every and inside else (usual,):
                     cuts = (False, True) if every and step.inner is not None else (False,)
                     ways = [True, False] if step.tiles and not team else [False]
+                    ways = ways[::-1] if is_wide(step.tiles) else ways  # these need memory at their launch
                     for sliced, tiled in product(cuts, ways if every else ways[:1]):
                         yield emitter.nest_text(step, team, sliced, tiled)
             case Scatter():

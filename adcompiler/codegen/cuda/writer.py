@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from adcompiler.codegen.cuda.rounding import CALLS
 from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Array, Element, Input
+from adcompiler.ir.nodes import Apply, Array, Element, Input, Node, Read
+from adcompiler.ir.types import is_float
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -21,6 +23,7 @@ class DeviceWriter(Writer):
     """
 
     team: str = ""
+    rounded: Collection[Node] = ()  # what must round alike in every kernel
     half = False  # whether inputs of float32 may be stored in 16 bits
 
     def __init__(
@@ -32,6 +35,7 @@ class DeviceWriter(Writer):
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
+        self.tiled: dict[Read, str] = {}  # elements that lie in shared memory
         self.local: set[Array] = set()  # numbers that this kernel computes itself
 
     def label(self, array: Array) -> str:
@@ -44,6 +48,14 @@ class DeviceWriter(Writer):
         spot, inside = super().place(array, indices, texts)
         stored = self.half and isinstance(array, Input) and array.dtype == "f32"
         return f"wide({spot})" if stored else spot, inside
+
+    def operation(self, element: Element, args: Sequence[Text]) -> Text:
+        if isinstance(element, Read) and element in self.tiled:
+            return Text(self.tiled[element])
+        call = CALLS.get(element.op) if isinstance(element, Apply) and element in self.rounded else None
+        if call is None or not is_float(element.dtype):
+            return super().operation(element, args)
+        return Text(call.format(*(a.text for a in args)))
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         if self.team and not depth:

@@ -54,16 +54,16 @@ class Kept(ast.Assign):
     """What each lane that has a turn adds to a sum of its own."""
 
 
-def laned(name: str, index: ast.expr, row: bool, beside: bool = False) -> Lane:
+def laned(name: str, index: ast.expr, ctx: ast.expr_context, row: bool, beside: bool = False) -> Lane:
     """An element of an array for each lane."""
-    new = Lane(ast.Name(name, ast.Load()), index, ast.Load())
+    new = Lane(ast.Name(name, ast.Load()), index, ctx)
     new.row, new.beside, new.alone = row, beside, False
     return new
 
 
 def filled(name: str, how: str, rank: int) -> ast.stmt:
     """Loops that fill the sums of lanes with what they start from."""
-    own = laned(name, axes(rank), row=True)
+    own = laned(name, axes(rank), ast.Store(), row=True)
     return all_over(name, rank, ast.Assign([own], ast.Constant(TOTALS[how])))
 
 
@@ -74,7 +74,7 @@ def added_up(name: str, how: str, rank: int) -> ast.stmt:
         ast.Tuple([ast.Name("block", ast.Load()), *axes(rank).elts], ast.Load()),
         ast.Load(),
     )
-    own = laned(name, axes(rank), row=True)
+    own = laned(name, axes(rank), ast.Load(), row=True)
     return all_over(name, rank, Total([spot], ast.Call(ast.Name(how, ast.Load()), [spot, own], [])))
 
 

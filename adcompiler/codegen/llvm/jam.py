@@ -24,6 +24,7 @@ from adcompiler.codegen.llvm.turns import (
     only_added,
     own_of,
     stores_of,
+    text_of,
     turn_of,
     updated,
 )
@@ -111,7 +112,11 @@ def _stores(loop: ast.For, own: Collection[str]) -> bool:
     """Whether an innermost loop stores what only one turn has: LLVM cannot know that several rows of one
     array are apart, and would ask before each loop over them."""
     places = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
-    return any(isinstance(p.ctx, ast.Store) and mentions(p.slice, own) for p in places)
+    return any(
+        isinstance(p.ctx, ast.Store) and mentions(p.slice, own)
+        for p in places
+        if type(p) is ast.Subscript  # those of lanes are vectors, which LLVM leaves alone
+    )
 
 
 def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
@@ -121,14 +126,14 @@ def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
         match node:
             case ast.Subscript(ctx=ctx):
                 store = isinstance(ctx, ast.Store)
-                found[f"{store} {ast.unparse(node)}"] = STORE if store else LOAD, mentions(node.slice, own)
+                found[f"{store} {text_of(node)}"] = STORE if store else LOAD, mentions(node.slice, own)
             case ast.BinOp(op=op):
                 cost = DIVISION if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) else OPERATION
-                found[ast.unparse(node)] = cost, mentions(node, own)
+                found[text_of(node)] = cost, mentions(node, own)
             case ast.Call(func=function):
                 name = ast.unparse(function)
                 cheap = name in CHEAP or name.startswith("np.")
-                found[ast.unparse(node)] = OPERATION if cheap else CALL, mentions(node, own)
+                found[text_of(node)] = OPERATION if cheap else CALL, mentions(node, own)
     alone = sum(cost for cost, depends in found.values() if depends)
     return alone, sum(cost for cost, _ in found.values()) - alone
 

@@ -253,8 +253,9 @@ class _Nest:
         """A loop that fills the copy of a row, or writes it back."""
         turn, at = ast.Name(self.turn + LANE, ast.Load()), ast.Name(COPY, ast.Load())
         indices: list[ast.expr] = [turn, at] if self.copies[name] else [at, turn]
-        far = laned(name, ast.Tuple(indices, ast.Load()), row=False)
-        near = laned(name, at, row=True)
+        store, load = ast.Store(), ast.Load()
+        far = laned(name, ast.Tuple(indices, ast.Load()), store if back else load, row=False)
+        near = laned(name, at, load if back else store, row=True)
         target, value = (far, near) if back else (near, far)
         text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
         (loop,) = ast.parse(text).body
@@ -329,9 +330,9 @@ class _Across(ast.NodeTransformer):
         """What a turn adds to a sum, as what lanes add to theirs."""
         assert isinstance(node.value, ast.Call)
         name, (_, *indices) = array_of(node.targets[0]), _indices(node.targets[0])
-        lane = laned(name, ast.Tuple(indices, ast.Load()), row=True)
-        value = ast.Call(node.value.func, [lane, self.visit(node.value.args[1])], [])
-        return Kept([lane], value)
+        index = ast.Tuple(indices, ast.Load())
+        target, old = (laned(name, index, ctx, row=True) for ctx in (ast.Store(), ast.Load()))
+        return Kept([target], ast.Call(node.value.func, [old, self.visit(node.value.args[1])], []))
 
     def visit_For(self, node: ast.For) -> ast.AST:
         if not self.nest.is_alone(node):
@@ -353,9 +354,9 @@ class _Across(ast.NodeTransformer):
         if not name or not self.nest.is_own(node):
             return node
         if name in self.nest.copies:
-            return laned(name, self.visit(_indices(node)[self.nest.copies[name]]), row=True)
+            return laned(name, self.visit(_indices(node)[self.nest.copies[name]]), node.ctx, row=True)
         beside = self.nest.is_beside(node)
-        return laned(name, self.visit(node.slice), row=name in self.nest.rows, beside=beside)
+        return laned(name, self.visit(node.slice), node.ctx, row=name in self.nest.rows, beside=beside)
 
 
 class _OfOne(ast.NodeTransformer):
@@ -368,6 +369,6 @@ class _OfOne(ast.NodeTransformer):
         self.generic_visit(node)
         if array_of(node) not in self.rows:
             return node
-        new = laned(array_of(node), node.slice, row=True)
+        new = laned(array_of(node), node.slice, node.ctx, row=True)
         new.alone = True
         return new

@@ -8,6 +8,8 @@ those that are called by name are defined.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from adcompiler.codegen.llvm.inlined import KINDS, RARE, Kind
@@ -62,10 +64,22 @@ class Replaced:
         return "\n".join([*parts, f'{rare} = !{{!"branch_weights", i32 2000, i32 1}}', ""])
 
 
+@cache
+def _is_possible() -> bool:
+    """Whether the processor has what the functions call."""
+    from llvmlite import binding as llvm
+
+    with suppress(RuntimeError):  # LLVM does not know the processor
+        return bool(llvm.get_host_cpu_features().get("avx512f"))
+    return False
+
+
 def inlined(module: Any, builder: Any) -> Any:
     """A module that LLVM has optimised with such functions, where it has operations that they replace."""
     from llvmlite import binding as llvm
 
+    if not _is_possible():
+        return module
     replaced = Replaced(str(module))
     if not replaced.used:
         return module

@@ -84,6 +84,11 @@ def array_of(node: ast.AST) -> str:
     return ""
 
 
+def text_of(node: ast.AST) -> str:
+    """What tells a part of a kernel from others, stored or read; `ast.unparse` knows Python's nodes alone."""
+    return ast.dump(node).replace("Store()", "Load()")
+
+
 def updated(statement: ast.stmt) -> str:
     """The variable, or the array, that a statement adds to, or takes an extremum with; else nothing."""
     match statement:
@@ -92,7 +97,7 @@ def updated(statement: ast.stmt) -> str:
         case ast.Assign(
             targets=[target],
             value=ast.BinOp(left=old, op=ast.Add() | ast.Mult()) | ast.Call(args=[old, _]),
-        ) if ast.unparse(target) == ast.unparse(old):
+        ) if text_of(target) == text_of(old):
             return target.id if isinstance(target, ast.Name) else array_of(target)
     return ""
 
