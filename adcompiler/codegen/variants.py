@@ -1,7 +1,7 @@
 """One program in several kernels, among which lengths choose.
 
-Fused loops alone, or BLAS for some products; sums over pairs as they are, or turned; sums over triangles with
-vectors along rows, or along points.
+Fused loops alone, or BLAS for some products; sums as they are, or turned; sums over triangles with vectors
+along rows, or along points.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.cpu import Compiled as Fused
 from adcompiler.codegen.cuts import lengths
 from adcompiler.codegen.schedule import schedule
-from adcompiler.ir.nodes import Func, Shape
+from adcompiler.ir.nodes import Func
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import Product, chosen, with_calls
 from adcompiler.passes.pipeline import FINISH, run
@@ -56,7 +56,9 @@ class Variants:
 
     def at(self, sizes: Sequence[int]) -> Compiled:
         """The kernel for these lengths."""
-        return self.kernel(tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest)))
+        called = tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest))
+        kernel = self.kernel(called)
+        return kernel.at(sizes) if isinstance(kernel, Choice) else kernel
 
     def kernel(self, called: tuple[int, ...]) -> Compiled:
         """The kernel that calls BLAS for the products of these numbers."""
@@ -68,18 +70,14 @@ class Variants:
         return self.kernels[called]
 
 
-class Choice:
-    """Two programs for the same, the other one where it `pays` for these lengths."""
+Pays = Callable[[Sequence[int]], bool]  # for lengths
 
-    def __init__(
-        self,
-        func: Func,
-        other: Func,
-        compiled: Callable[[Func], Fused],
-        shape: Shape,
-        pays: Callable[[Sequence[int]], bool],
-    ) -> None:
-        self.lengths, self.pays = lengths(shape), pays
+
+class Choice:
+    """Two programs for the same, the other one where it `pays`."""
+
+    def __init__(self, func: Func, other: Func, compiled: Callable[[Func], Fused], pays: Pays) -> None:
+        self.pays = pays
         self.plain, self.other = (cache(lambda one=one: compiled(one)) for one in (func, other))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
@@ -88,23 +86,29 @@ class Choice:
 
     def at(self, sizes: Sequence[int]) -> Fused:
         """The kernel for these lengths."""
-        return self.other() if self.pays(self.lengths(sizes)) else self.plain()
+        return self.other() if self.pays(sizes) else self.plain()
 
 
 def chosen_later(func: Func, compiled: Callable[[Func], Fused]) -> Fused | Choice:
     """A program for the scheduler: its kernel, or two among which lengths choose."""
     bounded = triangles(func)
     if bounded.across:
-        return Choice(func, bounded, compiled, rows(bounded), bounded_pays)
-    turned = turn(func)
-    if turned.turned and shares(run(FINISH, turned)):
-        sums = [a for a in arrays_of(turned.roots) if a in turned.turned]
-        return Choice(func, turned, compiled, tuple(n for a in sums for n in a.domain), turned_pays)
+        of = lengths(rows(bounded))
+        return Choice(func, bounded, compiled, lambda sizes: bounded_pays(of(sizes)))
+    for turned in (turn(func), turn(func, outer=False)):
+        if turned.turned and shares(run(FINISH, turned)):
+            return Choice(func, turned, compiled, _turned_pays(turned))
     return compiled(func)
 
 
+def _turned_pays(turned: Func) -> Pays:
+    """Whether the sums that are turned shall be."""
+    each = [lengths(a.domain) for a in arrays_of(turned.roots) if a in turned.turned]
+    return lambda sizes: all(turned_pays(of(sizes)) for of in each)
+
+
 def shares(func: Func) -> bool:
-    """Whether all sums that are turned share a loop with others over the same pairs. A sum that needs all of
+    """Whether all sums that are turned share a loop with others of several loops. A sum that needs all of
     another one does not."""
     tasks = [t for t in schedule(func).tasks if t.array in func.turned]
     nests = ([o for o in t.loops[0].tasks if o.array not in func.turned] for t in tasks)

@@ -13,7 +13,7 @@ read one after the other they fill vector registers, and read with gaps they too
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -66,7 +66,7 @@ class _Hoist(Rewriter):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and _is_ready(part)):
-                new[part] = _own(array, part)
+                new[part] = _own(array, part, order if array in self.orders else ())
                 if array in self.orders and long > 2:  # of which a part may be over fewer axes again
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
@@ -119,8 +119,8 @@ def _strided(element: Element, innermost: int) -> bool:
     return plain and isinstance(element.args[-1], Const) and not is_const(element.array.shape[-1], 1)
 
 
-def _own(array: Array, part: Element) -> Read:
-    """`part` as a read of an array over its own axes."""
-    axes = sorted(part.axes)
+def _own(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
+    """`part` as a read of an array over its own axes, which follow each other as in `order`."""
+    axes = [k for k in order if k in part.axes] or sorted(part.axes)
     body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})
     return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(Index(k) for k in axes))

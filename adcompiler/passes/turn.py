@@ -1,17 +1,27 @@
-"""Sums over the same pairs that go along different axes: which of them to turn, so that all share one loop.
+"""Sums in an order that is not their own, so that they share a loop: which of them to turn.
 
-With k(i, j) = exp(-(x[i] - y[j])²) the sums over j of k(i, j) b[j] and over i of k(i, j) c[i] have the orders
-(i, j) and (j, i), in which each adds to a register; so k is computed twice for each pair. A sum that is
-*turned* takes the order of the other: it adds to all its elements in each turn of the outer loop, and k is
-computed once. That pays while these elements stay in the cache, and where each block has many turns, for it
-has elements of its own: `pays` says so when the lengths are known.
+*Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
+of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register,
+so that k is computed twice for each pair. A sum that is *turned* takes the order of the other: it adds to all
+its elements in each turn of the outer loop, and k is computed once. That pays while these elements stay in
+the cache, and where each block has many turns, for it has elements of its own.
+
+*Sums of what the turns of a nest make.* The gradient of the weights of an inner layer is, over the points p,
+the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds to a
+register, they are stored for all points. Turned, in the order (p, i, j), the sum stands in the loop that
+makes them: what it reads is there, a row for each turn. It adds to a matrix a block, which must stay in the
+cache, and be small beside the turns. So does the sum of the points for which a centroid is the nearest one,
+which asks for each point once, and not for each centroid.
+
+`pays` says whether to turn a sum when the lengths are known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
-from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Reduce
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.costs import is_function
@@ -20,12 +30,16 @@ from adcompiler.passes.loops import is_short, loop_order
 
 FEWEST = 512  # turns of the outer loop from which turning pays
 LONGEST = 1 << 14  # elements of a sum that stay in the cache
+WIDEST = 1 << 12  # elements of one over several axes: each of them may be a vector
+FEW = 32  # turns from which such a sum is turned
+SHARE = 4  # elements of it for each turn
 
 Side = list[Array]  # arrays that compute a value in one order
 
 
-def turn(func: Func) -> Func:
-    """The program with sums turned where a function of pairs is computed in both orders."""
+def turn(func: Func, outer: bool = True) -> Func:
+    """The program with sums turned where a function of pairs is computed in both orders, and, if those are
+    wanted, sums along `outer` axes."""
     sides: dict[Element, Side] = {}
     for array in arrays_of(func.roots):
         for value in _values(array):
@@ -38,6 +52,8 @@ def turn(func: Func) -> Func:
         if other and not settled.intersection((*side, *other)) and not set(side) & set(other):
             settled.update(pair)
             turned |= dict.fromkeys(_chosen(side, other))
+    if outer:
+        turned |= dict.fromkeys(a for a in arrays_of(func.roots) if a not in settled and _is_outer(a))
     return func.with_(turned=frozenset(turned))
 
 
@@ -47,9 +63,11 @@ def turned_order(array: Array) -> tuple[int, ...]:
 
 
 def pays(lengths: Sequence[int]) -> bool:
-    """Whether to turn sums, the lengths of whose kept and reduced axes follow each other."""
-    pairs = zip(lengths[::2], lengths[1::2], strict=True)
-    return all(kept <= LONGEST and reduced >= FEWEST for kept, reduced in pairs)
+    """Whether to turn a sum of these lengths, the last one that of the axis that it goes along."""
+    *kept, reduced = lengths
+    if len(kept) == 1:
+        return kept[0] <= LONGEST and reduced >= FEWEST
+    return reduced >= FEW and prod(kept) <= min(WIDEST, SHARE * reduced)
 
 
 def _values(array: Array) -> Iterator[Element]:
@@ -85,3 +103,22 @@ def _turns(array: Array) -> bool:
     """Whether an array is a sum that may be turned: one that adds to a register."""
     is_sum = isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype)
     return is_sum and array.rank == 1 and loop_order(array)[0] == 0
+
+
+def _is_outer(array: Array) -> bool:
+    """Whether a sum over one axis goes along the outermost loops of nests that make what it reads."""
+    if not (isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype) and array.rank > 1):
+        return False
+    along = array.rank
+    if len(array.reduced) > 1 or any(map(is_computed, array.domain)) or is_short(array.domain[along]):
+        return False
+    made = any(isinstance(e, Read) and _is_row(e, Index(along)) for e in elements_of(array.elements))
+    return made and loop_order(array)[0] != along
+
+
+def _is_row(read: Read, axis: Index) -> bool:
+    """Whether it reads a part of a row that each turn along an axis makes."""
+    array = read.array
+    if not isinstance(array, Map | Reduce) or sum(not is_short(n) for n in array.shape) < 2:
+        return False
+    return read.args[loop_order(array)[0]] is axis

@@ -11,7 +11,8 @@ from threads import same_bits
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import functions
-from adcompiler.codegen.llvm.lanes import MOST, Lane, Lanes, found, vectorised
+from adcompiler.codegen.llvm.across import Alone, Kept, Lane, Lanes
+from adcompiler.codegen.llvm.lanes import MOST, found, vectorised
 from adcompiler.codegen.llvm.turns import updated
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
@@ -181,6 +182,58 @@ def nest0(block, start, stop, part, d, k, x, w):
             t = reduce_add(t, s)
             part[block, l] = reduce_add(part[block, l], s)
 """
+
+
+DEEP_TOTAL = (
+    TOTAL
+    + """
+            for a in range(uint64(0), uint64(d)):
+                both[block, a, l] = reduce_add(both[block, a, l], x[a, i] * s)
+"""
+)
+ALONE = (
+    PRODUCT
+    + """
+        for l in range(uint64(0), uint64(k)):
+            for c in range(uint64(0), uint64(d if h[block, l] == s else 0)):
+                part[block, l, c] = reduce_add(part[block, l, c], x[i, c] * h[block, c] + i)
+"""
+)
+
+
+def lanes_of(text, rows=()):
+    (function,) = ast.parse(text).body
+    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
+    return loop
+
+
+def test_lanes_have_sums_of_their_own_in_loops_in_loops():
+    loop = lanes_of(DEEP_TOTAL)
+    assert loop.sums == ["both"]
+    assert found(DEEP_TOTAL, frozenset()).adding == {"nest0"}
+    kept = [n.targets[0] for s in loop.together for n in ast.walk(s) if isinstance(n, Kept)]
+    assert kept
+    assert all(isinstance(target, Lane) and target.row for target in kept)
+
+
+def test_a_loop_with_bounds_of_a_turn_is_done_by_each_lane():
+    loop = lanes_of(ALONE, {"h"})
+    (alone,) = (n for s in loop.together for n in ast.walk(s) if isinstance(n, Alone))
+    assert alone.names == ["i", "s"]
+    assert not loop.sums, "one lane after the other adds to the sums of the block"
+    assert {n.alone for n in ast.walk(alone.loop) if isinstance(n, Lane)} == {True}
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["s = reduce_add(s, x[i, c])", "h[0, c] = x[i, c]", "y[i, c] = x[i, c]\n                s = 1.0"],
+    ids=["a sum of the turn", "what others read", "a variable of the turn"],
+)
+def test_other_bounds_of_turns_are_left_alone(last):
+    text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
+    rows = {"h"} if "h[0" not in last else set()
+    assert found(ALONE, frozenset({"h"})).functions
+    assert not found(text, frozenset(rows)).functions
 
 
 @pytest.mark.parametrize(

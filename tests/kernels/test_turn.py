@@ -8,13 +8,14 @@ from irprograms import arguments, check, optimised, program, sizes_of
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import variants
+from adcompiler.codegen import cuts, variants
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.reference import Reference
 from adcompiler.codegen.variants import shares
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.passes.turn import FEWEST, LONGEST, pays, turn
+from adcompiler.passes.turn import FEW, FEWEST, LONGEST, SHARE, WIDEST, pays, turn
+from adcompiler.runtime.specialise import BACKENDS
 
 GAUSSIAN = """
 def f(x: f64[n, 3], y: f64[m, 3], b: f64[m], c: f64[n]):
@@ -37,6 +38,21 @@ EXTREMUM = """
       %r = reduce sum (i < n | j < m) { exp(%x[i] * %y[j]) }
       %c = reduce max (j < m | i < n) { exp(%x[i] * %y[j]) }
     }"""
+# Sums over the points of what is made point by point.
+OUTER = {
+    "weights": """
+    func @weights(%x: f64[n, d], %w: f64[d, k], %g: f64[n]) -> (%r: f64[n], %s: f64[d, k]) {
+      %y = reduce sum (i < n, l < k | a < d) { %x[i, a] * %w[a, l] }
+      %r = reduce sum (i < n | l < k) { tanh(%y[i, l]) }
+      %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * (tanh(%y[i, l]) * %g[i] * %r[i]) }
+    }""",
+    "nearest": """
+    func @nearest(%x: f64[n, d], %w: f64[k, d]) -> (%s: f64[k, d]) {
+      %y = reduce sum (i < n, l < k | a < d) { (%x[i, a] - %w[l, a]) * (%x[i, a] - %w[l, a]) }
+      %m = reduce min (i < n | l < k) { %y[i, l] }
+      %s = reduce sum (l < k, a < d | i < n) { select(%y[i, l] == %m[i], %x[i, a] - %w[l, a], 0.0) }
+    }""",
+}
 TURNED = {"both": BOTH, "normalised": NORMALISED, "extremum": EXTREMUM}
 REFUSED = {
     "all of the first": """
@@ -54,6 +70,21 @@ REFUSED = {
     func @f(%x: f64[n], %y: f64[n]) -> (%r: f64[n], %c: f64[n]) {
       %r = reduce sum (i < n | j < n) { select(j < i, exp(%x[i] * %y[j]), 0.0) }
       %c = reduce sum (j < n | i < n) { select(j < i, exp(%x[i] * %y[j]), 0.0) }
+    }""",
+    "what all points need": """
+    func @f(%x: f64[n, d], %w: f64[d, k]) -> (%s: f64[d, k]) {
+      %y = reduce sum (i < n, l < k | a < d) { %x[i, a] * %w[a, l] }
+      %m = reduce max (| i < n, l < k) { %y[i, l] }
+      %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * (%y[i, l] - %m) }
+    }""",
+    "inputs alone": """
+    func @f(%x: f64[n, d], %y: f64[n, k]) -> (%s: f64[d, k]) {
+      %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * %y[i, l] }
+    }""",
+    "made along another axis": """
+    func @f(%x: f64[n, d], %w: f64[d, k]) -> (%s: f64[d, k]) {
+      %y = reduce sum (l < k, i < n | a < d) { %x[i, a] * %w[a, l] }
+      %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * %y[l, i] * %y[l, i] }
     }""",
     "cheap": """
     func @f(%x: f64[n], %y: f64[m]) -> (%r: f64[n], %c: f64[m]) {
@@ -106,7 +137,10 @@ def test_lengths_decide():
     assert pays((LONGEST, FEWEST))
     assert not pays((LONGEST + 1, FEWEST))
     assert not pays((LONGEST, FEWEST - 1))
-    assert not pays((10, FEWEST, 10, FEWEST - 1))
+    assert pays((WIDEST // 2, 2, WIDEST // SHARE))
+    assert not pays((WIDEST // 2, 2, WIDEST // SHARE - 1))
+    assert not pays((WIDEST // 2, 3, WIDEST))
+    assert not pays((1, 1, FEW - 1))
 
 
 @pytest.mark.parametrize(("n", "m"), [(600, 80), (80, 600), (5, 4)])
@@ -133,3 +167,124 @@ def test_derivatives_of_second_order_are_turned_too(monkeypatch):
     monkeypatch.setattr(variants, "turned_pays", lambda lengths: met.append(lengths) or True)
     adc.check_grad(adc.compile(GAUSSIAN), *clouds(4, 3), order=2)
     assert met
+
+
+# -- sums over the points of what is made point by point --------------------------------------------
+
+LAYERS = """
+def f(x: f64[n, d], w: f64[d, k], u: f64[k, k], v: f64[k]):
+    h = [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) for l in range(k)] for i in range(n)]
+    g = [[tanh(sum(h[i, l] * u[l, m] for l in range(k))) for m in range(k)] for i in range(n)]
+    return sum(sum(g[i, m] * v[m] for m in range(k))**2 for i in range(n))
+"""
+# Each point adds to the sums of its own centroid, beside a sum over all points.
+CENTROIDS = """
+def f(x: f64[n, d], w: f64[k, d], u: f64[d, d]):
+    y = [[tanh(sum(x[i, b] * u[b, a] for b in range(d))) for a in range(d)] for i in range(n)]
+    return sum(min(sum((y[i, a] - w[j, a])**2 for a in range(d)) for j in range(k)) for i in range(n))
+"""
+SOURCES = {"layers": LAYERS, "centroids": CENTROIDS}
+D, K = 6, 9
+
+
+def given(name, n, dtype=np.float64):
+    rng = np.random.default_rng(n)
+    shapes = ((n, D), (D, K), (K, K), K) if name == "layers" else ((n, D), (K, D), (D, D))
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Sums are turned for all lengths, in small blocks; which programs were."""
+    met = []
+    monkeypatch.setattr(variants, "pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(cuts, "BLOCK", 200)
+    monkeypatch.setattr(cuts, "ADDING", 1)
+    return met
+
+
+@pytest.mark.parametrize("name", OUTER)
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 17, 200])
+def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
+    func = turned(OUTER[name])
+    assert func.turned
+    assert shares(func)
+    kernel = emit(func)
+    assert len(kernel.nests) == 1
+    rng = np.random.default_rng(n)
+    shapes = [
+        tuple({"n": n, "d": D, "k": K}[func.size_names[s.number]] for s in i.shape) for i in func.inputs
+    ]
+    args = arguments(func, [rng.standard_normal(shape) for shape in shapes])
+    sizes, compiled = sizes_of(func, args), Compiled(func)
+    assert compiled.lanes.functions == {"nest0"}
+    for got, expected in zip(compiled(sizes, args), Reference(func)(sizes, args), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    results = {kernel.arrays[r] for r in kernel.func.results}
+    long = [b for b in kernel.buffers if b.name not in results and b.nest is None]
+    assert not [b for b in long if len(b.shape) > 1]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gradients_by_weights_are_those_of_the_reference(name, dtype, always):
+    source = SOURCES[name] if dtype is np.float64 else SOURCES[name].replace("f64", "f32")
+    ours, numpy = (adc.value_and_grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
+    slack = 1e-11 if dtype is np.float64 else 3e-4
+    for n in (0, 1, 7, 8, 17, 40, 131):
+        args = given(name, n, dtype)
+        (value, slopes), (expected, others) = ours(*args), numpy(*args)
+        assert value == pytest.approx(expected, rel=slack, abs=slack)
+        for got, other in zip(slopes, others, strict=True):
+            np.testing.assert_allclose(got, other, rtol=slack, atol=slack)
+    assert always
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_second_order_of_outer_sums(name, always):
+    args = given(name, 43)
+    for wrt in (1, 2):
+        direction = np.random.default_rng(wrt).standard_normal(args[wrt].shape)
+        ours, numpy = (
+            adc.hvp(adc.compile(SOURCES[name], backend=b), wrt)(args, direction) for b in ("cpu", "numpy")
+        )
+        np.testing.assert_allclose(ours, numpy, rtol=1e-10, atol=1e-10)
+    assert always
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_outer_sums_over_arrays_of_any_layout(order, always):
+    f, numpy = (adc.grad(adc.compile(CENTROIDS, backend=b), "w") for b in ("cpu", "numpy"))
+    x, *rest = given("centroids", 50)
+    for points in (np.asarray(x, order=order), np.repeat(x, 2, axis=0)[::2], x[::-1]):
+        np.testing.assert_allclose(f(points, *rest), numpy(points, *rest), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_bits_of_outer_sums_do_not_depend_on_threads(name):
+    f = adc.value_and_grad(adc.compile(SOURCES[name]))
+    args = given(name, 3000)
+    same_bits(lambda: f(*args))
+
+
+def test_ties_share_the_gradient(always):
+    ours, numpy = (adc.grad(adc.compile(CENTROIDS, backend=b)) for b in ("cpu", "numpy"))
+    x, w, u = given("centroids", 30)
+    w[3] = w[5] = w[8]
+    for got, other in zip(ours(x, w, u), numpy(x, w, u), strict=True):
+        np.testing.assert_allclose(got, other, rtol=1e-11, atol=1e-11)
+
+
+def test_products_that_are_not_called_are_turned_where_lengths_say_so():
+    func = optimised(program(OUTER["weights"]))
+    made = BACKENDS["cpu"](func)
+    assert isinstance(made, variants.Variants)
+    names = {"n": 200, "d": D, "k": K}
+    many = [names[name] for name in func.size_names]
+    names["n"] = FEW - 1
+    few = [names[name] for name in func.size_names]
+    one, other = made.at(many), made.at(few)
+    assert isinstance(one, Compiled)
+    assert isinstance(other, Compiled)
+    assert len(one.kernel.nests) == 1
+    assert len(other.kernel.nests) > 1

@@ -118,3 +118,10 @@ def test_inner_loops_are_shared() -> None:
     assert [ast.unparse(s) for s in inner.body] == [
         f"c[j] = reduce_add(c[j], v.{k} * a[i.{k}, j])" for k in range(4)
     ]
+
+
+def test_an_extremum_waits_for_one_operation() -> None:
+    (loop,) = loops(TOTAL)
+    assert isinstance(loop, Jam)
+    last = loop.together[-1]
+    assert ast.unparse(last) == "t = reduce_max(t, reduce_max(reduce_max(s.0, s.1), reduce_max(s.2, s.3)))"

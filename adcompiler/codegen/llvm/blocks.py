@@ -67,6 +67,27 @@ class Blocks(Expressions):
             self.lines.append(f"br {more}, label %{inside}, label %{after}{hint}")
             self.begin(after)
 
+    @contextmanager
+    def one_of(self, chosen: Value) -> Iterator[Value]:
+        """The numbers of the lanes that are chosen, one after the other."""
+        bits = self.emit(f"bitcast {chosen} to i{chosen.lanes}", f"i{chosen.lanes}")
+        first = self.emit(f"zext {bits} to i64", "i64")
+        with self.when(self.emit(f"icmp ne {first}, 0", "i1")):
+            before, inside, left = self.block, self.label(), f"%left{len(self.lines)}"
+            self.lines.append(f"br label %{inside}")
+            self.begin(inside)
+            at = len(self.lines)
+            self.lines.append("")
+            lowest = [Value(left, "i64"), Value("true", "i1")]
+            yield self.call("llvm.cttz.i64", "i64", lowest)
+            less = self.emit(f"add i64 {left}, -1", "i64").text
+            following = self.emit(f"and i64 {left}, {less}", "i64").text
+            more = self.emit(f"icmp ne i64 {following}, 0", "i1")
+            after = self.label()
+            self.lines[at] = f"{left} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"
+            self.lines.append(f"br {more}, label %{inside}, label %{after}")
+            self.begin(after)
+
     # -- threads -------------------------------------------------------------------------------
 
     def load(self, base: str, k: int, kind: str) -> Value:

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from math import prod
 
+from adcompiler.codegen.llvm.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.lanes import LANE, TOTALS, Lane, Lanes, Total, functions_of
+from adcompiler.codegen.llvm.lanes import functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
 from adcompiler.codegen.llvm.turns import array_of, from_both_ends, narrows
@@ -141,6 +142,11 @@ class Function(Variables):
                 self.allocate(name, [self.value(n) for n in lengths], CASTS[ast.unparse(dtype)])
             case Total(targets=[ast.Subscript() as target], value=ast.Call(func=how, args=[_, value])):
                 self.total(target, ast.unparse(how), self.value(value))
+            case Kept(targets=[ast.Subscript() as target], value=value):
+                assert self.mask is not None
+                self.store(target, self.select(self.mask, self.value(value), self.value(target)))
+            case Alone():
+                self.one_by_one(statement)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bind(name, self.value(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
@@ -278,7 +284,7 @@ class Function(Variables):
         All turns of a nest are lanes, or none: else what is the same in two turns would have other last bits.
         So it asks whether the blocks of the nest are large enough, not what is left of this one.
         """
-        self.width = lanes = self.module.lanes
+        self.width = self.wide = lanes = self.module.lanes
         if lanes == 1:
             return first
         assert isinstance(loop.target, ast.Name)
@@ -288,11 +294,16 @@ class Function(Variables):
             self.emit(f"icmp uge {first}, {least.text}", "i1"),
             self.emit(f"icmp uge {stop}, {lanes}", "i1"),
         ]
-        allowed += [self.copy_of(self.known(array), array, axis) for array, axis in loop.copies.items()]
+        allowed += [self.copy_of(array, [axis]) for array, axis in loop.copies.items()]
+        allowed += [self.copy_of(array, range(1, len(self.known(array).shape))) for array in loop.sums]
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
         kinds = {n: self.value(ast.Name(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
             self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
+        if loop.sums:
+            begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
+            with self.when(begins):
+                self.body(loop.before)
         with self.turns(first, end, step=lanes) as turn:
             steps = ", ".join(f"i64 {k}" for k in range(lanes))
             self.values[name] = turn
@@ -306,24 +317,49 @@ class Function(Variables):
         for n, how in loop.totals.items():
             found = self.added_up(how, self.value(ast.Name(n + LANE)))
             self.bind(n, self.function(how, [self.value(ast.Name(n)), found]))
-        for array in loop.copies:
+        self.mask = None
+        if loop.sums:
+            with self.when(begins):
+                self.body(loop.after)
+        for array in (*loop.copies, *loop.sums):
             self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
         return end
 
-    def copy_of(self, array: ArrayValue, name: str, axis: int) -> Value:
-        """Memory for a copy of a row of an array, for all lanes; whether there is some."""
-        size = self.product(literal(BYTES[array.type] * self.width), array.shape[axis])
+    def one_by_one(self, statement: Alone) -> None:
+        """A loop that each lane does for itself."""
+        assert self.mask is not None
+        width, mask, values = self.width, self.mask, dict(self.values)
+        start, stop = (self.spread(self.value(n), width) for n in statement.head.args)
+        less = "ult" if start.unsigned else "slt"
+        begins = self.both("and", [mask, self.emit(f"icmp {less} {start}, {stop.text}", mask.type)])
+        with self.one_of(begins) as lane:
+            for name in statement.names:
+                found = self.value(ast.Name(name + LANE))
+                one = self.emit(f"extractelement {found}, {lane}", found.element)
+                self.values.pop(name, None)
+                self.bind(name, one._replace(unsigned=found.unsigned))
+            self.width, self.mask, self.lane = 1, None, lane
+            self.statement(statement.loop)
+        self.width, self.mask, self.lane, self.values = width, mask, None, values
+
+    def copy_of(self, name: str, axes: Sequence[int]) -> Value:
+        """Memory for what each lane has of some axes of an array; whether there is some."""
+        array = self.known(name)
+        *others, last = (array.shape[axis] for axis in axes)
+        shape = (*others, self.integers("mul", last, literal(self.width)))
+        size = literal(BYTES[array.type] * self.width)
+        for n in (*others, last):
+            size = self.product(size, n)
         data = self.call("PyMem_RawMalloc", "ptr", [size])
-        length = self.integers("mul", array.shape[axis], literal(self.width))
-        self.arrays[name + LANE] = ArrayValue(data, array.type, (length,), None)
+        self.arrays[name + LANE] = ArrayValue(data, array.type, shape, None)
         return self.emit(f"icmp ne {data}, null", "i1")
 
     def total(self, target: ast.Subscript, how: str, value: Value) -> None:
         """Add what all lanes have to one element."""
-        assert self.mask is not None
         value = self.spread(value, self.width)
-        found = self.added_up(how, self.select(self.mask, value, literal(TOTALS[how], value.type)))
-        self.store(target, self.function(how, [self.value(target), found]))
+        if self.mask is not None:
+            value = self.select(self.mask, value, literal(TOTALS[how], value.type))
+        self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
     def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.

@@ -26,6 +26,7 @@ from adcompiler.codegen.llvm.turns import (
     stores_of,
     text_of,
     turn_of,
+    updated,
 )
 
 TURNS = 4
@@ -159,8 +160,27 @@ def _together(body: Sequence[ast.stmt], own: Collection[str], turns: Sequence[Re
     for s in body:
         if isinstance(s, ast.For) and not mentions(s.iter, own):
             yield ast.For(s.target, s.iter, list(_together(s.body, own, turns)), [])
+        elif (extremum := _extremum(s, turns)) is not None:
+            yield extremum
         else:
             yield from (turn.visit(deepcopy(s)) for turn in turns)
+
+
+def _extremum(statement: ast.stmt, turns: Sequence[Renamed]) -> ast.Assign | None:
+    """An extremum with a value of each turn as one with their extremum, if it is such a statement: what waits
+    for what was there before is one operation, not one a turn. Extrema are the same in any order."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=ast.Name(id="reduce_min" | "reduce_max") as how, args=[old, new]),
+        ) if updated(statement) == name and name not in turns[0].names:
+            values: list[ast.expr] = [turn.visit(deepcopy(new)) for turn in turns]
+            while len(values) > 1:
+                pairs = zip(values[::2], values[1::2], strict=True)
+                values = [ast.Call(how, [a, b], []) for a, b in pairs]
+            made = ast.Assign(statement.targets, ast.Call(how, [old, *values], []))
+            return ast.copy_location(made, statement)
+    return None
 
 
 class Renamed(ast.NodeTransformer):

@@ -20,12 +20,25 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 from typing import NamedTuple, TypeVar
 
+from adcompiler.codegen.llvm.across import (
+    COPY,
+    LANE,
+    TOTALS,
+    Alone,
+    Kept,
+    Lane,
+    Lanes,
+    Total,
+    added_up,
+    filled,
+    laned,
+)
 from adcompiler.codegen.llvm.inorder import several
 from adcompiler.codegen.llvm.jam import chosen as jam
 from adcompiler.codegen.llvm.short import short
@@ -43,35 +56,9 @@ from adcompiler.codegen.llvm.turns import (
 T = TypeVar("T", int, int | None)
 
 LEAST, MOST = 4, 16  # lanes of a vector: rows have place for so many
-LANE = ".v"  # what stands behind the names of variables that are vectors
-TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
 RECORD = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
 DEEP = 2  # loops around what makes it worth while
-COPY = "copied"
 AXES = 2  # indices of a row of one axis: the block, and that axis
-
-
-class Lanes(ast.For):
-    """A loop that runs `together`, where the variables of its turns are vectors, or else its body. It adds to
-    `totals` of the function, each by an operation, and works on copies of the rows of some arrays, whose
-    lengths are those of the axis given."""
-
-    _fields = (*ast.For._fields, "together")
-    together: list[ast.stmt]
-    totals: dict[str, str]
-    copies: dict[str, int]
-
-
-class Lane(ast.Subscript):
-    """An element for each lane: `row` tells whether the array has the lanes side by side, as rows and copies
-    have, and `beside` whether the elements of any other are neighbours in memory."""
-
-    row: bool
-    beside: bool
-
-
-class Total(ast.Assign):
-    """What all lanes add to one element of an array."""
 
 
 def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.FunctionDef:
@@ -90,9 +77,11 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
 
 
 class Found(NamedTuple):
-    """The functions of a text whose turns are lanes, and the rows that have them side by side."""
+    """The functions of a text whose turns are lanes, those of them in which lanes have sums of their own, and
+    the rows that have lanes side by side."""
 
     functions: frozenset[str]
+    adding: frozenset[str]
     rows: frozenset[str]
 
 
@@ -106,7 +95,8 @@ def found(text: str, rows: frozenset[str]) -> Found:
     """Where the turns of the nests of a text are lanes."""
     loops = [(f.name, s) for f in functions_of(text, rows) for s in f.body if isinstance(s, Lanes)]
     lanes = (n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane))
-    return Found(frozenset(name for name, _ in loops), rows & {array_of(n) for n in lanes if n.row})
+    adding = frozenset(name for name, loop in loops if loop.sums)
+    return Found(frozenset(name for name, _ in loops), adding, rows & {array_of(n) for n in lanes if n.row})
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
@@ -132,17 +122,23 @@ class _Nest:
         self.rows = {array_of(n) for n in ast.walk(loop)} & set(rows)
         inside = stores_of(loop.body)
         outer = {name for name, count in inside.items() if stored[name] > count} - inner_turns(loop)
+        self.own = own_of(loop, {*self.rows, *outer})
         adds = ((updated(s), _operation(s)) for s, _ in self.statements())
         self.totals = {name: how for name, how in adds if name in outer}
-        self.own = own_of(loop, {*self.rows, *outer})
         self.places = [(p, depth) for s, depth in self.statements() for p in _places(s)]
+        self.sums = dict(self.sums_of_lanes())
         self.copies = {
             array_of(p): self.other(p) for p, depth in self.places if depth >= DEEP and self.is_far(p)
         }
 
     def statements(self) -> Iterator[tuple[ast.stmt, int]]:
-        """All statements of a turn, and how many loops of it are around each."""
-        return _statements(self.loop.body, 0)
+        """All statements of a turn, and how many loops of it are around each; not those in loops that each
+        lane does alone."""
+        return _statements(self.loop.body, 0, self.is_alone)
+
+    def is_alone(self, statement: ast.stmt) -> bool:
+        """Whether a statement is a loop that turns do not have in common."""
+        return isinstance(statement, ast.For) and mentions(statement.iter, self.own)
 
     @property
     def has_lanes(self) -> bool:
@@ -180,14 +176,41 @@ class _Nest:
         """Whether a statement is the same for all turns but for the numbers, and in inner loops reads and
         writes no elements that are far from each other."""
         match statement:
-            case ast.For(iter=head) | ast.If(test=head):
+            case ast.For():
+                return not self.is_alone(statement) or self.may_stand_alone(statement)
+            case ast.If(test=head):
                 return not mentions(head, self.own)
         places = list(_places(statement))
         if depth >= DEEP and any(len(_indices(p)) > AXES for p in places if array_of(p) in self.rows):
             return False
-        if any(isinstance(p.ctx, ast.Store) and not self.is_own(p) for p in places):
-            return depth < DEEP and _operation(statement) in TOTALS
+        for p in places:
+            if isinstance(p.ctx, ast.Store) and not self.is_own(p):
+                return array_of(p) in self.sums or (depth < DEEP and _operation(statement) in TOTALS)
         return not isinstance(statement, ast.AugAssign)
+
+    def may_stand_alone(self, loop: ast.For) -> bool:
+        """Whether each lane may do a loop for itself: it assigns no variable of the turn, and the arrays that
+        turns have copies of are as they were."""
+        inside = [n for s in loop.body for n in ast.walk(s)]
+        if any(count < self.stored[name] for name, count in stores_of(loop.body).items()):
+            return False
+        changed = {array_of(n) for n in ast.walk(self.loop) if _is_stored(n)} & self.copies.keys()
+        return not any(array_of(n) in changed for n in inside)
+
+    def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """The partial sums of a block of which each lane has its own until the block ends, with their
+        operation and rank. In loops in loops it would cost far more than the addition to add up all lanes."""
+        added: dict[str, set[tuple[str, int]]] = {}
+        deep = {array_of(p) for p, depth in self.places if depth >= DEEP}
+        for s, _ in self.statements():
+            for p in _places(s):
+                first, *others = _indices(p)
+                if isinstance(p.ctx, ast.Store) and isinstance(first, ast.Name) and first.id == "block":
+                    how = _operation(s) if others and not self.is_own(p) else ""
+                    added.setdefault(array_of(p), set()).add((how, len(others)))
+        for name, found in added.items():
+            if name in deep and len(found) == 1 and (one := found.pop())[0] in TOTALS:
+                yield name, one
 
     def is_own(self, place: ast.Subscript) -> bool:
         """Whether each turn has an element of its own there."""
@@ -221,7 +244,9 @@ class _Nest:
         back = [self.copied(name, back=True) for name in self.copies if name in stored]
         new = Lanes(self.loop.target, self.loop.iter, [jam(s, self.stored) for s in self.loop.body], [])
         new.together = [*fill, *(jam(s, counts) for s in together), *back]
-        new.totals, new.copies = self.totals, self.copies
+        new.totals, new.copies, new.sums = self.totals, self.copies, list(self.sums)
+        new.before = [filled(name, *found) for name, found in self.sums.items()]
+        new.after = [added_up(name, *found) for name, found in self.sums.items()]
         return new
 
     def copied(self, name: str, back: bool) -> ast.For:
@@ -229,8 +254,8 @@ class _Nest:
         turn, at = ast.Name(self.turn + LANE, ast.Load()), ast.Name(COPY, ast.Load())
         indices: list[ast.expr] = [turn, at] if self.copies[name] else [at, turn]
         store, load = ast.Store(), ast.Load()
-        far = _lane(name, ast.Tuple(indices, ast.Load()), store if back else load, row=False)
-        near = _lane(name, at, load if back else store, row=True)
+        far = laned(name, ast.Tuple(indices, ast.Load()), store if back else load, row=False)
+        near = laned(name, at, load if back else store, row=True)
         target, value = (far, near) if back else (near, far)
         text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
         (loop,) = ast.parse(text).body
@@ -239,13 +264,20 @@ class _Nest:
         return loop
 
 
-def _statements(body: Sequence[ast.stmt], depth: int) -> Iterator[tuple[ast.stmt, int]]:
-    """Statements, and how many loops are around each, but for those that are written out."""
+def _statements(
+    body: Sequence[ast.stmt], depth: int, but: Callable[[ast.stmt], bool]
+) -> Iterator[tuple[ast.stmt, int]]:
+    """Statements, and how many loops are around each, but for those that are written out; those in some loops
+    are left out."""
     for s in body:
         yield s, depth
-        if isinstance(s, ast.For | ast.If):
+        if isinstance(s, ast.For | ast.If) and not but(s):
             inner = isinstance(s, ast.For) and short(s) is None
-            yield from _statements(s.body, depth + inner)
+            yield from _statements(s.body, depth + inner, but)
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
 
 
 def _written_out(loop: ast.For) -> Counter[str]:
@@ -266,13 +298,8 @@ def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
         yield from (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
 
 
-def _lane(name: str, index: ast.expr, ctx: ast.expr_context, row: bool, beside: bool = False) -> Lane:
-    new = Lane(ast.Name(name, ast.Load()), index, ctx)
-    new.row, new.beside = row, beside
-    return new
-
-
-def _indices(place: ast.Subscript) -> list[ast.expr]:
+def _indices(place: ast.expr) -> list[ast.expr]:
+    assert isinstance(place, ast.Subscript)
     return place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
 
 
@@ -294,8 +321,28 @@ class _Across(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         target = node.targets[0]
         whole = isinstance(target, ast.Subscript) and not self.nest.is_own(target)
+        if isinstance(target, ast.Subscript) and whole and array_of(target) in self.nest.sums:
+            return self.kept(node)
         self.generic_visit(node)
         return Total(node.targets, node.value) if whole else node
+
+    def kept(self, node: ast.Assign) -> ast.Assign:
+        """What a turn adds to a sum, as what lanes add to theirs."""
+        assert isinstance(node.value, ast.Call)
+        name, (_, *indices) = array_of(node.targets[0]), _indices(node.targets[0])
+        index = ast.Tuple(indices, ast.Load())
+        target, old = (laned(name, index, ctx, row=True) for ctx in (ast.Store(), ast.Load()))
+        return Kept([target], ast.Call(node.value.func, [old, self.visit(node.value.args[1])], []))
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if not self.nest.is_alone(node):
+            return self.generic_visit(node)
+        new = Alone()
+        new.loop = _OfOne(self.nest.rows).visit(deepcopy(node))
+        read = {n.id for n in ast.walk(new.loop) if isinstance(n, ast.Name)}
+        new.names = sorted((read & self.names) - stores_of([new.loop]).keys())
+        new.head = self.visit(node.iter)
+        return new
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id in self.names:
@@ -307,6 +354,21 @@ class _Across(ast.NodeTransformer):
         if not name or not self.nest.is_own(node):
             return node
         if name in self.nest.copies:
-            return _lane(name, self.visit(_indices(node)[self.nest.copies[name]]), node.ctx, row=True)
+            return laned(name, self.visit(_indices(node)[self.nest.copies[name]]), node.ctx, row=True)
         beside = self.nest.is_beside(node)
-        return _lane(name, self.visit(node.slice), node.ctx, row=name in self.nest.rows, beside=beside)
+        return laned(name, self.visit(node.slice), node.ctx, row=name in self.nest.rows, beside=beside)
+
+
+class _OfOne(ast.NodeTransformer):
+    """Statements for one lane: it finds its elements of rows between those of the others."""
+
+    def __init__(self, rows: Collection[str]) -> None:
+        self.rows = rows
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        self.generic_visit(node)
+        if array_of(node) not in self.rows:
+            return node
+        new = laned(array_of(node), node.slice, node.ctx, row=True)
+        new.alone = True
+        return new

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 
+from adcompiler.codegen.llvm.across import LANE, Lane
 from adcompiler.codegen.llvm.blocks import Blocks
-from adcompiler.codegen.llvm.lanes import LANE, Lane
 from adcompiler.codegen.llvm.tables import BYTES
 from adcompiler.codegen.llvm.values import (
     ArrayValue,
@@ -36,8 +36,10 @@ class Variables(Blocks):
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
         self.width = 1
+        self.wide = 1  # how many lanes rows have side by side
         self.mask: Value | None = None  # the lanes that have a turn
         self.summed: set[str] = set()  # vectors to which all turns add
+        self.lane: Value | None = None  # the one lane that does something alone
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
         """Give a variable its value."""
@@ -182,7 +184,10 @@ class Variables(Blocks):
         if any(i.element != "i64" for i in indices) or len(indices) != len(array.shape):
             raise UnsupportedError
         if row:
-            indices[-1] = self.integers("mul", indices[-1], literal(self.width))
+            indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
+        if isinstance(node, Lane) and node.alone:
+            assert self.lane is not None
+            indices[-1] = self.integers("add", indices[-1], self.lane)
         at = literal(0)
         for k, index in enumerate(indices):
             if array.strides is not None:
