@@ -98,7 +98,7 @@ def test_a_symmetric_gradient_is_one_sum_for_each_coordinate():
     sums = [t for t in pairwise.tasks if isinstance(t.array, Reduce)]
     assert len(sums) == 5  # the energy, three coordinates, the masses
     assert all(t.in_register for t in sums)
-    roots = {e for t in sums for e in elements_of(t.elements) if isinstance(e, Apply) and e.op == "sqrt"}
+    roots = {e for t in sums for e in elements_of(t.elements) if isinstance(e, Apply) and e.op == "rsqrt"}
     assert len(roots) == 1
 
 
