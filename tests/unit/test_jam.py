@@ -63,6 +63,8 @@ REFUSED = {
     .replace("c[i] = s", "c[i] = s * 2.0"),
     "sums and other stores to one array": TRANSPOSED + "        c[0] = v\n",
     "a product of what is there": TRANSPOSED.replace("reduce_add(c[j], v * a[i, j])", "c[j] * v + a[i, j]"),
+    "sums and products of one array": TRANSPOSED
+    + "        for k in range(uint64(0), uint64(m)):\n            c[k] = c[k] * (v + b[k] * b[k])\n",
     "rows of one array, which may overlap for all that LLVM knows": """
 def f(n, m, a, b, c):
     for i in range(uint64(0), uint64(n)):

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 
+ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order matters to rounding only
+
 
 def stores_of(body: Sequence[ast.stmt]) -> Counter[str]:
     """How often each variable is assigned."""
@@ -123,22 +125,36 @@ def updated(statement: ast.stmt) -> str:
             return array_of(target)
         case ast.Assign(
             targets=[target],
-            value=ast.BinOp(left=old, op=ast.Add() | ast.Mult()) | ast.Call(args=[old, _]),
+            value=ast.BinOp(left=old, op=ast.Add() | ast.Mult()) | ast.Call(func=ast.Name(), args=[old, _]),
         ) if text_of(target) == text_of(old):
             return target.id if isinstance(target, ast.Name) else array_of(target)
     return ""
 
 
+def operation_of(statement: ast.stmt) -> str:
+    """How a statement that updates something does so."""
+    match statement:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
+            return name.removeprefix("reduce_")
+        case ast.AugAssign(op=op) | ast.Assign(value=ast.BinOp(op=op)):
+            return type(op).__name__.lower()
+    return ""
+
+
 def only_added(statements: Sequence[ast.stmt]) -> set[str]:
-    """The variables and arrays with which nothing is done but to add to them."""
+    """The variables and arrays with which nothing is done but to add to them, or all the time to multiply, or
+    to take the same extremum: in any order."""
     uses: Counter[str] = Counter()
     updates: Counter[str] = Counter()
+    how: dict[str, set[str]] = {}
     for s in statements:
         part = s.test if isinstance(s, ast.If) else s.iter if isinstance(s, ast.For) else s
         uses.update(n.id for n in ast.walk(part) if isinstance(n, ast.Name))
         if name := updated(s):
             updates[name] += 1 if isinstance(s, ast.AugAssign) else 2
-    return {name for name, count in uses.items() if count == updates[name]}
+            how.setdefault(name, set()).add(operation_of(s))
+    same = {name for name, found in how.items() if len(found) == 1 and found <= ORDERLESS}
+    return {name for name in same if uses[name] == updates[name]}
 
 
 def is_apart(nodes: Sequence[ast.AST], name: str, turn: str) -> bool:
