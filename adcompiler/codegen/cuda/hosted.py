@@ -69,8 +69,8 @@ class _HostTurns(DeviceTurns):
         emitter.flush()
         count = self.stacks[-1] if rec.loop.test is not None else None
         kept = {self.labels[a] for a in rec.loop.items}  # from turn to turn: some of a turn is made there
-        growing = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
-        fresh = sorted(growing - kept)
+        inside = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
+        fresh = sorted(inside - kept)
         loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count, fresh)
         emitter.steps.append(loop)
 
