@@ -26,7 +26,7 @@ def compared(array: Array, elements: Sequence[Element] = ()) -> Iterator[Element
     """Of what an array takes an extremum, and what it compares for equality; its `elements` may be given in
     other terms."""
     elements = elements or array.elements
-    if isinstance(array, Reduce) and array.op in ("min", "max"):
+    if isinstance(array, Reduce) and array.op in ("min", "max") and is_float(array.dtype):
         yield elements[0]
     for e in elements_of(elements):
         if isinstance(e, Apply) and e.op in EQUALITIES:
@@ -35,7 +35,8 @@ def compared(array: Array, elements: Sequence[Element] = ()) -> Iterator[Element
 
 def is_rounded(array: Array) -> bool:
     """Whether an array has sums of which an extremum is taken, or that are compared for equality."""
-    return any(isinstance(e, Apply) and _adds(e.op) for e in elements_of(compared(array)))
+    made = (e for e in elements_of(compared(array)) if isinstance(e, Apply) and is_float(e.dtype))
+    return any(_adds(e.op) for e in made)
 
 
 @cache

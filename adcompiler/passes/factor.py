@@ -51,7 +51,8 @@ def _axis(array: Reduce) -> int | None:
         if own and (rest - own) & long and len(own & long) - 1 <= max(kept, 1):
             return axis
     *_, inner = (-1, *(k for k in loop_order(array) if k in long))
-    if inner >= array.rank and any(inner not in f.axes and _reduced(array, f) & long for f in factors):
+    outer = [f for f in factors if inner not in f.axes]
+    if inner >= array.rank and len(outer) < len(factors) and any(_reduced(array, f) & long for f in outer):
         return inner
     return None
 
