@@ -340,6 +340,10 @@ class Expressions(Context):
             case tree.Attribute(name=name):
                 if name in METHODS:
                     return METHODS[name]
+                if name in BUILTINS and isinstance(before := node.function.value, tree.Name):
+                    if before.id not in scope and before.id not in CONSTANTS:
+                        remedy = f"write {name}(...), or np.{name}(...)"
+                        self.fail(ParseError, f"unknown name {before.id!r}", before.span, remedy)
                 cause = f"arrays have no method .{name}()"
                 self.fail(ParseError, cause, node.function.span, _instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)
