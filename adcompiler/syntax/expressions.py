@@ -340,6 +340,10 @@ class Expressions(Context):
             case tree.Attribute(name=name):
                 if name in METHODS:
                     return METHODS[name]
+                owner: str = getattr(node.function.value, "id", "")
+                if owner and name in BUILTINS and owner not in (*scope, *CONSTANTS):
+                    remedy = f"write {name}(...), or np.{name}(...)"
+                    self.fail(ParseError, f"unknown name {owner!r}", node.function.value.span, remedy)
                 cause = f"arrays have no method .{name}()"
                 self.fail(ParseError, cause, node.function.span, _instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)

@@ -201,9 +201,10 @@ def closure_of(
                 span=module.span,
             )
         known |= set(ITERATORS)  # which lowering tells where they are not iterated over
+        scope = dict(outer) | dict.fromkeys(known)
         for call in _walk(module.expression):
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
-                Lowering(source).callee(call, dict(outer))  # an unknown function is told at once
+                Lowering(source).callee(call, scope)  # an unknown function is told at once
         return Closure(definition, dict(outer), source)
     scope = scope_of(module, outer)
     defined = [s for s in module.statements if isinstance(s, tree.Def)]

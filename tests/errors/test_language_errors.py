@@ -21,6 +21,8 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     ("sum(»range(3)) * x", (1,), adc.ParseError, "unknown function 'range'", "behind `in`"),
     ("x + »zip(x, x)", (1,), adc.ParseError, "unknown function 'zip'", "behind `in`"),
     ("»roll(x)", (1,), adc.ParseError, "unknown function 'roll'", "concatenate"),
+    ("»np.zeros_like(x)", (ROW,), adc.ParseError, "unknown function np.zeros_like", "zeros(x.shape)"),
+    ("def f(x):\n    return »torch.sin(x)", (1,), adc.ParseError, "unknown name 'torch'", "write sin(...)"),
     ("»np.sin", (), adc.ParseError, "np.sin", "call it as np.sin(...)"),
     ("»np.foo", (), adc.ParseError, "unknown name np.foo", ""),
     ("def f(alpha):\n    return »alhpa", (1,), adc.ParseError, "unknown name 'alhpa'", "did you mean alpha?"),
