@@ -71,6 +71,9 @@ class Set(NamedTuple):
         return f"_ZGV{self.letter}N{self.lanes(kind)}{'v' * FUNCTIONS[name]}_{name}{suffix}"
 
 
+WIDEST = Set("e", 512)
+
+
 def vectors() -> Set | None:
     """The widest vectors of this processor for which the C library has functions; None if there are none.
 

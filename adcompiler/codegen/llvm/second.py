@@ -1,7 +1,8 @@
 """The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
 
 In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions of
-vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster.
+vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which are
+faster.
 """
 
 from __future__ import annotations
@@ -9,18 +10,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.llvm.inlined import KINDS, RARE, Kind
 from adcompiler.codegen.llvm.newton import NEWTON
+from adcompiler.codegen.vectormath import WIDEST
 
 _OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
 _VECTOR = f"({'|'.join(map(re.escape, KINDS))})"
 _QUOTIENT = re.compile(rf"  (\S+) = fdiv [a-z ]*{_VECTOR} {_OPERAND}, {_OPERAND}")
 _ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+\({_VECTOR} {_OPERAND}\)")
+_CALL = re.compile(
+    rf"  (\S+) = (?:tail |notail )?call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*?)\)(?: #\d+| \w+)*$"
+)
+_ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
+FUNCTIONS = {**NEWTON, **ELEMENTARY}
+# The functions of libmvec for these vectors, and what they are here.
+SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for k in KINDS.values()}
 
 
 class Replaced:
-    """The text of a module in which vectors are divided, and their roots taken, by Newton's method."""
+    """The text of a module in which functions of vectors are those of our own."""
 
     def __init__(self, text: str) -> None:
         self.used: dict[tuple[str, Kind], None] = {}
@@ -40,6 +50,9 @@ class Replaced:
             result, vector, _, x = found.groups()
             self.roots[result] = x
             return self.call(result, "root", KINDS[vector], x)
+        elif " @_ZGVeN" in line and (found := _CALL.match(line)) and found[3] in SYMBOLS:
+            result, _, symbol, given = found.groups()
+            return self.call(result, *SYMBOLS[symbol], *(a[1] for a in _ARGUMENT.findall(given)))
         return line
 
     def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
@@ -52,7 +65,7 @@ class Replaced:
     def text(self) -> str:
         """The module."""
         text = "\n".join(self.lines)
-        functions = {f"adc_{name}_{kind.name}": NEWTON[name](kind) for name, kind in self.used}
+        functions = {f"adc_{name}_{kind.name}": FUNCTIONS[name](kind) for name, kind in self.used}
         declared = dict.fromkeys(d for f in functions.values() for d in f.declared)
         new = [d for d in declared if f"{d[: d.index('(')].split()[-1]}(" not in text]
         numbers = (int(n) for n in re.findall(r"^!(\d+) = ", text, re.MULTILINE))
