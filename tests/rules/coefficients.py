@@ -31,8 +31,8 @@ def rounded(x: Any, bits: int) -> float:
 
 
 def short(x: Any, places: int) -> float:
-    """The nearest multiple of 2 ** -places."""
-    return float(mpmath.nint(x * mpf(2) ** places) / mpf(2) ** places)
+    """The next lower multiple of 2 ** -places."""
+    return float(mpmath.floor(x * mpf(2) ** places) / mpf(2) ** places)
 
 
 def polynomial(f: Function, low: Any, high: Any, degree: int, weight: Function = lambda x: 1) -> list[Any]:
@@ -82,16 +82,19 @@ def rest(f: Callable[[Any], Any], terms: Sequence[Any], step: int = 1) -> Callab
 
 
 def exp(bits: int) -> Numbers:
-    """2 ** (j / 16) as t e^d, and (e^r - 1 - r) / r^2."""
+    """2 ** (j / 16) as t e^d, and (e^r - 1 - r) / r^2, for which r^2, or r, is small."""
     exact = [mpf(2) ** (mpf(j) / 16) for j in range(16)]
     t = [rounded(x, bits) for x in exact]
     half = mpmath.ln2 / 32 * (1 + mpf(2) ** -10)
-    q = polynomial(rest(mpmath.exp, (1, 1)), -half, half, 4 if bits == DOUBLE else 2, lambda r: r * r)
+    left, degree = rest(mpmath.exp, (1, 1)), 4 if bits == DOUBLE else 2
+    q = polynomial(left, -half, half, degree, lambda r: r * r)
+    longer = polynomial(left, -half, half, degree + 1, abs)
     high = rounded(mpmath.ln2, bits)
     return {
         "exp_powers": t,
         "exp_logs": [rounded(mpmath.log(x / y), bits) for x, y in zip(exact, t, strict=True)],
         "exp_polynomial": [rounded(c, bits) for c in q],
+        "expm1_polynomial": [rounded(c, bits) for c in longer],
         "exp_reduction": [rounded(1 / mpmath.ln2, bits), high, rounded(mpmath.ln2 - high, bits)],
     }
 
@@ -102,7 +105,7 @@ def log(bits: int) -> Numbers:
     for j in range(16):
         low = mpf(1) + mpf(j) / 16 if j < 8 else (mpf(1) + mpf(j) / 16) / 2
         width = mpf(1) / 16 if j < 8 else mpf(1) / 32
-        factors.append(short(1 / (low + width / 2), 7) if j not in {0, 15} else 1.0)
+        factors.append(short(1 / (low + width / 2) + mpf(2) ** -8, 7) if j not in {0, 15} else 1.0)
     found = {"log_factors": factors, "log_whole_factors": [c / (1 + (j >= 8)) for j, c in enumerate(factors)]}
     for name, base in (("log", mpmath.e), ("log2", mpf(2)), ("log10", mpf(10))):
         found |= logarithm(name, mpmath.log(base), factors, bits)
@@ -209,18 +212,18 @@ def erfc(bits: int) -> Numbers:
 
 
 def sin(bits: int) -> Numbers:
-    """(sin(r) - r) / r^3 as a polynomial in r^2, and pi in three parts."""
-    f = rest(lambda x: mpmath.sin(x) / x, (1,), step=2)
-    half = (mpmath.pi / 2 * (1 + mpf(2) ** -10)) ** 2
-    parts, left = [], +mpmath.pi
+    """(sin(r) - r) / r^3 and (cos(r) - 1) / r^2 as polynomials in r^2, and pi / 2 in three parts."""
+    half, degree = (mpmath.pi / 4) ** 2, 6 if bits == DOUBLE else 3
+    of_sine = rest(lambda x: mpmath.sin(x) / x, (1,), step=2)
+    of_cosine = rest(mpmath.cos, (1,), step=2)
+    parts, left = [], mpmath.pi / 2
     for _ in range(3):
         parts.append(rounded(left, bits))
         left -= parts[-1]
     return {
-        "sin_polynomial": [
-            rounded(c, bits) for c in polynomial(f, mpf(2) ** -60, half, 7 if bits == DOUBLE else 3)
-        ],
-        "sin_reduction": [rounded(1 / mpmath.pi, bits), *parts],
+        "sin_polynomial": [rounded(c, bits) for c in polynomial(of_sine, 0, half, degree, abs)],
+        "cos_polynomial": [rounded(c, bits) for c in polynomial(of_cosine, 0, half, degree, abs)],
+        "sin_reduction": [rounded(2 / mpmath.pi, bits), *parts],
     }
 
 

@@ -137,10 +137,10 @@ class Elementary(Inlined):
         r = self.rest(k, low, self.rest(k, high, x))
         return k, self.word(z), self.add(r, rest) if rest else r
 
-    def power(self, k: str, index: str, r: str) -> Power:
+    def power(self, k: str, index: str, r: str, name: str = "exp") -> Power:
         """e^r 2^k: t is the number nearest to a power of 2, and the difference of their logarithms goes into r."""
         r = self.add(r, self.lookup(index, "exp_logs"))
-        p = self.fma(self.multiply(r, r), self.polynomial(r, self.constants("exp_polynomial")), r)
+        p = self.fma(self.multiply(r, r), self.polynomial(r, self.constants(f"{name}_polynomial")), r)
         return Power(k, self.lookup(index, "exp_powers"), p)
 
     def bounded(self, x: str) -> str:
@@ -155,7 +155,10 @@ class Elementary(Inlined):
         minus = self.emit(f"sub {self.kind.words} zeroinitializer, {index}")
         one = self.constant(1.0)
         found = []
-        for e in (self.power(k, index, r), self.power(self.negated(k), minus, self.negated(r))):
+        for e in (
+            self.power(k, index, r, "expm1"),
+            self.power(self.negated(k), minus, self.negated(r), "expm1"),
+        ):
             found.append((self.scaled(e.t, self.subtract(e.k, one)), e.p))
         return found[0], found[1]
 
@@ -214,16 +217,26 @@ class Elementary(Inlined):
 
     # -- sines ---------------------------------------------------------------------------------------
 
-    def wave(self, k: str, z: str) -> str:
-        """(-1)^k sin(x - k pi); whether k is odd is the last bit of z."""
-        _, *parts = self.constants("sin_reduction")
+    def wave(self, more: int) -> str:
+        """The sine of x and some quarters of a turn: x = k pi / 2 + r, and it is +-sin(r) or +-cos(r).
+
+        With s = r^2, it is w + w s p, where w is r or 1, and p one of two polynomials in s.
+        """
+        factor, *parts = self.constants("sin_reduction")
+        k, z = self.nearest("%x", factor)
         r = "%x"
         for p in parts:
             r = self.rest(k, p, r)
-        square = self.multiply(r, r)
-        y = self.fma(self.multiply(square, r), self.polynomial(square, self.constants("sin_polynomial")), r)
-        words = self.kind.words
-        sign = self.emit(f"shl {words} {self.word(z)}, {self.whole(self.kind.bits - 1)}")
+        s, words = self.multiply(r, r), self.kind.words
+        quarter = self.emit(f"add {words} {self.word(z)}, {self.whole(more)}")
+        last = self.emit(f"and {words} {quarter}, {self.whole(1)}")
+        odd = self.emit(f"icmp ne {words} {last}, zeroinitializer")
+        both = zip(*(self.constants(f"{n}_polynomial") for n in ("cos", "sin")), strict=True)
+        p = self.polynomial(s, [self.select(odd, *c) for c in both])
+        w = self.select(odd, self.constant(1.0), r)
+        y = self.fma(self.multiply(w, s), p, w)
+        half = self.emit(f"and {words} {quarter}, {self.whole(2)}")
+        sign = self.emit(f"shl {words} {half}, {self.whole(self.kind.bits - 2)}")
         return self.emit(
             f"bitcast {words} {self.emit(f'xor {words} {sign}, {self.word(y)}')} to {self.kind.vector}"
         )
@@ -262,7 +275,7 @@ def expm1(kind: Kind) -> Inlined:
     """e^x - 1 = 2^k ((t - 2^-k) + t p), where the difference is 0 for small x."""
     f = Elementary(kind)
     k, index, r = f.reduced(f.bounded("%x"))
-    e = f.power(k, index, r)
+    e = f.power(k, index, r, "expm1")
     # For all k of the same whole number below, so is this.
     inverse = f.scaled(f.constant(2.0), f.subtract(f.constant(-1 / 16), k))
     f.result(f.scaled(f.fma(e.t, e.p, f.subtract(e.t, inverse)), k), "%x")
@@ -273,7 +286,9 @@ def sinh(kind: Kind) -> Inlined:
     """(e^x - e^-x) / 2, where the difference of the powers t is 0 for small x."""
     f = Elementary(kind)
     (s, p), (t, q) = f.both_halves(f.call("fabs", "%x"))
-    f.result(f.add(f.subtract(s, t), f.rest(t, q, f.multiply(s, p))), "%x")
+    y = f.add(f.subtract(s, t), f.rest(t, q, f.multiply(s, p)))
+    tiny = f.compare("olt", f.call("fabs", "%x"), f.constant(2.0**-30))  # halves of which may be inexact
+    f.result(f.select(tiny, "%x", y), "%x")
     return f
 
 
@@ -359,21 +374,17 @@ def erfc(kind: Kind) -> Inlined:
 
 
 def sin(kind: Kind) -> Inlined:
-    """sin(x) = (-1)^k sin(x - k pi)."""
+    """sin(x)"""
     f = Elementary(kind)
-    k, z = f.nearest("%x", f.constants("sin_reduction")[0])
-    y = f.wave(k, z)
-    y = f.select(f.compare("oeq", "%x", f.constant(0.0)), "%x", y)
+    y = f.select(f.compare("oeq", "%x", f.constant(0.0)), "%x", f.wave(0))
     f.unless_large("sin", y)
     return f
 
 
 def cos(kind: Kind) -> Inlined:
-    """cos(x) = (-1)^k sin(x - (k - 1/2) pi)."""
+    """cos(x)"""
     f = Elementary(kind)
-    half, magic = f.constant(0.5), f.constant(f.magic(0))
-    z = f.add(f.fma("%x", f.constants("sin_reduction")[0], half), magic)
-    f.unless_large("cos", f.wave(f.subtract(f.subtract(z, magic), half), z))
+    f.unless_large("cos", f.wave(1))
     return f
 
 
