@@ -1,7 +1,9 @@
 """Computes the numbers in adcompiler/codegen/llvm/coefficients.py, and writes them there.
 
-A polynomial is the best one, up to its rounding: it is found by Remez's method in numbers of 300 bits. What its
-variable is small of is weighted so that the error of the whole function is the least. PYTHONPATH=tests python tests/rules/coefficients.py
+A polynomial is the best one, up to its rounding: it is found by Remez's method in numbers of 300 bits. Errors
+are weighted by what the polynomial is multiplied with, so that the error of the whole function is the least.
+
+PYTHONPATH=tests python tests/rules/coefficients.py
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def alternating(errors: Sequence[Any], count: int) -> list[int]:
 
 
 def rest(f: Callable[[Any], Any], terms: Sequence[Any], step: int = 1) -> Callable[[Any], Any]:
-    """What is left of a power series in x ** step without its first terms, divided by the power of the next."""
+    """What is left of a power series in x ** step without its first terms, divided by the next power."""
 
     def left(y: Any) -> Any:
         y = y or mpf(2) ** -60
@@ -188,7 +190,7 @@ def inexact(x: Any, bits: int) -> Any:
 
 def erf(bits: int) -> Numbers:
     """Up to where it is 1."""
-    width, limit, degree = (mpf("0.385"), 5.94, 12) if bits == DOUBLE else (mpf("0.255"), 3.93, 6)
+    width, limit, degree = (mpf("0.386"), 5.98, 12) if bits == DOUBLE else (mpf("0.26"), 4.0, 6)
     found = piecewise("erf", mpmath.erf, uniform(width), degree, bits, odd=True, slope=1)
     return {"erf_cells": [rounded(1 / width, bits), rounded(limit, bits)], **found}
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from adcompiler.codegen.llvm.values import literal, typed
 
-
 RARE = "!rare"  # stands for what tells LLVM that a branch is hardly ever taken
 
 

@@ -1,13 +1,16 @@
 """The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
 
-In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions of
-vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which are
-faster.
+In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
+of vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which
+are faster.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from adcompiler.codegen.llvm.elementary import ELEMENTARY
@@ -27,6 +30,13 @@ _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 FUNCTIONS = {**NEWTON, **ELEMENTARY}
 # The functions of libmvec for these vectors, and what they are here.
 SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for k in KINDS.values()}
+
+
+@cache
+def version() -> str:
+    """What is another for other functions: machine code that is kept depends on them."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
 
 
 class Replaced:
