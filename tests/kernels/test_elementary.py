@@ -93,7 +93,6 @@ def test_tiny_numbers_and_signs_of_zero(name, dtype):
 @both
 def test_exact_values(dtype):
     inf, nan = np.inf, np.nan
-    limits = np.finfo(dtype)
     exact = {
         "exp": {0: 1, -inf: 0, inf: inf, 1e30: inf, -1e30: 0},
         "exp2": {k: 2.0**k for k in (-149, -126, -30, 0, 1, 10, 127)},
@@ -115,8 +114,6 @@ def test_exact_values(dtype):
         f = adc.compile(f"{name}(x)")
         x = np.array([*values, nan], dtype)
         np.testing.assert_array_equal(f(x), np.array([*values.values(), nan], dtype), name)
-    largest = adc.compile("exp(log(x))")(np.array([limits.max, limits.tiny], dtype))
-    assert np.all(np.isfinite(largest))
 
 
 @both
