@@ -107,7 +107,7 @@ def log(bits: int) -> Numbers:
     for j in range(16):
         low = mpf(1) + mpf(j) / 16 if j < 8 else (mpf(1) + mpf(j) / 16) / 2
         width = mpf(1) / 16 if j < 8 else mpf(1) / 32
-        factors.append(short(1 / (low + width / 2) + mpf(2) ** -8, 7) if j not in {0, 15} else 1.0)
+        factors.append(short(1 / (low + width / 2) + mpf(2) ** -7, 6) if j not in {0, 15} else 1.0)
     found = {"log_factors": factors, "log_whole_factors": [c / (1 + (j >= 8)) for j, c in enumerate(factors)]}
     for name, base in (("log", mpmath.e), ("log2", mpf(2)), ("log10", mpf(10))):
         found |= logarithm(name, mpmath.log(base), factors, bits)
@@ -123,7 +123,7 @@ def logarithm(name: str, scale: Any, factors: Sequence[float], bits: int) -> Num
     two = mpmath.ln2 / scale
     logs = [-mpmath.log(c) / scale + (two if j >= 8 else 0) for j, c in enumerate(factors)]
     highs = [short(x, places) for x in logs]
-    low, high, degree = mpf("-0.033"), mpf(1) / 16, 9 if bits == DOUBLE else 4
+    low, high, degree = mpf("-0.0385"), mpf(1) / 16, 9 if bits == DOUBLE else 4
     q = polynomial(lambda r: rest(mpmath.log1p, (0, 1))(r) / scale, low, high, degree, abs)
     one = rounded(1 / scale, bits)
     return {

@@ -126,16 +126,20 @@ class Approximation(Inlined):
 
     # -- powers of e ---------------------------------------------------------------------------------
 
-    def reduced(self, x: str, rest: str = "") -> tuple[str, str, str]:
-        """k in sixteenths, its word, and r = x - k log(2); of x + rest, if there is that."""
-        factor, high, low = self.constants("exp_reduction")
+    def reduced(self, x: str) -> tuple[str, str, str]:
+        """k in sixteenths, its word, and x less k times the high part of log(2), which is exact."""
+        factor, high, _ = self.constants("exp_reduction")
         k, z = self.nearest(x, factor, 4)
-        r = self.rest(k, low, self.rest(k, high, x))
-        return k, self.word(z), self.add(r, rest) if rest else r
+        return k, self.word(z), self.rest(k, high, x)
+
+    def remainder(self, k: str, index: str, r: str, more: str = "") -> str:
+        """r, and more, less k times the low part of log(2), and less what t of `power` is too large."""
+        _, _, low = self.constants("exp_reduction")
+        little = self.rest(k, low, self.lookup(index, "exp_logs"))
+        return self.add(r, self.add(little, more) if more else little)
 
     def power(self, k: str, index: str, r: str, name: str = "exp") -> Power:
-        """e^r 2^k: t is nearly a power of 2, and what their logarithms differ by goes into r."""
-        r = self.add(r, self.lookup(index, "exp_logs"))
+        """e^r 2^k, where t is nearly a power of 2."""
         p = self.fma(self.multiply(r, r), self.polynomial(r, self.constants(f"{name}_polynomial")), r)
         return Power(k, self.lookup(index, "exp_powers"), p)
 
@@ -151,10 +155,8 @@ class Approximation(Inlined):
         minus = self.emit(f"sub {self.kind.words} zeroinitializer, {index}")
         one = self.constant(1.0)
         found = []
-        for e in (
-            self.power(k, index, r, "expm1"),
-            self.power(self.negated(k), minus, self.negated(r), "expm1"),
-        ):
+        for part in ((k, index, r), (self.negated(k), minus, self.negated(r))):
+            e = self.power(*part[:2], self.remainder(*part), "expm1")
             found.append((self.scaled(e.t, self.subtract(e.k, one)), e.p))
         return found[0], found[1]
 
@@ -184,11 +186,11 @@ class Approximation(Inlined):
         square = self.multiply(r, r)
         part = self.fma(square, self.polynomial(r, self.constants(f"{name}_polynomial"), square), part)
         one, little = self.constants(f"{name}_one")
-        if self.numbers[f"{name}_one"][0] == 1:
-            part = self.add(r, part)
-        else:
-            part = self.fma(r, one, self.fma(r, little, part))
-        return self.add(whole, part)
+        part = self.fma(r, little, part) if self.numbers[f"{name}_one"][1] else part
+        total = self.fma(r, one, whole)
+        # What its rounding takes away; NaN for infinities.
+        lost = self.small(self.fma(r, one, self.subtract(whole, total)))
+        return self.add(total, self.add(lost, part))
 
     # -- cells ---------------------------------------------------------------------------------------
 

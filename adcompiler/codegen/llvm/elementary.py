@@ -16,7 +16,7 @@ def exp(kind: Kind) -> Inlined:
     """e^x: x = (k + j/16) log(2) + r, and e^x = 2^k 2^(j/16) e^r."""
     f = Approximation(kind)
     k, index, r = f.reduced("%x")
-    f.result(f.exponential(f.power(k, index, f.small(r))))
+    f.result(f.exponential(f.power(k, index, f.small(f.remainder(k, index, r)))))
     return f
 
 
@@ -24,8 +24,9 @@ def exp2(kind: Kind) -> Inlined:
     """2^x."""
     f = Approximation(kind)
     k, z = f.nearest("%x", f.constant(1.0), 4)
-    r = f.multiply(f.subtract("%x", k), f.constants("exp_reduction")[1])
-    f.result(f.exponential(f.power(k, f.word(z), f.small(r))))
+    index = f.word(z)
+    r = f.fma(f.subtract("%x", k), f.constants("exp_reduction")[1], f.lookup(index, "exp_logs"))
+    f.result(f.exponential(f.power(k, index, f.small(r))))
     return f
 
 
@@ -33,7 +34,7 @@ def expm1(kind: Kind) -> Inlined:
     """e^x - 1 = 2^k ((t - 2^-k) + t p), where the difference is 0 for small x."""
     f = Approximation(kind)
     k, index, r = f.reduced(f.bounded("%x"))
-    e = f.power(k, index, r, "expm1")
+    e = f.power(k, index, f.remainder(k, index, r), "expm1")
     # For all k of the same whole number below, so is this.
     inverse = f.scaled(f.constant(2.0), f.subtract(f.constant(-1 / 16), k))
     f.result(f.scaled(f.fma(e.t, e.p, f.subtract(e.t, inverse)), k), "%x")
@@ -115,7 +116,7 @@ def tanh(kind: Kind) -> Inlined:
 def erfc(kind: Kind) -> Inlined:
     """erfc(x): e^(-x^2) times a polynomial c + d q of cells, and 2 less that for negative x.
 
-    x^2 is taken in two parts. With the power 2^k t (1 + p), it is 2^k t (c + (d q + (c + d q) p)).
+    x^2 is taken in two parts. With the power 2^k t (1 + p), it is 2^k (t c + t (d q + (c + d q) p)).
     """
     f = Approximation(kind)
     magnitude = f.clamped(f.call("fabs", "%x"), f.numbers["erfc_cells"][1])
@@ -123,9 +124,11 @@ def erfc(kind: Kind) -> Inlined:
     c, q = f.piecewise("erfc", index, d)
     minus = f.negated(magnitude)
     square = f.multiply(minus, magnitude)
-    e = f.power(*f.reduced(square, f.rest(magnitude, magnitude, f.negated(square))))
+    k, z, r = f.reduced(square)
+    e = f.power(k, z, f.remainder(k, z, r, f.rest(magnitude, magnitude, f.negated(square))))
     s = f.multiply(d, q)
-    y = f.scaled(f.multiply(e.t, f.add(c, f.fma(f.add(c, s), e.p, s))), e.k)
+    others = f.multiply(e.t, f.fma(f.add(c, s), e.p, s))
+    y = f.scaled(f.fma(e.t, c, others), k)
     below = f.compare("olt", "%x", f.constant(0.0))
     f.result(f.select(below, f.subtract(f.constant(2.0), y), y))
     return f
