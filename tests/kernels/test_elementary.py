@@ -16,7 +16,8 @@ from adcompiler.codegen.llvm.machine import optimised
 from adcompiler.codegen.vectormath import WIDEST, vectors
 
 FLOATS = (np.float64, np.float32)
-MOST = {**dict.fromkeys(("exp", "exp2"), 0.65), **dict.fromkeys(("log", "cosh"), 0.8)}
+# Subnormal powers are rounded twice.
+MOST = {**dict.fromkeys(("exp", "exp2"), 1.0), **dict.fromkeys(("log", "cosh"), 0.8)}
 MOST |= dict.fromkeys(("log2", "log10", "log1p", "erf", "tanh"), 1.0)
 pytestmark = pytest.mark.skipif(vectors() != WIDEST, reason="there are no vectors of 512 bits")
 every = pytest.mark.parametrize("name", sorted(ELEMENTARY))

@@ -6,6 +6,7 @@ PYTHONPATH=tests python tests/rules/accuracy.py
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,6 +170,8 @@ def page() -> str:
     own = [f"`{name}`" for name in ELEMENTARY]
     most = max(float(row[k]) for row in rows for k in (1, 3) if row[0].split("(")[0] + "`" in own)
     text = INTRODUCTION.format(points=POINTS, names=", ".join(own[:-1]) + f" and {own[-1]}", most=most)
+    title, first, others = text.split("\n\n", 2)
+    text = "\n\n".join([title, textwrap.fill(first, 110), others])
     return text + table(head, rows)
 
 
