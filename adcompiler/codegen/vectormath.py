@@ -1,8 +1,9 @@
 """Functions on vectors that the C library has: glibc's libmvec, on x86-64.
 
 A function of eight numbers at once costs little more than of one. libmvec has no more than 4 ulp of error
-and leaves `errno` alone; docs/accuracy.md has what was measured. Where it is missing (other processors,
-musl, macOS, Windows) kernels call the scalar functions.
+and leaves `errno` alone; docs/accuracy.md has what was measured. The most usual functions of the widest
+vectors are our own instead, under libmvec's names until they are inlined (`llvm/second.py`). Where it is
+missing (other processors, musl, macOS, Windows) kernels call the scalar functions.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ class Set(NamedTuple):
             return f"adc_{name}_v{self.lanes(kind)}f{SIZES[kind]}"
         suffix = "" if kind == "double" else "f"
         return f"_ZGV{self.letter}N{self.lanes(kind)}{'v' * FUNCTIONS[name]}_{name}{suffix}"
+
+
+WIDEST = Set("e", 512)  # AVX-512
 
 
 def vectors() -> Set | None:

@@ -33,9 +33,9 @@ def executable(f):
 
 
 def code(f, *args) -> str:
-    """The kernel of a call as LLVM makes it, after vectorising."""
+    """The kernel of a call as LLVM makes it, after vectorising, with the functions that loops then call."""
     f(*args)
-    return str(optimised(translated(executable(f).source, True).text))
+    return str(optimised(translated(executable(f).source, True).text, second=False))
 
 
 def edges(dtype) -> np.ndarray:
@@ -223,9 +223,9 @@ def test_an_old_library_has_few_functions(monkeypatch):
 @needs_vectors
 def test_masked_elements_do_not_reach_the_slow_way():
     """Where a guard fails, the function is not asked for arguments outside of its domain."""
-    made = code(adc.compile("where(x > 0, log(x), 0)"), np.ones(40))
+    made = code(adc.compile("where(x > 0, acosh(x), 0)"), np.ones(40))
     call = re.search(
-        rf"call contract <\d+ x double> @{vectors().symbol('log', 'double')}\((.*?) (%\S+)\)", made
+        rf"call contract <\d+ x double> @{vectors().symbol('acosh', 'double')}\((.*?) (%\S+)\)", made
     )
     assert call
     assert re.search(rf"{call[2]} = select ", made)

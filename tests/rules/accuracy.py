@@ -6,6 +6,7 @@ PYTHONPATH=tests python tests/rules/accuracy.py
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from mpmath import mpf
 from rules.document import table
 
 import adcompiler as adc
+from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.vectormath import vectors
 
 PATH = Path(__file__).parents[2] / "docs" / "accuracy.md"
@@ -123,10 +125,11 @@ def measured(case: Case, dtype: Any, count: int = POINTS, precise: bool = False)
 INTRODUCTION = """\
 # Accuracy
 
-Elementary functions in kernels with arrays are those of glibc's libmvec where it has them (x86-64 with AVX2
-or AVX-512; glibc 2.35 or later for all of them): many numbers at once, with errors of at most 4 units in the
-last place (ulp). Kernels of numbers alone, and all kernels where there is no libmvec (musl, macOS, Windows,
-other processors), call the scalar C library; so do the kernels of a function that is compiled with
+Elementary functions in kernels with arrays take many numbers at once. With AVX-512, {names} are adcompiler's
+own, with errors of at most {most} units in the last place (ulp) where they were measured. All others, and
+all with AVX2, are those of glibc's libmvec where it has them (x86-64; glibc 2.35 or later for all of them),
+with no more than 4 ulp. Kernels of numbers alone, and all kernels where there is no libmvec (musl, macOS,
+Windows, other processors), call the scalar C library; so do the kernels of a function that is compiled with
 `precise=True`, and of its derivatives:
 
 ```python
@@ -165,7 +168,12 @@ def page() -> str:
         )
         for c in CASES
     ]
-    return INTRODUCTION.format(points=POINTS) + table(head, rows)
+    own = [f"`{name}`" for name in ELEMENTARY]
+    most = max(float(row[k]) for row in rows for k in (1, 3) if row[0].split("(")[0] + "`" in own)
+    text = INTRODUCTION.format(points=POINTS, names=", ".join(own[:-1]) + f" and {own[-1]}", most=most)
+    title, first, others = text.split("\n\n", 2)
+    text = "\n\n".join([title, textwrap.fill(first, 110), others])
+    return text + table(head, rows)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.llvm.tables import (
     BITS,
     CASTS,
@@ -26,7 +27,7 @@ from adcompiler.codegen.llvm.tables import (
 )
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix, typed, uniform
 from adcompiler.codegen.llvm.vectors import vector_call
-from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, Set
+from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, WIDEST, Set
 
 
 class Expressions:
@@ -282,7 +283,7 @@ class Expressions:
     def vectorised(self, found: Set, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library that LLVM may vectorise, clear of arguments that make it slow."""
         kind = args[0].type
-        if name not in OUTSIDE:
+        if name not in OUTSIDE or (found == WIDEST and name in ELEMENTARY):
             return self.emit(vector_call(self.needs, found, name, args), kind)
         x, limits = args[0], OUTSIDE[name][-1 if args[0].element == "float" else 0]
         low, below, high, above, middle = (literal(v, kind) for v in limits)

@@ -11,7 +11,7 @@ from typing import Any
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
-from adcompiler.codegen.llvm.second import inlined
+from adcompiler.codegen.llvm.second import inlined, version
 from adcompiler.codegen.llvm.values import UnsupportedError
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
@@ -115,8 +115,8 @@ def _compiled(text: str) -> bytes:
     return compiled
 
 
-def optimised(text: str, machine: Any = None) -> Any:
-    """A module in LLVM's language after LLVM's passes for a machine, or for this one."""
+def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
+    """A module in LLVM's language after LLVM's passes for a machine, or for this one: both, or the first."""
     from llvmlite import binding as llvm
 
     machine = machine or _host()[0]()
@@ -126,12 +126,14 @@ def optimised(text: str, machine: Any = None) -> Any:
     options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    if not second:
+        return module
     return inlined(module, builder)
 
 
 @cache
 def _host() -> tuple[Callable[[], Any], str]:
-    """What makes a target machine for this processor, and the name of it and of the compiler."""
+    """What makes a target machine for this processor, and the name of it and of the compilers."""
     import llvmlite
     from llvmlite import binding as llvm
 
@@ -153,4 +155,4 @@ def _host() -> tuple[Callable[[], Any], str]:
             cpu=cpu, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
         )
 
-    return machine, f"llvmlite {llvmlite.__version__} {triple} {cpu} {features}"
+    return machine, f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {version()}"

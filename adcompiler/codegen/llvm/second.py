@@ -1,8 +1,8 @@
 """The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
 
 In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
-of vectors. In what comes out these are replaced by functions of our own (`newton.py`), which are faster;
-those that are called by name are defined.
+of vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which
+are faster; those that are called by a name of ours are defined.
 """
 
 from __future__ import annotations
@@ -10,21 +10,38 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.llvm.inlined import KINDS, RARE, Kind
 from adcompiler.codegen.llvm.newton import NEWTON
+from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.vectormath import WIDEST
 
 _OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
 _VECTOR = f"({'|'.join(map(re.escape, KINDS))})"
 _QUOTIENT = re.compile(rf"  (\S+) = fdiv [a-z ]*{_VECTOR} {_OPERAND}, {_OPERAND}")
 _ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+\({_VECTOR} {_OPERAND}\)")
 _DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
+_CALL = re.compile(rf"  (\S+) = [a-z ]*call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*)\)[^)]*$")
+_ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
+FUNCTIONS = {**NEWTON, **ELEMENTARY}
+# The functions of libmvec for these vectors, and what they are here.
+SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for k in KINDS.values()}
+
+
+@cache
+def version() -> str:
+    """What is another for other functions: machine code that is kept depends on them."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
 
 
 class Replaced:
-    """The text of a module in which vectors are divided, and their roots taken, by functions of our own."""
+    """The text of a module in which functions of vectors are those of our own."""
 
     def __init__(self, text: str) -> None:
         self.used: dict[tuple[str, Kind], None] = {}
@@ -43,6 +60,11 @@ class Replaced:
             vector, name = found.groups()
             self.used[name, KINDS[vector]] = None
             return ""
+        if " @_ZGVeN" in line and (found := _CALL.match(line)) and found[3] in SYMBOLS:
+            result, _, symbol, given = found.groups()
+            return self.call(result, *SYMBOLS[symbol], *(a[1] for a in _ARGUMENT.findall(given)))
+        if " call " in line and not SYMBOLS.keys().isdisjoint(re.findall(r"@(\w+)\(", line)):
+            raise UnsupportedError  # libmvec's results have other last bits
         return line
 
     def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
@@ -55,7 +77,7 @@ class Replaced:
     def text(self) -> str:
         """The module."""
         text = "\n".join(self.lines)
-        functions = {f"adc_{name}_{kind.name}": NEWTON[name](kind) for name, kind in self.used}
+        functions = {f"adc_{name}_{kind.name}": FUNCTIONS[name](kind) for name, kind in self.used}
         declared = dict.fromkeys(d for f in functions.values() for d in f.declared)
         new = [d for d in declared if f"{d[: d.index('(')].split()[-1]}(" not in text]
         numbers = (int(n) for n in re.findall(r"^!(\d+) = ", text, re.MULTILINE))
