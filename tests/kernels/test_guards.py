@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from irprograms import backends, orders, program, reference
 
+import adcompiler as adc
+
 SQRT = """
     func @sqrt(%x: f64[n], %y: f64[n]) -> (%r: f64[n]) {
       %r = array (i < n) { select(%x[i] > 0.0, sqrt(%x[i] * %y[i]), 0.0) }
@@ -98,3 +100,16 @@ def test_points_are_independent(text):
     for results, prefix in zip(whole, first, strict=True):
         for a, b in zip(results[1:], prefix[1:], strict=True):
             np.testing.assert_allclose(a[:2], b, rtol=1e-13)
+
+
+def test_loops_that_end_before_they_begin_have_no_turns():
+    """for k in range(j, m if ... else 0), where the guard does not hold: 2**64 turns less a few, else."""
+    source = """def f(c: f64[m], v: f64[n]):
+    return sum(max(hypot(tanh(sum(erf(c[j]) for k in range(j, m))) + 2.1,
+                         0.2 * sum(0.1 * k - v[i] for k in range(j, m)))
+                   for j in range(m)) for i in range(n))"""
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=3), rng.normal(size=7)
+    compiled, judge = (adc.grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
+    for found, expected in zip(compiled(*args), judge(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

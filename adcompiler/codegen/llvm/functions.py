@@ -374,7 +374,7 @@ class Function(Variables):
         # it would compile these loops three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
         stop = hidden._replace(unsigned=first.unsigned)
-        turns = self.emit(f"sub {stop}, {first.text}", "i64").text
+        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first]).text  # none if it ends before it begins
         whole = self.emit(f"and i64 {turns}, {-PAIR * vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
         pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
