@@ -197,7 +197,7 @@ def given(name, n, dtype=np.float64):
 def always(monkeypatch):
     """Sums are turned for all lengths, in small blocks; which programs were."""
     met = []
-    monkeypatch.setattr(variants, "pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(variants, "turned_pays", lambda lengths: met.append(lengths) or True)
     monkeypatch.setattr(cuts, "BLOCK", 200)
     monkeypatch.setattr(cuts, "ADDING", 1)
     return met
