@@ -32,6 +32,7 @@ from adcompiler.syntax.values import (
 
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
+MOST_BRANCHES = 10_000  # with what follows them, which each of two has for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +42,42 @@ class Returned:
     value: AnyValue
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Turn(tree.Statement):
+    """The beginning of a turn of a loop that is written out: what its variable is."""
+
+    target: tree.Expression
+    item: AnyValue
+
+
 class Lowering(Expressions):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
     calls = 0  # how deep calls nest now
     total = 0  # how many there were
+    branches = 0  # that returned so far
     body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the definition that is lowered now
 
     # -- statements ----------------------------------------------------------------------------
 
     def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
         """Run statements; None if the end is reached without a return."""
-        for k, statement in enumerate(statements):
+        rest = list(reversed(statements))
+        while rest:
+            statement = rest.pop()
             match statement:
                 case tree.Return():
                     return Returned(self.expression(statement.value, scope))
                 case tree.If() if returns((statement,)):
-                    return self.returning(statement, statements[k + 1 :], scope)
+                    return self.returning(statement, rest[::-1], scope)
                 case tree.If():
                     self.branch(statement, scope)
-                case tree.For() | tree.While():
-                    returned = self.loop(statement, scope)
-                    if returned is not None:
-                        return returned
+                case tree.For():
+                    rest += reversed(self.loop(statement, scope))
+                case tree.While():
+                    self.repeat(statement, scope)
+                case Turn(target=target, item=item):
+                    self.assign(target, item, scope)
                 case _:
                     self.statement(statement, scope)
         return None
@@ -130,6 +144,10 @@ class Lowering(Expressions):
     ) -> Returned | None:
         """An `if` with a return inside: what follows it belongs to both branches."""
         test = self.condition(statement.test, scope)
+        self.branches += 1
+        if self.branches > MOST_BRANCHES:
+            cause = f"more than {MOST_BRANCHES} branches with a return, and what follows them"
+            self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
         if not isinstance(test, Value):
             return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
         with self.binders.under(test.element):
@@ -161,23 +179,16 @@ class Lowering(Expressions):
 
     # -- loops -------------------------------------------------------------------------------------
 
-    def loop(self, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> Returned | None:
-        """A loop: over a tuple, or a few turns, it is written out; else it is a loop of the program."""
-        if isinstance(statement, tree.While):
-            self.repeat(statement, scope)
-            return None
+    def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A loop of the program; over a tuple, or of a few turns, it is statements that are written out."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
         if not isinstance(items, tuple):
             if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
                 self.iterate(statement, items, scope)
-                return None
+                return []
             items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
-        for item in items:
-            self.assign(statement.target, literal(item), scope)
-            returned = self.block(statement.body, scope)
-            if returned is not None:
-                return returned
-        return None
+        turns = (Turn(statement.span, statement.target, literal(item)) for item in items)
+        return [s for turn in turns for s in (turn, *statement.body)]
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
         """The result of a generator that asks for values of expressions."""

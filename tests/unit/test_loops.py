@@ -64,6 +64,25 @@ def test_a_few_turns_and_tuples_are_written_out() -> None:
     assert run("s = 0\nfor k in (1, 2, 3):\n    s = s + x**k\nreturn s", 2.0, parameters="x") == 14
 
 
+@pytest.mark.parametrize("point", [(1.0, 2.0, 3.0), (-1.0, 2.0, 3.0), (-1.0, -2.0, 3.0), (-1.0, -2.0, -3.0)])
+def test_a_turn_that_is_written_out_may_return_under_a_condition(point) -> None:
+    """What follows it, later turns and what stands behind the loop, belongs to the other branch."""
+    source = "def f(x, y, z):\n    for a in (x, y, z):\n        if a > 0:\n            return a**3\n    return x * y"
+    f = adc.compile(source)
+    first = next((k for k, a in enumerate(point) if a > 0), None)
+    x, y, _ = point
+    assert f(*point) == (x * y if first is None else point[first] ** 3)
+    slopes = [y, x, 0.0] if first is None else [3 * point[first] ** 2 * (k == first) for k in range(3)]
+    np.testing.assert_allclose(adc.grad(f)(*point), slopes)
+    adc.check_grad(f, *point, order=2)
+
+
+def test_branches_that_return_may_not_double_for_ever() -> None:
+    source = "def f(t):\n    for a in t:\n        if a > 0:\n            if a < 1:\n                return a\n    return 0.0"
+    with pytest.raises(adc.LimitError, match="branches with a return"):
+        adc.compile(source)((-1.0,) * 40)
+
+
 def test_what_was_given_stays_as_it_is() -> None:
     given = X.copy()
     run("y = x\nfor i in range(n):\n    y[i] = 0.0\n    x[0] = 7.0\nreturn x[0] + y[1]", given)
