@@ -67,8 +67,13 @@ def test_a_few_turns_and_tuples_are_written_out() -> None:
 @pytest.mark.parametrize("point", [(1.0, 2.0, 3.0), (-1.0, 2.0, 3.0), (-1.0, -2.0, 3.0), (-1.0, -2.0, -3.0)])
 def test_a_turn_that_is_written_out_may_return_under_a_condition(point) -> None:
     """What follows it, later turns and what stands behind the loop, belongs to the other branch."""
-    source = "def f(x, y, z):\n    for a in (x, y, z):\n        if a > 0:\n            return a**3\n    return x * y"
-    f = adc.compile(source)
+    f = adc.compile("""
+def f(x, y, z):
+    for a in (x, y, z):
+        if a > 0:
+            return a**3
+    return x * y
+""")
     first = next((k for k, a in enumerate(point) if a > 0), None)
     x, y, _ = point
     assert f(*point) == (x * y if first is None else point[first] ** 3)
@@ -78,9 +83,16 @@ def test_a_turn_that_is_written_out_may_return_under_a_condition(point) -> None:
 
 
 def test_branches_that_return_may_not_double_for_ever() -> None:
-    source = "def f(t):\n    for a in t:\n        if a > 0:\n            if a < 1:\n                return a\n    return 0.0"
+    f = adc.compile("""
+def f(t):
+    for a in t:
+        if a > 0:
+            if a < 1:
+                return a
+    return 0.0
+""")
     with pytest.raises(adc.LimitError, match="branches with a return"):
-        adc.compile(source)((-1.0,) * 40)
+        f((-1.0,) * 40)
 
 
 def test_what_was_given_stays_as_it_is() -> None:
