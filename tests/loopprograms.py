@@ -170,3 +170,16 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
 }
 PROGRAMS = {name: Program(source, args) for name, (source, args) in SOURCES.items()}
+
+# Lengths of what is carried, that an array gives.
+BEHIND = """
+def f(x: f64[n], k: i64[m]):
+    y = [x[0] * i for i in range(k[0])]
+    for t in range(k[1]):
+        y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
+        s = y[0]
+        while s < 3:
+            s = s + y[0]**2 + 1
+        y = [y[i] + s for i in range(k[0])]
+    return sum(y[i] for i in range(k[0]))
+"""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from irprograms import arguments, optimised, orders, program, reference, sizes_of
 from irtexts import CASES
+from loopprograms import BEHIND
 from numba import cuda
 
 import adcompiler as adc
@@ -451,19 +452,6 @@ def f(x, a):
         x = x * a + 0.1
         x[0] = x[1] + a
     return sum(x * x)
-"""
-
-
-BEHIND = """
-def f(x: f64[n], k: i64[m]):
-    y = [x[0] * i for i in range(k[0])]
-    for t in range(k[1]):
-        y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
-        s = y[0]
-        while s < 3:
-            s = s + y[0]**2 + 1
-        y = [y[i] + s for i in range(k[0])]
-    return sum(y[i] for i in range(k[0]))
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from loopprograms import BEHIND
 
 import adcompiler as adc
 
@@ -106,17 +107,6 @@ def f(x: f64[n], k: i64[m]):
         while s < 3:
             y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
             s = s + y[0]**2 + 1
-    return sum(y[i] for i in range(k[0]))
-"""
-BEHIND = """
-def f(x: f64[n], k: i64[m]):
-    y = [x[0] * i for i in range(k[0])]
-    for t in range(k[1]):
-        y = [sin(y[i]) * y[i] + x[0] for i in range(k[0])]
-        s = y[0]
-        while s < 3:
-            s = s + y[0]**2 + 1
-        y = [y[i] + s for i in range(k[0])]
     return sum(y[i] for i in range(k[0]))
 """
 

@@ -16,7 +16,7 @@ from numba.cuda.types import uint64
 
 from adcompiler.codegen.cuda import mathematics
 from adcompiler.codegen.cuda import mathematics as np
-from adcompiler.codegen.cuda.mathematics import rsqrt
+from adcompiler.codegen.cuda.mathematics import binary, rsqrt
 from adcompiler.ops import bessel as _bessel
 from adcompiler.ops import series as _series
 
@@ -57,30 +57,13 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
 # -- operations that are not contracted with others -------------------------------------------------
 
 
-def _rounded(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-
-    def function(x: Any, y: Any) -> Any:
-        raise NotImplementedError
-
-    @overload(function, strict=False)
-    def choose(x: Any, y: Any) -> Callable[[Any, Any], Any]:
-        if x == y == types.float32:
-            return lambda x, y: narrow(x, y)
-        return lambda x, y: wide(types.float64(x), types.float64(y))
-
-    return function
-
-
 @register_jitable
 def _subtract(x: Any, y: Any) -> Any:
     return libdevice.dadd_rn(x, -y)
 
 
-add_rn, sub_rn = _rounded(libdevice.dadd_rn, libdevice.fadd_rn), _rounded(_subtract, libdevice.fsub_rn)
-mul_rn, div_rn = (
-    _rounded(libdevice.dmul_rn, libdevice.fmul_rn),
-    _rounded(libdevice.ddiv_rn, libdevice.fdiv_rn),
-)
+add_rn, sub_rn = binary(libdevice.dadd_rn, libdevice.fadd_rn), binary(_subtract, libdevice.fsub_rn)
+mul_rn, div_rn = binary(libdevice.dmul_rn, libdevice.fmul_rn), binary(libdevice.ddiv_rn, libdevice.fdiv_rn)
 
 
 # -- float32 from 16 bits --------------------------------------------------------------------------

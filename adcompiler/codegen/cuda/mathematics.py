@@ -36,7 +36,11 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
-    wide, narrow = getattr(libdevice, name), getattr(libdevice, f"{name}f")
+    return binary(getattr(libdevice, name), getattr(libdevice, f"{name}f"))
+
+
+def binary(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The narrow function for two numbers of float32, the wide one for any others."""
 
     def function(x: Any, y: Any) -> Any:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from adcompiler.codegen.llvm.expressions import Expressions
@@ -54,18 +54,14 @@ class Blocks(Expressions):
         """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are. LLVM has `hint`."""
         less, turn = "ult" if first.unsigned else "slt", f"%turn{len(self.lines)}"
         with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
-            before, inside = self.block, self.label()
-            self.lines.append(f"br label %{inside}")
-            self.begin(inside)
-            at = len(self.lines)
-            self.lines.append("")  # the turn: what it becomes is not known yet
-            yield Value(turn, "i64", first.unsigned)
-            following = self.emit(f"add {'nuw' if first.unsigned else 'nsw'} i64 {turn}, {step}", "i64").text
-            more = self.emit(f"icmp {less} i64 {following}, {stop.text}", "i1")
-            after = self.label()
-            self.lines[at] = f"{turn} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"
-            self.lines.append(f"br {more}, label %{inside}, label %{after}{hint}")
-            self.begin(after)
+
+            def following() -> tuple[str, Value]:
+                how = "nuw" if first.unsigned else "nsw"
+                new = self.emit(f"add {how} i64 {turn}, {step}", "i64").text
+                return new, self.emit(f"icmp {less} i64 {new}, {stop.text}", "i1")
+
+            with self.repeated(turn, first, following, hint):
+                yield Value(turn, "i64", first.unsigned)
 
     @contextmanager
     def one_of(self, chosen: Value) -> Iterator[Value]:
@@ -73,20 +69,33 @@ class Blocks(Expressions):
         bits = self.emit(f"bitcast {chosen} to i{chosen.lanes}", f"i{chosen.lanes}")
         first = self.emit(f"zext {bits} to i64", "i64")
         with self.when(self.emit(f"icmp ne {first}, 0", "i1")):
-            before, inside, left = self.block, self.label(), f"%left{len(self.lines)}"
-            self.lines.append(f"br label %{inside}")
-            self.begin(inside)
-            at = len(self.lines)
-            self.lines.append("")
-            lowest = [Value(left, "i64"), Value("true", "i1")]
-            yield self.call("llvm.cttz.i64", "i64", lowest)
-            less = self.emit(f"add i64 {left}, -1", "i64").text
-            following = self.emit(f"and i64 {left}, {less}", "i64").text
-            more = self.emit(f"icmp ne i64 {following}, 0", "i1")
-            after = self.label()
-            self.lines[at] = f"{left} = phi i64 [ {first.text}, %{before} ], [ {following}, %{self.block} ]"
-            self.lines.append(f"br {more}, label %{inside}, label %{after}")
-            self.begin(after)
+            left = f"%left{len(self.lines)}"
+
+            def following() -> tuple[str, Value]:
+                less = self.emit(f"add i64 {left}, -1", "i64").text
+                new = self.emit(f"and i64 {left}, {less}", "i64").text
+                return new, self.emit(f"icmp ne i64 {new}, 0", "i1")
+
+            with self.repeated(left, first, following):
+                yield self.call("llvm.cttz.i64", "i64", [Value(left, "i64"), Value("true", "i1")])
+
+    @contextmanager
+    def repeated(
+        self, variable: str, first: Value, following: Callable[[], tuple[str, Value]], hint: str = ""
+    ) -> Iterator[None]:
+        """What is written inside once for each value of a variable: `following` writes the next one, and
+        whether there is one."""
+        before, inside = self.block, self.label()
+        self.lines.append(f"br label %{inside}")
+        self.begin(inside)
+        at = len(self.lines)
+        self.lines.append("")  # the variable: what it becomes is not known yet
+        yield
+        new, more = following()
+        after = self.label()
+        self.lines[at] = f"{variable} = phi i64 [ {first.text}, %{before} ], [ {new}, %{self.block} ]"
+        self.lines.append(f"br {more}, label %{inside}, label %{after}{hint}")
+        self.begin(after)
 
     # -- threads -------------------------------------------------------------------------------
 
