@@ -121,7 +121,7 @@ def door() -> Code:
     given = [Value("%args", "ptr"), Value("%count", "i64"), Value("%names", "i64")]
     end = f"ret {code.call('PyObject_Vectorcall', 'i64', [general, *given])}"
     entry = code.definition("i64 @entry(i64 %self, ptr %args, i64 %count, i64 %names)", end)
-    return Code(code.module.text(entry), frozenset())
+    return Code(code.module.text(entry), frozenset(), ("entry",))
 
 
 def _head(code: _Door, array: Value) -> Value:

@@ -42,10 +42,11 @@ class Param(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A module in LLVM's language, and what it calls of the C library."""
+    """A module in LLVM's language, what it calls of the C library, and its functions that others call."""
 
     text: str
     externals: frozenset[str]
+    functions: Sequence[str]
 
 
 class Source(NamedTuple):
@@ -103,10 +104,12 @@ def translated(source: Source, contiguous: bool) -> Code:
     for k, dtype in enumerate(source.results):
         value = boxed(code, code.load("%results", k, TYPES[dtype]))
         code.call("PyList_SetItem", "i32", [made, literal(k), value])
-    functions = [code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")]
+    functions = {"entry": code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")}
     if contiguous:
-        functions.append(_packed(module, source, parts))
-    return Code(module.text("\n".join(functions)), frozenset(module.needs.externals))
+        functions["packed"] = _packed(module, source, parts)
+    return Code(
+        module.text("\n".join(functions.values())), frozenset(module.needs.externals), tuple(functions)
+    )
 
 
 def _listed(values: Sequence[Value]) -> str:

@@ -6,7 +6,8 @@ import ctypes
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
@@ -26,14 +27,14 @@ class Native:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        engine = _engine(source, True)
-        self.contiguous = _callable(engine, METH_FASTCALL)
-        self.packed: int = engine.get_function_address("packed")
+        library = _library(source, True)
+        self.contiguous = _callable(library, METH_FASTCALL)
+        self.packed: int = library["packed"]
 
     @cached_property
     def strided(self) -> Callable[..., Any]:
         """The function for any arrays."""
-        return _callable(_engine(self.source, False), METH_FASTCALL)
+        return _callable(_library(self.source, False), METH_FASTCALL)
 
     def __call__(self, *args: Any) -> Any:
         found = self.contiguous(*args)
@@ -56,20 +57,20 @@ def _doors() -> Any:
     return _loaded(door())
 
 
-def _engine(source: Source, contiguous: bool) -> Any:
+def _library(source: Source, contiguous: bool) -> Any:
     try:
         return _loaded(translated(source, contiguous))
     except (ImportError, RuntimeError, KeyError, AttributeError) as error:
         raise UnsupportedError from error  # llvmlite without what is used here: numba knows how to do with it
 
 
-def _callable(engine: Any, flags: int, *held: Any) -> Callable[..., Any]:
+def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
     """The function `entry` of a machine code for Python; its `self` has what is held, first."""
-    method = _Method(b"kernel", engine.get_function_address("entry"), flags, None)
+    method = _Method(b"kernel", library["entry"], flags, None)
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
     # The function's `self` keeps its code and its description alive as long as itself.
-    function: Callable[..., Any] = make(ctypes.addressof(method), (*held, engine, method), None)
+    function: Callable[..., Any] = make(ctypes.addressof(method), (*held, library, method), None)
     return function
 
 
@@ -95,22 +96,29 @@ class _Method(ctypes.Structure):
 
 
 def _loaded(code: Code) -> Any:
-    """An engine with the machine code; that comes from the cache if it is there."""
+    """A library with the machine code, which gives the addresses of its functions; the code comes from the
+    cache if it is there."""
     from llvmlite import binding as llvm
 
-    machine, target = _host()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
-    if not all(llvm.address_of_symbol(name) for name in code.externals):
+    host = _host()
+    symbols = {name: llvm.address_of_symbol(name) for name in code.externals}
+    if not all(symbols.values()):
         raise UnsupportedError
-    content = store.kept(f"{target}\n{code.text}", ".o", lambda: _compiled(code.text))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
-    engine.finalize_object()
-    return engine
+    content = store.kept(f"{host.name}\n{code.text}", ".o", lambda: _compiled(code.text))
+    builder = llvm.JITLibraryBuilder().add_object_img(content).add_current_process()
+    for name, address in (symbols | host.python).items():
+        builder.import_symbol(name, address)
+    for name in code.functions:
+        builder.export_symbol(name)
+    return builder.link(host.linker, f"kernel {next(_numbers)}")
+
+
+_numbers = count()
 
 
 def _compiled(text: str) -> bytes:
     """The machine code of a module in LLVM's language."""
-    machine = _host()[0]()
+    machine = _host().machine()
     compiled: bytes = machine.emit_object(optimised(text, machine))
     return compiled
 
@@ -119,7 +127,7 @@ def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
     """A module in LLVM's language after LLVM's passes for a machine, or for this one: both, or the first."""
     from llvmlite import binding as llvm
 
-    machine = machine or _host()[0]()
+    machine = machine or _host().machine()
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -131,9 +139,18 @@ def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
     return inlined(module, builder)
 
 
+class Host(NamedTuple):
+    """What makes a target machine for this processor, what links machine code into this process, the
+    addresses of Python's functions, and the name of the processor and of the compilers."""
+
+    machine: Callable[[], Any]
+    linker: Any
+    python: dict[str, int]
+    name: str
+
+
 @cache
-def _host() -> tuple[Callable[[], Any], str]:
-    """What makes a target machine for this processor, and the name of it and of the compilers."""
+def _host() -> Host:
     import llvmlite
     from llvmlite import binding as llvm
 
@@ -141,18 +158,24 @@ def _host() -> tuple[Callable[[], Any], str]:
         raise UnsupportedError
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for name in PYTHON:
-        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        llvm.add_symbol(name, address)
+    python = {name: _address(getattr(ctypes.pythonapi, name)) for name in PYTHON}
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), ""
     with suppress(RuntimeError):  # LLVM cannot tell them on every system; then the name of the cpu does
         features = llvm.get_host_cpu_features().flatten()
+    # JITLink puts code and its constants beside each other, so that code reads constants without computing
+    # where they are. LLVM has none for Windows.
+    near = "windows" not in triple
     target = llvm.Target.from_triple(triple)
-    reloc = "static" if target.name.startswith("x86") else "default"
+    far = "static" if target.name.startswith("x86") else "default"
+    model = {"reloc": "pic", "codemodel": "small"} if near else {"reloc": far, "codemodel": "jitdefault"}
 
     def machine() -> Any:
-        return target.create_target_machine(
-            cpu=cpu, features=features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
-        )
+        return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True, **model)
 
-    return machine, f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {version()}"
+    linker = llvm.create_lljit_compiler(machine(), use_jit_link=near, suppress_errors=True)
+    versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
+    return Host(machine, linker, python, versions)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

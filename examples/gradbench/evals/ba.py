@@ -38,7 +38,8 @@ def jacobian(
 ) -> Sparse:
     """The columns are the cameras', the points', then the weights' parameters."""
     p, (camera, point) = len(seen), seen.T
-    by_camera, by_point, by_weight = blocks(cameras[camera], points[point], weights, features)
+    seeing, seen_points = cameras.take(camera, axis=0), points.take(point, axis=0)
+    by_camera, by_point, by_weight = blocks(seeing, seen_points, weights, features)
     vals = np.concatenate([by_camera, by_point, by_weight[..., None]], axis=2)
     first_point, first_weight = cameras.size, cameras.size + points.size
     cols = np.concatenate(

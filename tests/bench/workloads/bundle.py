@@ -33,7 +33,8 @@ def our_blocks(args: Arguments, device: str) -> Run:
     camera, point = seen.T
 
     def run() -> Any:
-        return *blocks(cameras[camera], points[point], weights, features), slopes(weights)
+        by_camera, by_point = cameras.take(camera, axis=0), points.take(point, axis=0)
+        return *blocks(by_camera, by_point, weights, features), slopes(weights)
 
     return run
 
