@@ -35,22 +35,27 @@ def mentions(node: ast.AST, names: Collection[str]) -> bool:
 def own_of(loop: ast.For, also: Collection[str] = ()) -> set[str]:
     """The variables that depend on the turn of a loop, or on what else each turn has for itself."""
     own = {turn_of(loop), *also}
-    assigned = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Assign | ast.For)]
+    assigned = []
+    for n in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Assign | ast.For)):
+        target, value = (n.target, n.iter) if isinstance(n, ast.For) else (n.targets[0], n.value)
+        if isinstance(target, ast.Name):
+            assigned.append((target.id, {v.id for v in ast.walk(value) if isinstance(v, ast.Name)}))
     before = 0
     while before < len(own):
         before = len(own)
-        for n in assigned:
-            target, value = (n.target, n.iter) if isinstance(n, ast.For) else (n.targets[0], n.value)
-            if isinstance(target, ast.Name) and mentions(value, own):
-                own.add(target.id)
+        for name, read in assigned:
+            if not own.isdisjoint(read):
+                own.add(name)
     return own
 
 
 def narrows(function: ast.FunctionDef) -> bool:
     """Whether turns of a nest take more or less time than others: loops inside end where the turn says."""
-    loops = [s for s in function.body if isinstance(s, ast.For)]
-    owns = ((own_of(loop), s) for loop in loops for s in loop.body)
-    return any(isinstance(n, ast.For) and mentions(n.iter, own) for own, s in owns for n in ast.walk(s))
+    for loop in (s for s in function.body if isinstance(s, ast.For)):
+        own = own_of(loop)
+        if any(isinstance(n, ast.For) and mentions(n.iter, own) for s in loop.body for n in ast.walk(s)):
+            return True
+    return False
 
 
 def from_both_ends(statement: ast.For) -> Sequence[ast.stmt]:
