@@ -70,6 +70,19 @@ def test_loops_call_nothing(name, dtype):
 
 
 @both
+def test_large_kernels_call_functions_with_the_same_bits(dtype):
+    """Inlined, so many would take LLVM minutes."""
+    names, count = sorted(ELEMENTARY), 5
+    parts = [f"{name}(x * {k}.5) / sqrt(x + {k})" for name in names for k in range(1, count + 1)]
+    args = [np.random.default_rng(3).uniform(0.1, 0.9, 77).astype(dtype)]
+    several = adc.compile(f"def f(x):\n    return {', '.join(parts)}")
+    for part, found in zip(parts, several(*args), strict=True):
+        np.testing.assert_array_equal(found, adc.compile(part)(*args))
+    text = str(optimised(translated(several.specialise(several._last).executable.source, True).text))
+    assert all(f"@adc_{name}_v" in text for name in names)
+
+
+@both
 @pytest.mark.parametrize("name", ["erf", "expm1", "log1p", "sin", "sinh", "tanh"])
 def test_tiny_numbers_and_signs_of_zero(name, dtype):
     """Around 0 these are multiples of their arguments."""

@@ -141,9 +141,10 @@ class Inlined:
             f"  %r = phi {self.kind.vector} [ {result}, %0 ], [ %s, %slow ]",
         ]
 
-    def definition(self, name: str) -> str:
+    def definition(self, name: str, inlines: bool = True) -> str:
         """The function's text."""
         v = self.kind.vector
         head = f"define internal {v} @{name}({', '.join(f'{v} %{p}' for p in self.params)})"
         lines = [*self.lines, f"  ret {v} %r"]
-        return "\n".join([f"{head} alwaysinline nounwind willreturn memory(none) {{", *lines, "}"])
+        how = "alwaysinline" if inlines else "noinline"
+        return "\n".join([f"{head} {how} nounwind willreturn memory(none) {{", *lines, "}"])

@@ -3,6 +3,9 @@
 In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
 of vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which
 are faster; those that are called by a name of ours are defined.
+
+Where a function has very many operations, ours are called and not inlined, and its divisions and roots stay
+the processor's, which have the same bits: LLVM's time for registers grows with the square of such a function.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ _ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+
 _DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
 _CALL = re.compile(rf"  (\S+) = [a-z ]*call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*)\)[^)]*$")
 _ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
+_REPLACED = re.compile(rf" fdiv [a-z ]*{_VECTOR} |@llvm\.sqrt\.v|@adc_\w+_v|@_ZGVeN")
+_APART = re.compile(r"(@adc_\w+_v\d+f\d+)\(")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 FUNCTIONS = {**NEWTON, **ELEMENTARY}
+MOST_INLINED = 64  # operations of a function
 # The functions of libmvec for these vectors, and what they are here.
 SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for k in KINDS.values()}
 
@@ -45,22 +51,29 @@ class Replaced:
     """The text of a module in which functions of vectors are those of our own."""
 
     def __init__(self, text: str) -> None:
-        self.used: dict[tuple[str, Kind], None] = {}
-        self.lines = [self.line(line) for line in text.split("\n")]
+        self.used: dict[tuple[str, Kind, bool], None] = {}  # whether they are inlined
+        self.inlines = True
+        self.lines: list[str] = []
+        for part in re.split(r"^(?=define )|(?<=^}\n)", text, flags=re.MULTILINE):
+            lines = part.split("\n")
+            self.inlines = sum(_REPLACED.search(line) is not None for line in lines) <= MOST_INLINED
+            self.lines += [self.line(line) for line in lines]
 
     def line(self, line: str) -> str:
         """One line."""
-        if " fdiv " in line and (found := _QUOTIENT.match(line)):
+        if self.inlines and " fdiv " in line and (found := _QUOTIENT.match(line)):
             result, vector, a, x = found.groups()
             what, args = ("reciprocal", ()) if _ONE.fullmatch(a) else ("quotient", (a,))
             return self.call(result, what, KINDS[vector], *args, x)
-        if "@llvm.sqrt." in line and (found := _ROOT.match(line)):
+        if self.inlines and "@llvm.sqrt." in line and (found := _ROOT.match(line)):
             result, vector, _, x = found.groups()
             return self.call(result, "root", KINDS[vector], x)
-        if "@adc_" in line and (found := _DECLARED.match(line)):
-            vector, name = found.groups()
-            self.used[name, KINDS[vector]] = None
-            return ""
+        if "@adc_" in line:
+            if found := _DECLARED.match(line):
+                vector, name = found.groups()
+                self.used |= dict.fromkeys((name, KINDS[vector], inlines) for inlines in (True, False))
+                return ""
+            return line if self.inlines else _APART.sub(r"\1_apart(", line)
         if " @_ZGVeN" in line and (found := _CALL.match(line)) and found[3] in SYMBOLS:
             result, _, symbol, given = found.groups()
             return self.call(result, *SYMBOLS[symbol], *(a[1] for a in _ARGUMENT.findall(given)))
@@ -70,21 +83,27 @@ class Replaced:
 
     def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
         """A call of one of our functions."""
-        self.used[name, kind] = None
+        self.used[name, kind, self.inlines] = None
         given = ", ".join(f"{kind.vector} {a}" for a in args)
-        return f"  {result} = call {kind.vector} @adc_{name}_{kind.name}({given})"
+        return f"  {result} = call {kind.vector} @{_name(name, kind, self.inlines)}({given})"
 
     @property
     def text(self) -> str:
         """The module."""
         text = "\n".join(self.lines)
-        functions = {f"adc_{name}_{kind.name}": FUNCTIONS[name](kind) for name, kind in self.used}
+        functions = {used: FUNCTIONS[used[0]](used[1]) for used in self.used}
         declared = dict.fromkeys(d for f in functions.values() for d in f.declared)
         new = [d for d in declared if f"{d[: d.index('(')].split()[-1]}(" not in text]
         numbers = (int(n) for n in re.findall(r"^!(\d+) = ", text, re.MULTILINE))
         rare = f"!{max(numbers, default=0) + 1}"
-        parts = [text, *new, *(f.definition(name).replace(RARE, rare) for name, f in functions.items())]
+        own = (f.definition(_name(*used), inlines=used[2]) for used, f in functions.items())
+        parts = [text, *new, *(definition.replace(RARE, rare) for definition in own)]
         return "\n".join([*parts, f'{rare} = !{{!"branch_weights", i32 2000, i32 1}}', ""])
+
+
+def _name(name: str, kind: Kind, inlines: bool) -> str:
+    """What a function of ours is called in a module."""
+    return f"adc_{name}_{kind.name}{'' if inlines else '_apart'}"
 
 
 @cache
