@@ -20,6 +20,7 @@ from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rows import with_rows
 from adcompiler.codegen.schedule import CPU, Style
 from adcompiler.codegen.statements import Statements
+from adcompiler.codegen.stored import with_stored
 from adcompiler.codegen.strands import Strands, StrandTurns
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import (
@@ -54,7 +55,7 @@ class Emitter(Statements):
 
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
-        self.func, self.schedule, loans = with_loans(*with_rows(func, style), style)
+        self.func, self.schedule, loans = with_loans(*with_stored(*with_rows(func, style), style), style)
         func = self.func
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)

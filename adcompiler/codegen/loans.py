@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from adcompiler.codegen.nests import Loop, Schedule, Task, reads_of
-from adcompiler.codegen.rows import Part, Stored
+from adcompiler.codegen.parts import Part, Stored
 from adcompiler.codegen.schedule import Style, schedule
 from adcompiler.ir.nodes import Array, Element, Func, Map, Reduce
 from adcompiler.ir.walk import elements_of, is_computed

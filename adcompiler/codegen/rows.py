@@ -8,34 +8,15 @@ compute it, or one that has loops inside, beside which mathematics is not vector
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from adcompiler.codegen.nests import Loop, Schedule, Task
+from adcompiler.codegen.parts import Part, Stored
 from adcompiler.codegen.schedule import CPU, Style, schedule
-from adcompiler.ir import loop as loop_node
-from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
-from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
+from adcompiler.ir.nodes import Array, Element, Func, Map, Reduce
+from adcompiler.ir.walk import elements_of
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.loops import is_short
-
-
-class Part(NamedTuple):
-    """A part of an array's elements, and its axes, outermost first."""
-
-    element: Element
-    axes: tuple[int, ...]
-
-    @property
-    def places(self) -> dict[int, Element]:
-        """What its axes are in an array of its own."""
-        return {axis: Index(p) for p, axis in enumerate(self.axes)}
-
-    @property
-    def own(self) -> Element:
-        """The element of an array of its own."""
-        return substitute(self.element, self.places)
 
 
 def with_rows(func: Func, style: Style = CPU) -> tuple[Func, Schedule]:
@@ -85,28 +66,3 @@ def _parts(task: Task) -> Iterator[Part]:
             (inner,) = e.axes - {outer}
             if inner in long:
                 yield Part(e, (outer, inner))
-
-
-class Stored(Rewriter):
-    """Makes parts of arrays arrays of their own; `made` has that of each."""
-
-    def __init__(self, parts: Mapping[Array, Sequence[Part]]) -> None:
-        super().__init__()
-        self.parts = parts
-        self.made: dict[tuple[Array, Part], Array] = {}
-
-    def inner(self, loop: loop_node.Loop | Ruled) -> None:
-        """Bodies of loops have no nests of their own."""
-        return None
-
-    def _rebuilt(self, array: Array) -> Array:
-        new = super()._rebuilt(array)
-        places: dict[Element, Element] = {}
-        for part in self.parts.get(array, ()):
-            element = self.elements[part.element]
-            own = Map(tuple(new.domain[k] for k in part.axes), substitute(element, part.places))
-            self.made[array, part] = own
-            places[element] = Read(own, tuple(Index(k) for k in part.axes))
-        if not places:
-            return new
-        return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))

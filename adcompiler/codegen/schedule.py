@@ -41,12 +41,14 @@ from adcompiler.passes.orders import settled
 @dataclass(frozen=True)
 class Style:
     """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
-    together, the arrays whose loops hold nothing else, and whether what only one turn of a loop reads may be
-    stored for that turn alone, as it may where the turns of a block run one after the other."""
+    together, the arrays whose loops hold nothing else, whether what only one turn of a loop reads may be
+    stored for that turn alone, as it may where the turns of a block run one after the other, and the nominal
+    nanoseconds of an access to memory."""
 
     orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
     alone: Callable[[Array], bool]
     rows: bool
+    access: float
 
 
 # A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does,
@@ -55,6 +57,7 @@ CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
     lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
     rows=True,
+    access=1.0,
 )
 
 

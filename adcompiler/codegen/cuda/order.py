@@ -24,7 +24,8 @@ def orders(arrays: Sequence[Array]) -> Mapping[Array, Order]:
     return {a: o if _partial(a) else _following(a, o, guides) for a, o in own.items()}
 
 
-STYLE = Style(orders, lambda array: isinstance(array, Accumulate), rows=False)
+# Next to operations, accesses to a device's memory are four times as slow as those to a processor's.
+STYLE = Style(orders, lambda array: isinstance(array, Accumulate), rows=False, access=4.0)
 
 
 def _partial(array: Array) -> bool:

@@ -1,0 +1,86 @@
+"""Values that several nests need are stored where computing them again takes longer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threads import same_bits
+
+import adcompiler as adc
+
+POINTS = 300
+
+
+def layers(count: int) -> str:
+    """Layers between which a sum over all points stands."""
+    lines = [f"    y = tanh(y * w + sum(y) / {POINTS + k})" for k in range(count)]
+    return "\n".join(["def f(x, w):", "    y = x", *lines, "    return sum(y * y)"])
+
+
+def rows(count: int) -> str:
+    """The same over the columns of a matrix."""
+    lines = [f"    y = tanh(y * w + sum(y) / {POINTS + k})" for k in range(count)]
+    return "\n".join(["def f(x: f64[n, m], w):", "    y = x", *lines, "    return sum(y * y)"])
+
+
+PAIRS = """
+def f(x: f64[n], y: f64[m]):
+    a = sum(tanh(sin(exp(x[i] - y[j]) * x[i])) for i in range(n) for j in range(m))
+    return sum(max(tanh(sin(exp(x[i] - y[j]) * x[i])), a) for i in range(n) for j in range(m))
+"""
+
+
+def points(*shape: int) -> tuple[np.ndarray, ...]:
+    return tuple(np.random.default_rng(0).uniform(0.5, 1.0, (2, *shape)))
+
+
+def functions(f: adc.Function, name: str) -> int:
+    """How often a kernel calls a function."""
+    return f.show("kernel").count(f"math.{name}(")
+
+
+@pytest.mark.parametrize("make", [layers, rows])
+def test_each_layer_is_computed_few_times(make):
+    """One in a nest of its own would be computed in each nest behind it."""
+    args = points(POINTS) if make is layers else points(20, 15)
+    few, many = (adc.value_and_grad(adc.compile(make(count))) for count in (10, 20))
+    few(*args), many(*args)
+    assert functions(many, "tanh") <= 2 * functions(few, "tanh") + 2 <= 4 * 10 + 2
+
+
+def test_pairs_of_points_are_computed_again():
+    """An array of all pairs would be larger than all that the program has."""
+    f = adc.compile(PAIRS)
+    f(*points(40))
+    assert functions(f, "tanh") == 2
+    assert "np.empty" not in f.show("kernel")
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("make", [layers, rows])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_and_derivatives(make, order, dtype):
+    args = [a.astype(dtype) for a in (points(POINTS) if make is layers else points(20, 15))]
+    source = make(6).replace("f64", "f32") if dtype is np.float32 else make(6)
+    results = []
+    for backend in ("cpu", "numpy"):
+        f = adc.compile(source, backend=backend)
+        if order == 1:
+            f = adc.grad(f)
+        if order == 2:
+            product = adc.hvp(f)
+            results.append(product(tuple(args), tuple(args)))
+        else:
+            results.append(f(*args))
+    tolerance = 1e-10 if dtype is np.float64 else 2e-3
+    for one, other in zip(*(np.atleast_1d(r) if order == 0 else r for r in results), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max())
+
+
+def test_against_finite_differences():
+    adc.check_grad(adc.compile(layers(4)), *points(7), order=2)
+
+
+def test_threads_change_no_bits():
+    f, args = adc.value_and_grad(adc.compile(layers(4))), points(200_000)
+    same_bits(lambda: f(*args))
