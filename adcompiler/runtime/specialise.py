@@ -13,7 +13,7 @@ from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.loop import Slot
-from adcompiler.ir.nodes import Array, Const, Func, Size
+from adcompiler.ir.nodes import Array, Const, Func, Input, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
@@ -211,7 +211,7 @@ class Specialisation:
         if not any(map(is_computed, sizes)):
             return {}
         order = arrays_of(read_by(sizes))
-        if any(isinstance(a, Slot) for a in order):
+        if any(isinstance(a, Input) and a not in self.lowered.func.inputs for a in order):
             raise LimitError(
                 f"{constraint.what}: a length that a turn of a loop computes cannot be checked beforehand",
                 remedy="compute it before the loop, or from an integer argument",

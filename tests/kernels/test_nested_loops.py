@@ -177,3 +177,19 @@ def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own() -> Non
     pulled, expected = (adc.vjp(g, x, w)[1](way) for g in (gradient, plain))
     for one, other in zip(pulled, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+@pytest.mark.parametrize("length", ["t % 3 + 1", "k - t"])
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_indices_of_what_each_turn_has_its_own_length_of_are_refused(backend: str, length: str) -> None:
+    """Whether they are inside could only be told while the loop runs."""
+    source = f"""
+def f(x: f64[n], k: i64):
+    s = 0.0
+    for t in range(k):
+        y = [x[0] * j for j in range({length})]
+        s = s + y[0]
+    return s
+"""
+    with pytest.raises(adc.LimitError, match="index 0: a length that a turn of a loop computes"):
+        adc.compile(source, backend=backend)(np.ones(3), 4)
