@@ -22,6 +22,7 @@ from adcompiler.codegen.llvm.door import (
     TUPLE,
 )
 from adcompiler.codegen.llvm.machine import guarded
+from adcompiler.codegen.variants import kernel_at
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
 from adcompiler.syntax.values import ArgType, Kind, Static
@@ -41,7 +42,7 @@ def door(
     `structure` says how results nest; `plain`, whether numbers among them are Python's. None if there is no
     door: for containers as results, many threads, and kernels of numba or of another backend.
     """
-    kernel = _kernel(executable, sizes)
+    kernel = kernel_at(executable, sizes)
     if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
         return None
     blocks, parallel, needed = kernel.layout(tuple(sizes))
@@ -59,12 +60,6 @@ def door(
     if max(len(table.words) + len(kernel.kernel.scalars), len(table.outputs)) > MOST:
         return None
     return guarded(table.text(kernel.native.packed), general, table.held)
-
-
-def _kernel(executable: Any, sizes: Sequence[int]) -> Any:
-    """The kernel of a call: a program may have several, for lengths."""
-    found = executable.at(sizes) if hasattr(executable, "at") else executable
-    return found if found is executable else _kernel(found, sizes)
 
 
 def fits(kind: Kind, arg: Any) -> bool:

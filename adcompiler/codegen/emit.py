@@ -66,6 +66,7 @@ class Emitter(Statements):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)
         lent = {value: self.labels[result] for value, result in loans.items()}
+        self.lent = {result: value for value, result in loans.items()}
         self.labels |= lent
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
@@ -369,6 +370,8 @@ class Emitter(Statements):
         for case in cases(e for t in loop.tasks for e in t.elements):
             for task in loop.tasks:
                 task.known = case
+            if case:
+                writer.expect(e for t in loop.tasks for e in t.elements)
             with writer.under(case):
                 self.write_loop(writer, loop, limits, partial)
         for task in loop.tasks:

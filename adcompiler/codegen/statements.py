@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from adcompiler.codegen.calls import call
 from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, operand_level, update
@@ -16,6 +18,7 @@ class Statements:
     func: Func
     labels: dict[Array, str]
     registers: dict[Task, str]
+    lent: Mapping[Array, Array] = {}  # results in whose memory other arrays stand until then
 
     def fill(
         self, writer: Writer, name: str, shape: Shape, value: str, before: str = "", kept: str = ""
@@ -66,6 +69,8 @@ class Statements:
                     text = writer.assign(text)
                 if writer.uses[read]:
                     writer.define(read, text)
+                if task.array in self.lent:  # whoever reads it from here on has a variable
+                    writer.keep(Read(self.lent[task.array], task.kept))
                 if task.stored:
                     writer.line(f"{self.place(writer, task)} = {self.kept(task, text)}")
             case Reduce():

@@ -1,7 +1,7 @@
 """One program in several kernels, among which lengths choose.
 
-Fused loops alone, or BLAS for some products; sums as they are, or turned; sums over triangles with vectors
-along rows, or along points.
+Lengths that may be equal as one, where they are; fused loops alone, or BLAS for some products; sums as they
+are, or turned; sums over triangles with vectors along rows, or along points.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ class Compiled(Protocol):
     """What a backend makes of a program."""
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]: ...
+
+
+def kernel_at(executable: Any, sizes: Sequence[int]) -> Any:
+    """The kernel of a call with these lengths."""
+    found = executable.at(sizes) if hasattr(executable, "at") else executable
+    return found if found is executable else kernel_at(found, sizes)
 
 
 class Variants:
@@ -76,15 +82,16 @@ Pays = Callable[[Sequence[int]], bool]  # for lengths
 class Choice:
     """Two programs for the same, the other one where it `pays`."""
 
-    def __init__(self, func: Func, other: Func, compiled: Callable[[Func], Fused], pays: Pays) -> None:
+    def __init__(self, func: Func, other: Func, compiled: Callable[[Func], Any], pays: Pays) -> None:
         self.pays = pays
         self.plain, self.other = (cache(lambda one=one: compiled(one)) for one in (func, other))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
-        return self.at(sizes)(sizes, args, into)
+        found: list[Any] = self.at(sizes)(sizes, args, into)
+        return found
 
-    def at(self, sizes: Sequence[int]) -> Fused:
+    def at(self, sizes: Sequence[int]) -> Any:
         """The kernel for these lengths."""
         return self.other() if self.pays(sizes) else self.plain()
 

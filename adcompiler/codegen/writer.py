@@ -157,6 +157,11 @@ class Writer:
         self.scopes[level].append(f"{name} = {text}")
         return name
 
+    def keep(self, element: Element) -> None:
+        """What an element is now, it is to the end of the scope."""
+        if self.known(element) is None:
+            self.define(element, self.assign(self.text(element)))
+
     def define(self, element: Element, name: str) -> None:
         """`element` is the variable `name` from here to the end of the innermost scope."""
         self.values[-1][element] = name

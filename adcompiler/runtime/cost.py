@@ -14,7 +14,7 @@ from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm.machine import threads
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.timed import Timed, fastest
-from adcompiler.codegen.variants import Choice, Variants
+from adcompiler.codegen.variants import kernel_at
 from adcompiler.codegen.work import Counted, Operations, Work
 from adcompiler.errors import Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
@@ -119,10 +119,7 @@ class Measured:
         self.kernel = kernel
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
         self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
-        made = program.executable
-        assert isinstance(made, Compiled | Choice | Variants)
-        compiled = made.at(sizes)
-        compiled = compiled.at(sizes) if isinstance(compiled, Choice) else compiled
+        compiled = kernel_at(program.executable, sizes)
         assert isinstance(compiled, Compiled)
         timed = Timed(compiled.given, compiled.precise, divides=compiled.divides)
         self.threads = threads()[1] if timed.in_parallel(sizes) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,14 +13,14 @@ from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.loop import Slot
-from adcompiler.ir.nodes import Array, Const, Func, Input, Size
+from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.sizes import Constraint, merged
 from adcompiler.syntax.values import Kind
 
 Types = tuple[Kind, ...]
@@ -145,8 +145,38 @@ class Specialisation:
         if self._executable is None:
             with self.lock:
                 if self._executable is None:
-                    self._executable = BACKENDS[self.backend](closed(run(OPTIMISE, self.func)))
+                    self._executable = self._compiled()
         return self._executable
+
+    def _compiled(self) -> Executable:
+        """The program for any lengths, and one for the likely ones.
+
+        Where a length must be no less than another and nothing else is known, what reads an element asks
+        whether it is there: not where the two are one.
+        """
+
+        def made(func: Func) -> Executable:
+            return BACKENDS[self.backend](closed(run(OPTIMISE, func)))
+
+        equal = list(self.likely_equal())
+        if not equal or self.backend == "numpy":
+            return made(self.func)
+        from adcompiler.codegen.variants import Choice
+
+        def holds(sizes: Sequence[int]) -> bool:
+            return all(sizes[a] == sizes[b] for a, b in equal)
+
+        return Choice(self.func, merged(self.func, equal), made, holds)
+
+    def likely_equal(self) -> Iterator[tuple[int, int]]:
+        """The numbers of lengths one of which must be no less than the other."""
+        axes = [n for i in self.func.inputs for n in i.shape if not is_const(n, 1)]
+        axes += [Size(number) for number, _ in self.func.counts]
+        for c in self.demands:
+            if c.at_least and isinstance(c.left, Size) and isinstance(c.right, Size):
+                left, right = axes[c.left.number], axes[c.right.number]
+                if isinstance(left, Size) and isinstance(right, Size) and left is not right:
+                    yield left.number, right.number
 
     def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
         """The lengths of the size symbols; `given` where the inputs do not tell them all.

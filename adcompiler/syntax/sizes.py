@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Span
@@ -97,7 +97,7 @@ class Sizes:
 
 
 class _Renumber(Rewriter):
-    def __init__(self, mapping: dict[Size, Element]) -> None:
+    def __init__(self, mapping: Mapping[Size, Element]) -> None:
         super().__init__()
         self.mapping = mapping
 
@@ -120,6 +120,24 @@ def settle(func: Func, sizes: Sizes) -> Func:
     counts = tuple((order[size].number, given.position) for given, size in sizes.counts.items())
     made = _Renumber(mapping).func(func)
     return made.with_(size_names=_names(list(order), sizes), counts=counts)
+
+
+def merged(func: Func, equal: Iterable[tuple[int, int]]) -> Func:
+    """`func` for calls in which pairs of lengths are equal, by the numbers of their symbols: all keep their
+    numbers, but one of each class is read."""
+    mapping: dict[Size, Size] = {}
+
+    def find(number: int) -> Size:
+        size = Size(number)
+        while size in mapping:
+            size = mapping[size]
+        return size
+
+    for pair in equal:
+        first, second = sorted(map(find, pair), key=lambda size: size.number)
+        if first is not second:
+            mapping[second] = first
+    return _Renumber({size: find(size.number) for size in mapping}).func(func)
 
 
 def _names(order: Sequence[Element], sizes: Sizes) -> tuple[str, ...]:

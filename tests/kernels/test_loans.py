@@ -97,6 +97,19 @@ def test_any_length_and_any_number_of_threads(n):
     np.testing.assert_allclose(same_bits(lambda: f(x)), slow(x), rtol=1e-11)
 
 
+def test_what_reads_a_value_under_a_condition_reads_it_before_the_result_is_in_its_place():
+    """The exponentials stand in the first gradient, of which the others need them too."""
+    source = "logsumexp(a[i] * b[i] + c[i] for i in range(n))"
+    f = adc.compile(f"def f(a: f64[n], b: f64[n], c: f64[n]):\n    return {source}")
+    args = [np.random.default_rng(5).standard_normal(7) for _ in range(3)]
+    exponentials = np.exp(args[0] * args[1] + args[2])
+    share = exponentials / exponentials.sum()
+    found = adc.grad(f)(*args)
+    for one, other in zip(found, (share * args[1], share * args[0], share), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+    adc.check_grad(f, *args, order=2)
+
+
 def test_a_result_may_be_written_over_what_it_is_made_of():
     f = adc.grad(adc.compile(SUM))
     x = np.random.default_rng(1).uniform(-3, 3, 100)
