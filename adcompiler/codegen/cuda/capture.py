@@ -37,8 +37,11 @@ def _graph(write: Callable[[Any], None]) -> Any:
         try:
             with cuda.defer_cleanup():  # what the collector frees meanwhile is freed after it
                 write(stream)
-        finally:
-            found = driver.cuStreamEndCapture(stream.handle)  # an error, if something has broken the capture
+        except BaseException:
+            with suppress(Exception):
+                found = driver.cuStreamEndCapture(stream.handle)
+            raise
+        found = driver.cuStreamEndCapture(stream.handle)
         return driver.cuGraphInstantiate(found, 0)
     except Exception:  # the driver's, whose class depends on which package called it
         return None
