@@ -263,6 +263,14 @@ def f(x: f64[n, m], w: f64[m], at: i64[m]):
         w = sin([x[t, at[i]] * w[i] for i in range(m)])
     return sum(w * w)
 """, (RANDOM.normal(size=(7, 5)), RANDOM.normal(size=5), np.array([0, 2, 2, 4, 1])), {(6, 6)}),
+    "arrays of a turn's own length": ("""
+def f(x: f64[n]):
+    s = 1.0
+    for t in range(7):
+        y = [sin(s * x[j]) for j in range(t % 3 + 1)]
+        s = s + sum(y)
+    return s
+""", (RANDOM.normal(size=4),), set()),
     "lengths of a turn": ("""
 def f(x: f64[n], w: f64[n]):
     s = w
