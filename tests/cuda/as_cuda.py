@@ -4,7 +4,7 @@
 
 Where a test asks for the NumPy backend, the device makes the same call, and must agree with it.
 ADC_TEST_SMALL is up to how many points one block computes a program alone, ADC_TEST_LARGE_TURN from how many
-points of a turn the host runs a loop.
+points of a turn the host runs a loop, ADC_TEST_FEWEST of how many turns that are left it captures one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import adcompiler as adc
 
 sys.setswitchinterval(1e-5)  # the simulator's threads wait for each other: this halves its time
 
+PLAIN: dict[str, Any] = {}  # the backends as they are without this plugin
 # What cannot pass, and why; by the end of the test's name.
 REASONS = {
     "test_many_threads_call_a_function_while_it_compiles": "the simulator runs one kernel at a time",
@@ -77,13 +78,15 @@ def agree(found: np.ndarray, expected: np.ndarray) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     import irprograms
 
-    from adcompiler.codegen.cuda import executable
+    from adcompiler.codegen.cuda import executable, program
     from adcompiler.runtime import specialise
 
     irprograms.compiled = compiled
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
     executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))
+    program.FEWEST = int(os.environ.get("ADC_TEST_FEWEST", program.FEWEST))
+    PLAIN.update(specialise.BACKENDS)
     for name in ("cpu", "cpu-precise"):
         specialise.BACKENDS[name] = specialise.BACKENDS["cuda"]
     numpy, cuda = specialise.BACKENDS["numpy"], specialise.BACKENDS["cuda"]

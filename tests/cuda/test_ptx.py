@@ -117,6 +117,8 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     made |= {op: (reduction.add_slices(op), (matrix, row)) for op in reduction.STEPS}
     loose = types.Array(number, 2, "A")
     made["copy"] = copies._kernel(2), (loose, matrix)
+    made["copy_row"] = copies._kernel(1, (0,), (2,)), (loose, matrix, places)
+    made["add_slices_to_row"] = reduction.add_slices("sum", (1,)), (matrix, matrix, places)
     for op in ("matmul", "matmul_nt", "matmul_tn"):
         made[op] = product._kernel(op, kind), (matrix, loose, matrix, *(whole,) * 3)
     for name, (kernel, signature) in made.items():
@@ -221,6 +223,33 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
         path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
         assert "ld.global" in found
         assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+
+
+@pytest.mark.parametrize("name", ["loop", "while"])
+def test_kernels_of_turns_read_their_number(name: str, tmp_path: Path) -> None:
+    """Where the host launches the turns: numbers of turns are no parameters."""
+    from numba import cuda
+
+    from adcompiler.codegen.cuda import ptx
+    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.codegen.cuda.emit import DeviceEmitter
+
+    (source, make) = next((s, m) for n, s, m in FEATURES if n == name)
+    f = adc.value_and_grad(adc.compile(source))
+    func = of_device(optimised(f.trace(f.describe(make(np.random.default_rng(0)), {})[0]).func))
+    emitter = DeviceEmitter(func, hosted=True)
+    reads = 0
+    for text in ptx.texts(emitter, True):
+        assert not any(param.startswith("turn") for param in text.params)
+        reads += "turn" in text.source
+        known = ptx._types(emitter, "_sliced" in text.name)
+        with ptx._device((9, 0)):
+            kernel = ptx.loaded(text.source, text.name).py_func
+            found, _ = cuda.compile_ptx(kernel, tuple(known[p] for p in text.params), cc=(9, 0))
+        path = tmp_path / f"{text.name}.ptx"
+        path.write_text(re.sub(r"\.version \S+", ".version 7.8", found), "utf-8")
+        assert not PTXAS or resources(path, (9, 0))["spills"] == 0
+    assert reads >= 3
 
 
 @pytest.mark.parametrize("arch", ARCHS, ids=lambda arch: f"sm_{arch[0]}{arch[1]}")

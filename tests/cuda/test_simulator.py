@@ -21,6 +21,7 @@ QUICK = {
     "language": ["tests/unit/test_array_language.py"],
     "loops": ["tests/unit/test_loops.py"],
     "device": ["tests/cuda/simulated.py"],
+    "turns": ["tests/cuda/turns.py"],
 }
 # Files whose tests are of the language and its derivatives, and not of one backend's code or times. Sparse
 # Jacobians make hundreds of calls: they take the simulator too long.
@@ -56,7 +57,11 @@ def test_they_pass_on_one_block() -> None:
     run(QUICK["language"], small=EVERYTHING)
 
 
-SETTINGS = {"as they are": {}, "on one block": {"small": EVERYTHING}, "loops on the host": {"large_turn": -1}}
+SETTINGS = {
+    "as they are": {},
+    "on one block": {"small": EVERYTHING},
+    "loops on the host": {"large_turn": -1, "fewest": 1},
+}
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""What generated kernels import: a device's names, or those of numba's simulator; and how they are loaded."""
+"""What generated kernels import: a device's names, or those of numba's simulator; how they are loaded and
+launched, and launches captured."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 
 if SIMULATED:
     from adcompiler.codegen.cuda import simulated as _names
+    from adcompiler.codegen.cuda.simulated import captured
 else:
     from adcompiler.codegen.cuda import intrinsics as _names  # type: ignore[no-redef]
+    from adcompiler.codegen.cuda.capture import captured
 
+__all__ = ["SIMULATED", "TILE", "WARP", "captured", "launcher", "loaded"]
 WARP: int = _names.WARP
 TILE: int = _names.TILE
 
@@ -32,9 +36,8 @@ def launcher(
 ) -> Any:
     """A kernel for so many threads, with bytes of shared memory besides its own. Few blocks are meant, and
     need no warning of numba's."""
-    # The simulator's kernels are their own launchers, each the last one that was asked for.
     if SIMULATED:
-        return kernel[blocks, threads, stream, shared]
+        return _names.launcher(kernel, blocks, threads, stream, shared)
     return _launcher(kernel, blocks, threads, stream, shared)
 
 

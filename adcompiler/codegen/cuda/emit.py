@@ -58,14 +58,14 @@ class DeviceEmitter(TeamEmitter):
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
-        self.turns: list[str] = []
+        self.turns: dict[str, Slot] = {}  # where the numbers of the turns of these loops are
         self.blocks = 0
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
         self.steps: list[Step] = []
         self.block: DeviceWriter | None = None  # what one block computes, until its kernel is written
-        self.made: list[Array] = []  # the numbers that it gives
+        self.made: dict[Slot, str] = {}  # the numbers that it gives, and what they are there
         for item in self.schedule.body:
             self.step(item)
         self.flush()
@@ -115,19 +115,20 @@ class DeviceEmitter(TeamEmitter):
         """Numbers that a block has computed are for later kernels too."""
         for array in arrays:
             if not array.rank:
-                self.slot(array)
                 writer.local.add(array)
-                self.made.append(array)
+                self.made[self.slot(array)] = self.labels[array]
 
     def slot(self, array: Array) -> Slot:
         """The place of a number between kernels."""
         if array not in self.slots:
-            if array.dtype not in self.slot_buffers:
-                self.slot_buffers[array.dtype] = f"_slots_{array.dtype}"
-            place = self.counts.get(array.dtype, 0)
-            self.counts[array.dtype] = place + 1
-            self.slots[array] = self.slot_buffers[array.dtype], place
+            self.slots[array] = self.new_slot(array.dtype)
         return self.slots[array]
+
+    def new_slot(self, dtype: Dtype) -> Slot:
+        """A place for one more number of this type."""
+        place = self.counts.get(dtype, 0)
+        self.counts[dtype] = place + 1
+        return self.slot_buffers.setdefault(dtype, f"_slots_{dtype}"), place
 
     def flush(self) -> None:
         """Write the kernel of what one block computes."""
@@ -136,22 +137,24 @@ class DeviceEmitter(TeamEmitter):
             return
         writer.sync()  # numbers are read before they change
         writer.line("if _lane == 0:")
-        for array in dict.fromkeys(self.made):
-            buffer, place = self.slots[array]
-            writer.line(f"    {writer.use(buffer)}[{place}] = {self.labels[array]}")
+        for (buffer, place), text in self.made.items():
+            writer.line(f"    {writer.use(buffer)}[{place}] = {text}")
         if not self.made:
             writer.line("    pass")
-        self.made = []
+        self.made = {}
         self.blocks += 1
         self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
-        """The module of one kernel; numbers that it computes itself are no parameters."""
+        """The module of one kernel; numbers that it computes itself are no parameters, and those of the turns
+        that the host launches are read from their places."""
+        words = set(re.findall(r"\bturn\d+", "\n".join(writer.scopes[0])))
+        turns = [(turn, *slot) for turn, slot in self.turns.items() if turn in words]
+        body = [f"{turn} = uint64({writer.use(buffer)}[{place}])" for turn, buffer, place in turns]
+        body += writer.scopes[0]
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
-        words = set(re.findall(r"turn\d+", "\n".join(writer.scopes[0])))
-        params += [turn for turn in self.turns if turn in words]
-        lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in writer.scopes[0])]
+        lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in body)]
         return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
 
     # -- nests ---------------------------------------------------------------------------------

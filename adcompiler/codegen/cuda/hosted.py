@@ -1,8 +1,11 @@
 """Loops of a program whose turns are too much for one block, or have arrays of computed lengths: the host
 launches each turn's kernels.
 
-A turn is steps as a program is, with its number for kernels to read. Carried numbers stay in their places
-between kernels, carried arrays in the buffers of the final ones; rows of outs are stored where they stay.
+A turn is steps as a program is. Its number is one of those that stay on the device between kernels: these
+read it there, and the last one of a turn leaves the next number. So the launches of all turns are the same,
+and may be captured (`program.py`), but where lengths are computed or a row of a turn is the host's to find.
+Carried numbers stay in their places between kernels, carried arrays in the buffers of the final ones; rows of
+outs are stored where they stay.
 """
 
 from __future__ import annotations
@@ -13,25 +16,27 @@ from typing import Protocol
 
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
 from adcompiler.codegen.cuda.turns import DeviceTurns
-from adcompiler.codegen.cuda.writer import DeviceWriter
+from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
 from adcompiler.codegen.writer import axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Read, Shape
+from adcompiler.ir.types import Dtype
 
 
 class Stepper(EmitterLike, Protocol):
     """What the emitter of a device does for a loop."""
 
     steps: list[Step]
-    slots: dict[Array, tuple[str, int]]
-    turns: list[str]
+    slots: dict[Array, Slot]
+    turns: dict[str, Slot]
+    made: dict[Slot, str]
 
     def one_block(self) -> DeviceWriter: ...
     def step(self, item: Loop | Task) -> None: ...
     def flush(self) -> None: ...
     def give(self, writer: DeviceWriter, arrays: list[Array]) -> None: ...
-    def slot(self, array: Array) -> tuple[str, int]: ...
+    def new_slot(self, dtype: Dtype) -> Slot: ...
 
 
 def host_loop(emitter: Stepper, rec: Recurrence) -> None:
@@ -57,22 +62,22 @@ class _HostTurns(DeviceTurns):
             else:
                 self.assign(final, init, value)
                 emitter.slots[slot] = emitter.slots[final]
+        emitter.turns[axis] = emitter.new_slot("i64")
         if rec.loop.test is not None:
-            emitter.slot(self.stacks[-1])
+            emitter.slots[self.stacks[-1]] = emitter.turns[axis]  # how many there are
         self.place()
         for made in (rec.before, rec.turn):
             if made is not None:
                 emitter.adopt(made.tasks, self.writer.prefixes)
-        emitter.turns.append(axis)
         before = self.collected(lambda: self.test())
         turn = self.collected(lambda: self.whole_turn(axis))
         emitter.flush()
-        count = self.stacks[-1] if rec.loop.test is not None else None
         kept = {self.labels[a] for a in rec.loop.items}  # from turn to turn: some of a turn is made there
         inside = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
         fresh = sorted(inside - kept)
-        loop = HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, count, fresh)
-        emitter.steps.append(loop)
+        emitter.steps.append(
+            HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, fresh)
+        )
 
     def collected(self, write: Callable[[], None]) -> list[Step]:
         """The steps that something adds."""
@@ -92,6 +97,9 @@ class _HostTurns(DeviceTurns):
         assert self.rec.turn is not None
         self.run(self.rec.turn)
         self.carry()
+        self.stepper.one_block()
+        step = "- 1" if self.rec.loop.backward else "+ 1"
+        self.stepper.made[self.stepper.turns[axis]] = f"np.int64({axis}) {step}"
 
     def run(self, made: Schedule) -> None:
         for item in made.body:

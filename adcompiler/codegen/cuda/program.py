@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
@@ -14,8 +14,9 @@ import numpy as np
 from numba import cuda
 
 from adcompiler.codegen.cuda.arrays import handle, is_half
+from adcompiler.codegen.cuda.copies import Row, copy_row
 from adcompiler.codegen.cuda.copies import copy as copy_array
-from adcompiler.codegen.cuda.device import SIMULATED, launcher, loaded
+from adcompiler.codegen.cuda.device import SIMULATED, captured, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.memory import Memory, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
@@ -29,11 +30,12 @@ from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import is_computed, read_by, substitute
+from adcompiler.ir.walk import read_by, substitute
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
+FEWEST = 4  # turns that are left, for which it is worth to capture one
 
 
 class Program:
@@ -148,6 +150,7 @@ class _Call:
         for k, array in into.items():
             self.values[program.labels[program.func.results[k]]] = array
         self.turns: dict[str, int] = {}
+        self.by_host = False  # whether what has been launched depends on what the host knew, or read back
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:
             self.step(step)
@@ -170,10 +173,11 @@ class _Call:
         known = self.program.lengths(shape)
         if known is not None:
             return tuple(max(n, 0) for n in known(self.sizes))
+        self.by_host, reads = True, read_by(shape)
         places = {-1 - int(name.removeprefix("turn")): const(k, "i64") for name, k in self.turns.items()}
         shape = tuple(substitute(n, places) for n in shape)
-        values = {a: np.asarray(v) for a, v in self.numbers().items()} if any(map(is_computed, shape)) else {}
-        values |= {a: self.on_host(a) for a in read_by(shape) if a not in values}
+        values = {a: np.asarray(v) for a, v in self.numbers(reads).items()}
+        values |= {a: self.on_host(a) for a in reads if a not in values}
         return tuple(max(length(n, self.sizes, values), 0) for n in shape)
 
     def on_host(self, array: Array) -> np.ndarray:
@@ -184,13 +188,15 @@ class _Call:
             return found
         return np.asarray(self.value(self.program.labels[array]))
 
-    def numbers(self) -> Mapping[Array, Any]:
-        """The numbers that kernels have computed so far, on the host."""
-        names = self.emitter.slot_buffers.values()
+    def numbers(self, wanted: Iterable[Array]) -> Mapping[Array, Any]:
+        """Those of some numbers that kernels have computed, on the host."""
+        slots = {a: self.emitter.slots[a] for a in wanted if a in self.emitter.slots}
+        names = dict.fromkeys(name for name, _ in slots.values())
         host = {name: self.values[name].copy_to_host(stream=self.stream) for name in names}
-        if self.stream:
+        if self.stream and host:
             self.stream.synchronize()
-        return {a: host[name][place] for a, (name, place) in self.emitter.slots.items()}
+        self.by_host |= bool(host)
+        return {a: host[name][place] for a, (name, place) in slots.items()}
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -208,46 +214,89 @@ class _Call:
             case HostLoop():
                 self.loop(step)
             case Product():
+                self.by_host = True  # a library may do anything
                 operands = [self.array(a) for a in step.call.operands]
                 multiply(step.call.op, operands, self.array(step.call), self.stream)
 
     def array(self, array: Array) -> Any:
         """An array of the program, or the row of this turn."""
-        found = self.value(self.program.labels[array])
-        for turn in re.findall(r"turn\d+", self.emitter.prefixes.get(array, "")):
+        return self.row_of(self.value(self.program.labels[array]), self.around(array))
+
+    def around(self, array: Array) -> list[str]:
+        """The turns that number the row which an array is."""
+        return re.findall(r"turn\d+", self.emitter.prefixes.get(array, ""))
+
+    def row_of(self, found: Any, turns: Sequence[str]) -> Any:
+        """The row of these turns, as an array of its own: the host must know their numbers."""
+        self.by_host |= bool(turns)
+        for turn in turns:
             found = found[self.turns[turn]]
         return found
 
+    def places(self, turns: Sequence[str]) -> Row:
+        """Where on the device the numbers of turns are."""
+        return tuple(self.emitter.turns[turn][1] for turn in turns)
+
+    @property
+    def whole_numbers(self) -> Any:
+        """Those that kernels leave on the device, and those of turns."""
+        return self.values[self.emitter.slot_buffers["i64"]]
+
     def loop(self, loop: HostLoop) -> None:
-        """The turns of a loop."""
+        """The turns of a loop. What the first one launches without the host's knowledge, all others launch
+        too: one of them is captured, if many are left."""
         length = None if loop.length is None else self.lengths((loop.length,))[0]
         turns = count() if length is None else range(length)[:: -1 if loop.backward else 1]
-        for turn in turns:
-            for name in loop.fresh:
-                self.values.pop(name, None)
-            self.turns[loop.turn], self.values[loop.turn] = turn, turn if SIMULATED else np.uint64(turn)
-            for step in loop.before:
-                self.step(step)
-            if loop.test is not None and not self.numbers()[loop.test]:
+        first = length - 1 if loop.backward and length else 0
+        (place,) = self.places([loop.turn])
+        fill(self.whole_numbers[place : place + 1], first, self.stream)
+        self.by_host, done = False, 0
+        for k, turn in enumerate(turns):
+            if k < done:
+                continue
+            self.turns[loop.turn] = turn
+            if not self.turn(loop):
                 break
-            for step in loop.body:
-                self.step(step)
-        if loop.count is not None:
-            name, place = self.emitter.slots[loop.count]
-            fill(self.values[name][place : place + 1], self.turns[loop.turn], self.stream)
+            if length is not None and k == 0 and length > FEWEST and not self.by_host:
+                done = 1 + self.replayed(loop, length - 1)
+        self.by_host = True  # for a loop around this one: how often these are launched
+
+    def turn(self, loop: HostLoop) -> bool:
+        """Launch one turn, if there is one more."""
+        for name in loop.fresh:
+            self.values.pop(name, None)
+        for step in loop.before:
+            self.step(step)
+        if loop.test is not None and not self.numbers([loop.test])[loop.test]:
+            return False
+        for step in loop.body:
+            self.step(step)
+        return True
+
+    def replayed(self, loop: HostLoop, times: int) -> int:
+        """Launch a turn as one sequence, so many times; returns how often that was possible."""
+
+        def write(stream: Any) -> None:
+            before, self.stream = self.stream, stream
+            try:
+                self.turn(loop)
+            finally:
+                self.stream = before
+
+        with captured(write) as sequence:
+            if sequence is None or self.by_host:
+                return 0
+            return next((k for k in range(times) if not sequence(self.stream)), times)
 
     def copy(self, copy: Copy) -> None:
         """A whole array, or a row of it."""
         target = self.value(copy.target)
-        for turn in copy.to_row:
-            target = target[self.turns[turn]]
-        if not isinstance(copy.source, str):
-            fill(shaped(target, (prod(target.shape),)), copy.source, self.stream)
-            return
-        source = self.value(copy.source)
-        for turn in copy.row:
-            source = source[self.turns[turn]]
-        copy_array(source, target, self.stream)
+        if isinstance(copy.source, str):
+            rows = self.places(copy.row), self.places(copy.to_row)
+            copy_row(self.value(copy.source), target, self.stream, self.whole_numbers, *rows)
+        else:
+            row = self.row_of(target, copy.to_row)
+            fill(shaped(row, (prod(row.shape),)), copy.source, self.stream)
 
     def start(
         self,
@@ -280,10 +329,11 @@ class _Call:
                 plan.threads,
                 plan.memory,
             )
-            for op, part, out in parts:
-                length = prod(out.shape)
-                add = launcher(add_slices(op), -(-length // plan.threads), plan.threads, self.stream)
-                add(shaped(part, (plan.slices, length)), shaped(out, (length,)))
+            for op, part, out, row in parts:
+                length = prod(part.shape[1:])
+                add = launcher(add_slices(op, row), -(-length // plan.threads), plan.threads, self.stream)
+                where = shaped(out, (*out.shape[: len(row)], length))
+                add(shaped(part, (plan.slices, length)), where, *([self.whole_numbers] if row else []))
 
     def plan(self, nest: Nest) -> tuple[int, Launch]:
         """The points of a nest, and how they are launched; remembered where lengths are not computed."""
@@ -304,14 +354,15 @@ class _Call:
             self.program.plans[key] = found
         return found
 
-    def slices(self, nest: Nest, plan: Launch) -> list[tuple[str, Any, Any]]:
-        """For each sum inside a point how it is reduced, its partial sums, and where it goes."""
+    def slices(self, nest: Nest, plan: Launch) -> list[tuple[str, Any, Any, Row]]:
+        """For each sum inside a point how it is reduced, its partial sums, and to which row of what."""
         found = []
         for task in nest.sums:
-            name, out = self.emitter.part(task), self.array(task.array)
-            part = self.program.memory.get(name, (plan.slices, *out.shape), NUMPY[task.array.dtype])
-            self.values[name] = part
-            found.append((getattr(task.array, "op", "sum"), part, out))
+            name, out = self.emitter.part(task), self.value(self.program.labels[task.array])
+            row = self.places(self.around(task.array))
+            shape = plan.slices, *out.shape[len(row) :]
+            part = self.values[name] = self.program.memory.get(name, shape, NUMPY[task.array.dtype])
+            found.append((getattr(task.array, "op", "sum"), part, out, row))
         return found
 
     def scatter(self, step: Scatter) -> None:
@@ -338,6 +389,7 @@ class _Call:
 
     def results(self) -> list[Any]:
         """Results in order."""
-        func, numbers = self.program.func, self.numbers()
+        func = self.program.func
+        numbers = self.numbers([*(c.holds for c in func.checks), *func.results])
         require(func, [numbers[c.holds] for c in func.checks])
         return [numbers[r] if r in numbers else self.array(r) for r in func.results]

@@ -72,7 +72,6 @@ def _types(emitter: DeviceEmitter, sliced: bool) -> dict[str, Any]:
     for one in emitter.func.inputs:
         found[emitter.labels[one]] = array(one.dtype, one.rank) if one.rank else kinds[one.dtype]
     found |= {b.name: array(b.dtype, len(b.shape)) for b in emitter.buffers}
-    found |= dict.fromkeys(emitter.turns, types.uint64)
     found |= {name: array(dtype, 1) for dtype, name in emitter.slot_buffers.items()}
     for step in flat(emitter.steps):
         if isinstance(step, Nest):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import math as _math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from inspect import isfunction
 from types import ModuleType
@@ -189,6 +190,39 @@ def _either_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 math = _mathematics()
 series, bessel = _special(_series), _special(_bessel)
+
+
+# -- launches --------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A stream whose launches are recorded, and not run."""
+
+    def __init__(self) -> None:
+        self.launches: list[Callable[[Any], None]] = []
+
+
+def launcher(kernel: Any, blocks: Any, threads: Any, stream: Any, shared: int) -> Any:
+    """A kernel for so many threads. The simulator's are their own launchers, each the last one asked for."""
+
+    def record(*args: Any) -> None:
+        stream.launches.append(lambda other: kernel[blocks, threads, other, shared](*args))
+
+    return record if isinstance(stream, Recorder) else kernel[blocks, threads, stream, shared]
+
+
+@contextmanager
+def captured(write: Callable[[Any], None]) -> Iterator[Callable[[Any], bool] | None]:
+    """What `write` launches on the stream that it is given, as `capture.captured` does."""
+    recorder = Recorder()
+    write(recorder)
+
+    def launch(stream: Any) -> bool:
+        for one in recorder.launches:
+            one(stream)
+        return True
+
+    yield launch
 
 
 # -- source ----------------------------------------------------------------------------------------

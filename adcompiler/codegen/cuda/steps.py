@@ -124,7 +124,7 @@ class Product:
 
 @dataclass
 class Copy:
-    """A whole array from another one, or a row of it, or from a constant."""
+    """A whole array from another one, or a row of it, or from a constant; turns number the rows."""
 
     source: str | int | float | bool
     row: list[str]
@@ -134,8 +134,9 @@ class Copy:
 
 @dataclass
 class HostLoop:
-    """A loop of the program, turn by turn: `turn` numbers them, `test` is a number that `before` computes,
-    and `count` is where the number of turns is kept. The buffers `fresh` have other lengths in each turn."""
+    """A loop of the program, turn by turn: `turn` numbers them, on the device, where the last kernel of
+    `body` leaves the next one; `test` is a number that `before` computes. The buffers `fresh` have other
+    lengths in each turn."""
 
     turn: str
     length: Element | None
@@ -143,7 +144,6 @@ class HostLoop:
     before: list[Step]
     test: Array | None
     body: list[Step]
-    count: Array | None
     fresh: list[str]
 
 
