@@ -16,8 +16,8 @@ def call(writer: Writer, made: Array) -> None:
     """The lines that fill the result of a call."""
     assert isinstance(made, Call)
     axes = [f"c{k}" for k in range(len(made.cases))]
-    for depth, (axis, n) in enumerate(zip(axes, made.cases, strict=True)):
-        writer.line(writer.over(axis, n, depth))
+    cases = enumerate(zip(axes, made.cases, strict=True))
+    writer.together(writer.over(axis, n, depth) for depth, (axis, n) in cases)
     operands = [_part(writer, a, axes[len(axes) + 2 - a.rank :]) for a in made.operands]
     into = _part(writer, made, axes)
     writer.line("    " * len(axes) + f"{routine(made.op)}({', '.join((*operands, into))})")

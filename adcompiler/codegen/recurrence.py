@@ -199,8 +199,7 @@ class Turns:
             writer.line(f"{into} = {value}")
             return
         axes = [f"c{d}" for d in range(len(shape))]
-        for d, axis in enumerate(axes):
-            writer.line(self.over(target, axis, shape, d))
+        writer.together(self.over(target, axis, shape, d) for d, axis in enumerate(axes))
         spot = ", ".join(axes)
         value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
         writer.line("    " * len(axes) + f"{into}[{self.row(target)}{to_row}{spot}] = {value}")

@@ -26,8 +26,7 @@ class Statements:
         """Loops that set all elements of an array (of one block of it)."""
         axes = [f"i{d}" for d in range(len(shape))]
         writer.use(name)
-        for d, axis in enumerate(axes):
-            writer.line(writer.over(axis, shape[d], d))
+        writer.together(writer.over(axis, shape[d], d) for d, axis in enumerate(axes))
         writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
 
     def begin(self, writer: Writer, task: Task) -> None:
@@ -41,9 +40,9 @@ class Statements:
         """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
         inner = [k for k in task.order[depth:] if k < task.array.rank]
         spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
+        writer.together(writer.over(f"j{d}", task.array.shape[k], d) for d, k in enumerate(inner))
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
-            writer.line(writer.over(f"j{d}", task.array.shape[k], d))
         writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {neutral(task.array)}")
 
     def finish(self, writer: Writer, task: Task) -> None:

@@ -83,6 +83,11 @@ class Writer:
         """Add a line to the innermost scope."""
         self.scopes[-1].append(text)
 
+    def together(self, lines: Iterable[str]) -> None:
+        """Add lines with nothing between them: what any of them needs stands above."""
+        for text in tuple(lines):
+            self.line(text)
+
     def open(self, loop: Loop, header: str) -> None:
         """Enter a loop."""
         self.loops.append(loop)
