@@ -96,6 +96,13 @@ def run(x, n):
     for k_back in range(uint64(0), uint64(n)):
         k = uint64(n) - uint64(1) - k_back
         a = a * 0.5 + np.float64(np.int64(k))
+        inner = uint64(0)
+        while True:
+            if not inner < k:
+                break
+            for j in range(uint64(0), uint64(n)):
+                b = b + a
+            inner += uint64(1)
     return (a, b)
 """
 
