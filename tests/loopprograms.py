@@ -164,6 +164,11 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "        y[i, 1] += y[i, 0] * x[i, 0]\n    return y",
         (M[:1],),
     ),
+    "matrices": (
+        "def f(x: f64[n, m, k], at: i64[p]):\n    y = x\n    for i in range(p):\n"
+        "        y[at[i]] = y[at[i - 1]] * x[i % n] + 0.5\n    return y",
+        (np.stack([M, M + 1, M**2]), np.array([0, 2, 1, 2, 0])),
+    ),
     "no turn": (
         "def f(x: f64[n], w):\n    y = w\n    for i in range(n):\n        y = y * x[i]\n    return y * w",
         (np.zeros(0), 1.2),

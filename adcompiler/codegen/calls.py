@@ -16,11 +16,10 @@ def call(writer: Writer, made: Array) -> None:
     """The lines that fill the result of a call."""
     assert isinstance(made, Call)
     axes = [f"c{k}" for k in range(len(made.cases))]
-    cases = enumerate(zip(axes, made.cases, strict=True))
-    writer.together(writer.over(axis, n, depth) for depth, (axis, n) in cases)
+    headers = [writer.over(axis, n, d) for d, (axis, n) in enumerate(zip(axes, made.cases, strict=True))]
     operands = [_part(writer, a, axes[len(axes) + 2 - a.rank :]) for a in made.operands]
     into = _part(writer, made, axes)
-    writer.line("    " * len(axes) + f"{routine(made.op)}({', '.join((*operands, into))})")
+    writer.headed(headers, f"{routine(made.op)}({', '.join((*operands, into))})")
 
 
 def _part(writer: Writer, array: Array, axes: list[str]) -> str:

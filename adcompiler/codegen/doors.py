@@ -87,7 +87,7 @@ class _Table:
         self.makers: list[int] = []
         self.words: list[int] = []
         self.outputs: list[int] = []
-        self.held: list[Any] = []
+        self.held: list[Any] = [kernel.native]  # of which the table has an address too
 
     def address(self, held: Any) -> int:
         """The address of an object, which is held."""

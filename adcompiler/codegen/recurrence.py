@@ -161,7 +161,7 @@ class Turns:
         for index, size in zip(store.indices, final.shape, strict=True):
             if index is None:
                 spots.append(f"c{len(loops)}")
-                loops.append(writer.over(f"c{len(loops)}", size))
+                loops.append(writer.over(f"c{len(loops)}", size, len(loops)))
                 continue
             spot, condition = writer.spot(index, writer.written(index), size)
             spots.append(spot)
@@ -175,10 +175,8 @@ class Turns:
             value += f"[{self.row(store.array)}{', '.join(f'c{d}' for d in range(len(loops)))}]"
         elif self.row(store.array):
             value += f"[{self.row(store.array)}]"
-        lines = [f"if {' and '.join(inside)}:"] if inside else []
-        lines += [*loops, f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}"]
-        for d, line in enumerate(lines):
-            writer.line("    " * d + line)
+        headers = [f"if {' and '.join(inside)}:", *loops] if inside else loops
+        writer.headed(headers, f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}")
 
     def there(self, array: Array, place: Array) -> bool:
         """Whether an array is made where it is wanted."""
@@ -199,10 +197,10 @@ class Turns:
             writer.line(f"{into} = {value}")
             return
         axes = [f"c{d}" for d in range(len(shape))]
-        writer.together(self.over(target, axis, shape, d) for d, axis in enumerate(axes))
+        headers = [self.over(target, axis, shape, d) for d, axis in enumerate(axes)]
         spot = ", ".join(axes)
         value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
-        writer.line("    " * len(axes) + f"{into}[{self.row(target)}{to_row}{spot}] = {value}")
+        writer.headed(headers, f"{into}[{self.row(target)}{to_row}{spot}] = {value}")
 
     def over(self, target: Array, axis: str, shape: Shape, d: int) -> str:
         """The header of a loop over an axis of what is copied."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold_left
-from itertools import count
+from itertools import chain, count
 
 from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
@@ -32,7 +32,16 @@ from adcompiler.ir.nodes import (
     Reduce,
     identity,
 )
-from adcompiler.ir.walk import arrays_read, elements_of, lengths_read, postorder, read_by, substitute
+from adcompiler.ir.walk import (
+    arrays_of,
+    arrays_read,
+    elements_of,
+    lengths_read,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+)
 from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.loops import long_axes, loop_order
 from adcompiler.passes.orders import settled
@@ -123,10 +132,14 @@ def _made_before(array: Array) -> Sequence[Array]:
 
 class _Open(Replace):
     """Puts what stands for the slots of a body in their place: the turn's number is an axis, and so is the
-    first one of a scanned array, but for loops that read a row whole: they have one of `whole`."""
+    first one of a scanned array, but for loops that read a row whole: they have one of `whole`.
+
+    A number of these is copied for a loop inside, as its operand. Where lengths of arrays read it, they read
+    the copy too: an operand of that loop and the number that its length reads meet in its body."""
 
     def __init__(
         self,
+        roots: Sequence[Array],
         replaced: dict[Array, Array],
         step: Array,
         rows: Sequence[Array],
@@ -136,6 +149,18 @@ class _Open(Replace):
         super().__init__(replaced | dict(zip(whole, whole, strict=True)))
         self.step, self.rows, self.axis = step, dict(zip(rows, whole, strict=True)), axis
         self.parts = {slot: place for slot, place in replaced.items() if place is step or place in self.rows}
+        found = chain.from_iterable(map(lengths_read, arrays_of(roots)))
+        self.counts = {a for a in found if a in self.parts}
+        self.lengths: dict[Element, Element] = {}
+
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        return rewrite(lengths, self.length, self.lengths)
+
+    def length(self, element: Element) -> Element:
+        """What becomes of a length, or of a part of one."""
+        if isinstance(element, Read) and element.array in self.counts:
+            return Read(self.run((self.copied(element.array),))[0], ())
+        return self._visit(element)
 
     def element(self, element: Element) -> Element:
         if isinstance(element, Read) and element.array is self.step:
@@ -179,7 +204,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
     read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]
-    roots = _Open(new, stand, rows, whole, number).run(read)
+    roots = _Open(read, new, stand, rows, whole, number).run(read)
     results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None

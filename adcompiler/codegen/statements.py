@@ -26,8 +26,8 @@ class Statements:
         """Loops that set all elements of an array (of one block of it)."""
         axes = [f"i{d}" for d in range(len(shape))]
         writer.use(name)
-        writer.together(writer.over(axis, shape[d], d) for d, axis in enumerate(axes))
-        writer.line("    " * len(axes) + f"{name}[{before}{', '.join(axes)}] = {value}")
+        headers = [writer.over(axis, shape[d], d) for d, axis in enumerate(axes)]
+        writer.headed(headers, f"{name}[{before}{', '.join(axes)}] = {value}")
 
     def begin(self, writer: Writer, task: Task) -> None:
         """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
@@ -40,10 +40,10 @@ class Statements:
         """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
         inner = [k for k in task.order[depth:] if k < task.array.rank]
         spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
-        writer.together(writer.over(f"j{d}", task.array.shape[k], d) for d, k in enumerate(inner))
         for d, k in enumerate(inner):
             spot[k] = f"j{d}"
-        writer.line("    " * len(inner) + f"{writer.element(task.array, spot)} = {neutral(task.array)}")
+        headers = [writer.over(spot[k], task.array.shape[k], d) for d, k in enumerate(inner)]
+        writer.headed(headers, f"{writer.element(task.array, spot)} = {neutral(task.array)}")
 
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
@@ -107,9 +107,7 @@ class Statements:
         """Store at computed indices, or add there; at a point outside the array nothing is done."""
         spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
         text = writer.text(value)
-        if inside:
-            writer.line(f"if {inside}:")
-        writer.line(("    " if inside else "") + f"{spot} {how} {text}")
+        writer.headed([f"if {inside}:"] if inside else [], f"{spot} {how} {text}")
 
     def note(self, writer: Writer, node: Node) -> None:
         """The line of the user's source that a statement computes, once in a function."""

@@ -125,4 +125,4 @@ class StrandTurns(Turns):
     def over(self, target: Array, axis: str, shape: Shape, d: int) -> str:
         if self.axis.get(target) != d:
             return super().over(target, axis, shape, d)
-        return "    " * d + f"for {axis} in range(uint64(start), uint64(stop)):"
+        return f"for {axis} in range(uint64(start), uint64(stop)):"

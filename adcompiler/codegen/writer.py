@@ -83,11 +83,6 @@ class Writer:
         """Add a line to the innermost scope."""
         self.scopes[-1].append(text)
 
-    def together(self, lines: Iterable[str]) -> None:
-        """Add lines with nothing between them: what any of them needs stands above."""
-        for text in tuple(lines):
-            self.line(text)
-
     def open(self, loop: Loop, header: str) -> None:
         """Enter a loop."""
         self.loops.append(loop)
@@ -111,9 +106,15 @@ class Writer:
         self.base -= 1
         self.close()
 
+    def headed(self, headers: Sequence[str], text: str) -> None:
+        """A line in loops and under conditions, each inside the one before. All headers are made before the
+        first is written, for what a header needs is written when it is made."""
+        for depth, line in enumerate((*headers, text)):
+            self.line("    " * depth + line)
+
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         """The header of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
-        return "    " * depth + f"for {axis} in range(uint64(0), uint64({self.text(size)})):"
+        return f"for {axis} in range(uint64(0), uint64({self.text(size)})):"
 
     def limits(self, loop: Loop) -> tuple[str, str]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""

@@ -142,9 +142,14 @@ def substitute(
     return memo[element]
 
 
-def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[Element, ...]]) -> Array:
-    """`array` with its sizes and its elements changed; inputs keep their place."""
-    shape = change(array.shape)
+Change = Callable[[tuple[Element, ...]], tuple[Element, ...]]
+
+
+def with_elements(array: Array, change: Change, size: Change | None = None) -> Array:
+    """`array` with its elements changed, and its sizes too, as `size` says if it is given; inputs keep their
+    place."""
+    size = size or change
+    shape = size(array.shape)
     match array:
         case Input():
             return type(array)(array.position, array.dtype, shape)
@@ -155,9 +160,9 @@ def with_elements(array: Array, change: Callable[[tuple[Element, ...]], tuple[El
         case Map():
             return Map(shape, *change((array.body,)))
         case Reduce():
-            return Reduce(array.op, shape, change(array.reduced), *change((array.body,)))
+            return Reduce(array.op, shape, size(array.reduced), *change((array.body,)))
         case Accumulate():
-            return Accumulate(shape, change(array.domain), change(array.indices), *change((array.body,)))
+            return Accumulate(shape, size(array.domain), change(array.indices), *change((array.body,)))
     raise AssertionError(f"unknown array {type(array).__name__}")
 
 
@@ -210,6 +215,10 @@ class Rewriter:
     def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
         return rewrite(elements, self._visit, self.elements)
 
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        """What becomes of lengths."""
+        return self._change(lengths)
+
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
         """Rewrite the arrays `results` and all they are made of."""
         results = tuple(results)
@@ -227,7 +236,7 @@ class Rewriter:
                 return self._ruled(array)
             case Call():
                 array = Call(array.op, self.operands(array), array.dtype, array.shape)
-        return with_elements(array, self._change)
+        return with_elements(array, self._change, self._resize)
 
     def operands(self, call: Call) -> tuple[Array, ...]:
         """What became of the operands of a call."""
@@ -249,7 +258,7 @@ class Rewriter:
 
     def _loop(self, loop: Loop) -> Loop:
         """A loop with its operands rewritten, and its body by a rewriter of its own."""
-        length = None if loop.length is None else self._change((loop.length,))[0]
+        length = None if loop.length is None else self._resize((loop.length,))[0]
         inits, scanned, consts = (
             tuple(self.arrays[a] for a in part) for part in (loop.inits, loop.scanned, loop.consts)
         )

@@ -14,6 +14,7 @@ from adcompiler.passes.factor import factor
 from adcompiler.passes.fold import fold
 from adcompiler.passes.hoist import hoist
 from adcompiler.passes.inline import inline
+from adcompiler.passes.lift import lift
 from adcompiler.passes.merge import merge
 from adcompiler.passes.own import own
 from adcompiler.passes.prune import prune
@@ -46,7 +47,8 @@ PREPARE: tuple[Pass, ...] = (
     terms,
     fold,
 )
-FINISH: tuple[Pass, ...] = (hoist, branch, own)  # the order of loops is settled before: `passes/turn.py`
+# The order of loops is settled before: `passes/turn.py`.
+FINISH: tuple[Pass, ...] = (hoist, lift, branch, own)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import struct
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -96,6 +98,13 @@ def run(x, n):
     for k_back in range(uint64(0), uint64(n)):
         k = uint64(n) - uint64(1) - k_back
         a = a * 0.5 + np.float64(np.int64(k))
+        inner = uint64(0)
+        while True:
+            if not inner < k:
+                break
+            for j in range(uint64(0), uint64(n)):
+                b = b + a
+            inner += uint64(1)
     return (a, b)
 """
 
@@ -264,6 +273,58 @@ def test_a_function_lives_as_long_as_it_is_held():
     values = [f(2.0) for f in kept]
     gc.collect()
     assert [f(2.0) for f in kept] == values == [2.0 * k + 1 for k in range(20)]
+
+
+CYCLES = """
+import gc, struct, weakref
+import numpy as np
+import adcompiler as adc
+from adcompiler.codegen.llvm import machine
+
+gc.disable()
+BITS = [struct.unpack("<d", struct.pack("<Q", 0x3FF0000000000200 | k << 12))[0] for k in range(5)]
+filled, watched, found = [], [], []
+
+
+def fill(_):  # floats lie where a description of a function was given back
+    filled.extend(x + 0.0 for x in BITS * 1000)
+
+
+def forgotten():
+    function = machine._callable(machine._doors(), machine.METH_FASTCALL, b"", None, held := [])
+    watched.append(weakref.ref(array := np.zeros(1), fill))
+    held += [late := [array], last := [function]]
+    late.append(late)
+    last.append(last)
+
+
+class User:
+    def __init__(self, f):
+        self.f, self.own = f, self
+
+    def __del__(self):
+        found.append(self.f(np.ones(3)))
+
+
+for k in range(30):
+    forgotten()
+    gc.collect()
+    filled.clear()
+for k in range(3):
+    f = adc.compile(f"def f(x: f64[n]):\\n    return sum(x * x) + {k}")
+    f(np.ones(3)), f(np.ones(3))
+    watched.append(weakref.ref(f))
+    f.__dict__["user"] = User(f)
+    del f
+    gc.collect()
+assert found == [3.0, 4.0, 5.0]
+assert not any(one() is not None for one in watched)
+"""
+
+
+def test_garbage_is_collected_in_any_order():
+    """In cycles of functions a collector clears what a function needs before it clears the function."""
+    subprocess.run([sys.executable, "-X", "faulthandler", "-c", CYCLES], check=True)
 
 
 def test_what_is_beyond_the_compiler_is_left_to_numba():

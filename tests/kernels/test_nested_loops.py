@@ -167,10 +167,11 @@ def last(x: f64[n], w):
 """
 
 
-def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend: str) -> None:
     """The turns of the outer loop, when its sums are taken beside it, are as long as the longest of them."""
     x, w, way = np.array([0.4, -1.2, 0.7]), 0.6, (np.array([0.3, 1.0, -0.5]), 2.0)
-    gradient = adc.grad(adc.compile(LAST, backend="numpy"), (0, 1))
+    gradient = adc.grad(adc.compile(LAST, backend=backend), (0, 1))
     plain = adc.grad(adc.compile("cos(x[2] - tanh(w * w))", args=("x", "w"), backend="numpy"), (0, 1))
     for one, other in zip(gradient(x, w), plain(x, w), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
@@ -193,3 +194,118 @@ def f(x: f64[n], k: i64):
 """
     with pytest.raises(adc.LimitError, match="index 0: a length that a turn of a loop computes"):
         adc.compile(source, backend=backend)(np.ones(3), 4)
+
+
+STAIRS = """
+def f(x: f64[n], w):
+    s = w
+    for i, v in enumerate(x):
+        for j in range(i + 1):
+            for k in range(j, n):
+                s = tanh(0.9 * s + v * x[j] * x[k] * w)
+    return s
+"""
+WHILES = """
+def f(x: f64[n], w):
+    s = w
+    i = 0
+    while i < n:
+        j = 0
+        while j < i:
+            k = 0
+            while k < j + 1:
+                s = sin(s * w + x[k] * x[j] + x[i])
+                k += 1
+            j += 1
+        i += 1
+    return s
+"""
+ARRAYS = """
+def f(x: f64[n], w):
+    s = 0.0
+    for i in range(n):
+        y = x * w
+        for j in range(i):
+            for l in range(j + 1):
+                y = sin(y) * x[l] + x[j]
+        s += sum(y)**2
+    return s
+"""
+STORED = """
+def f(x: f64[n], w):
+    z = x
+    for i in range(n):
+        y = z * w
+        for j in range(i):
+            q = j
+            while q < i:
+                y = [sin(y[k]) + z[k % n] * w for k in range(n)]
+                q += 1
+            y[j] = y[j] * x[i] + y[i]
+        z = tanh(z + y)
+    return sum(z)
+"""
+DEEP = {"last": LAST, "stairs": STAIRS, "whiles": WHILES, "arrays": ARRAYS, "stored": STORED}
+
+
+def of_first_and_second_order(f: adc.Function, x: np.ndarray, w: float) -> list:
+    way = np.linspace(0.5, -1.0, len(x)), 2.0
+    gradient = adc.grad(f, (0, 1))
+    return [*gradient(x, w), *adc.hvp(f, (0, 1))((x, w), way), *adc.vjp(gradient, x, w)[1](way)]
+
+
+def agree(found: list, expected: list) -> None:
+    for pair in zip(found, expected, strict=True):
+        one, other = (0.0 if value is None else value for value in pair)
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
+    """What such a loop saves has lengths that a turn of the loop around it knows, and its derivatives read
+    it in loops of their own, to which these lengths are given."""
+    compiled, interpreted = (adc.compile(DEEP[name], backend=b) for b in ("cpu", "numpy"))
+    for n in (1, 3):
+        x, w = np.linspace(0.4, 1.1, n), 0.6
+        agree(
+            of_first_and_second_order(compiled, x, w),
+            expected := of_first_and_second_order(interpreted, x, w),
+        )
+        agree(expected[2:4], expected[4:])
+    narrow = adc.grad(adc.compile(DEEP[name].replace("f64", "f32")), (0, 1))
+    for one, other in zip(narrow(x.astype(np.float32), np.float32(w)), expected, strict=False):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert adc.check_grad(compiled, x, w, order=1) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEEP)
+def test_their_third_derivatives(name: str) -> None:
+    x, w, way = np.linspace(0.4, 1.1, 3), 0.6, (np.array([0.3, 1.0, -0.5]), 2.0)
+    moved = []
+    for backend in BACKENDS:
+        hessian = adc.hessian(adc.compile(DEEP[name], backend=backend), (0, 1))
+        moved.append([block for row in adc.jvp(hessian, (x, w), way)[1] for block in row])
+    for one, other in zip(*moved, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+
+
+def test_what_several_loops_would_make_in_their_turns_is_made_once() -> None:
+    """A part of a turn that nothing changes, and that both loops have."""
+    source = """
+def f(x: f64[n], w: f64[m]):
+    z = x
+    for i in range(len(w) + 5):
+        z = [sum(sin(z[j] * w[k % m]) for j in range(n)) for k in range(n)]
+    y = z
+    for i in range(len(w) + 6):
+        y = [sum(cos(y[j] + w[k % m]) for j in range(n)) for k in range(n)]
+    return z, y
+"""
+    x, w = np.linspace(0.3, 1.1, 5), np.array([0.6, 0.3])
+    compiled, interpreted = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    for one, other in zip(compiled(x, w), interpreted(x, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert sum("% m\n" in line + "\n" for line in compiled.show("kernel").splitlines()) == 1

@@ -245,8 +245,6 @@ class Function(Variables):
 
     def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
         """`for name in range(first, stop)`."""
-        if any(isinstance(n, ast.Break) for s in body for n in ast.walk(s)):
-            raise UnsupportedError
         for start, end, hint in self.parts(first, stop, body):
             with self.turns(start, end, hint) as turn:
                 self.values[name] = turn

@@ -9,6 +9,8 @@ from functools import cache, cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
@@ -16,6 +18,7 @@ from adcompiler.codegen.llvm.second import inlined, version
 from adcompiler.codegen.llvm.values import UnsupportedError
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
+_NAME = b"kernel"
 
 
 class Native:
@@ -65,12 +68,17 @@ def _library(source: Source, contiguous: bool) -> Any:
 
 
 def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
-    """The function `entry` of a machine code for Python; its `self` has what is held, first."""
-    method = _Method(b"kernel", library["entry"], flags, None)
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    """The function `entry` of a machine code for Python; its `self` has what is held, first.
+
+    It also keeps the function's code and its description (`_Method`) alive. If the function is in a cycle
+    that is garbage, Python finalises and clears all that its collector can see, in any order: what a function
+    needs until it is gone itself must not be among that. The collector does not look into bytes, nor into
+    arrays of NumPy.
+    """
+    method = bytes(_Method(_NAME, library["entry"], flags, None))
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.py_object, ctypes.c_void_p)
     make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    # The function's `self` keeps its code and its description alive as long as itself.
-    function: Callable[..., Any] = make(ctypes.addressof(method), (*held, library, method), None)
+    function: Callable[..., Any] = make(method, (*held, np.array([library], object), method), None)
     return function
 
 

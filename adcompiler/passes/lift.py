@@ -1,0 +1,72 @@
+"""Make before a loop what does not change in it.
+
+`ir/bodies.py` builds loops so, but passes give parts of bodies arrays of their own. One that reads nothing
+that changes would be made in every turn. And one that several loops have would be made in several places,
+though it is one array, with one name and one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from adcompiler.ir.bodies import Replace
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import Array, Const, Func, Input, Map
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, read_by
+
+
+def lift(func: Func) -> Func:
+    """The program with loops in whose turns only that is made which changes from turn to turn."""
+    return _Lift().func(func)
+
+
+class _Lift(Rewriter):
+    def _loop(self, loop: Loop) -> Loop:
+        loop = super()._loop(loop)
+        found = _unchanging(loop)
+        if not found:
+            return loop
+        slots = loop.slots[len(loop.slots) - len(loop.consts) :]
+        made = Replace(dict(zip(slots, loop.consts, strict=True))).run(found)
+        lengths = read_by(chain.from_iterable(a.shape for a in made))
+        operands = (
+            loop.length,
+            loop.inits,
+            loop.scanned,
+            tuple(dict.fromkeys((*loop.consts, *made, *lengths))),
+        )
+        slots = Loop(*operands, (), (), None, loop.backward).slots[-len(operands[-1]) :]
+        places = dict(zip(operands[-1], slots, strict=True))
+        roots = Replace({a: places[m] for a, m in zip(found, made, strict=True)}).run(loop.roots)
+        results, outs = roots[: len(loop.results)], roots[len(loop.results) :][: len(loop.outs)]
+        return Loop(*operands, results, outs, None if loop.test is None else roots[-1], loop.backward)
+
+
+def _unchanging(loop: Loop) -> list[Array]:
+    """The arrays that a turn would make, and that are the same in every turn."""
+    changing: set[Array] = set(loop.slots[: len(loop.slots) - len(loop.consts)])
+    read = dict.fromkeys(loop.roots)
+    for array in arrays_of(loop.roots):
+        if any(a in changing for a in arrays_read(array)):
+            changing.add(array)
+        if array in changing or _is_number(array):
+            read |= dict.fromkeys(_made_before(array))
+    return [a for a in read if not (a in changing or isinstance(a, Input) or _is_number(a))]
+
+
+def _is_number(array: Array) -> bool:
+    """Whether an array is a number that is quickly made: it has no place."""
+    return isinstance(array, Map) and not array.rank
+
+
+def _made_before(array: Array) -> Iterable[Array]:
+    """What must be there before an array; a loop fills what starts as a constant itself."""
+    if not isinstance(array, Item):
+        return arrays_read(array)
+    whole = {*array.loop.scanned, *array.loop.consts}
+    return [
+        a
+        for a in arrays_read(array)
+        if a in whole or not (a in array.loop.inits and isinstance(a, Map) and isinstance(a.body, Const))
+    ]
