@@ -3,26 +3,36 @@
 A read at plain axes has one, `A[i, j]` is read at (i, j). So has one at `s * i + c` with a constant s and
 a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
 domain. The adjoint of such a read is a renamed array under a guard, not a scatter.
+
+So have windows, `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: the point a is
+read at i = a - k by each k, and the adjoint is a sum over k of what is there. The bounds of its loop leave
+out the k for which i would lie outside, so that it takes as many turns as a scatter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
+from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
+from adcompiler.syntax.linear import linear, whole
 
 ZERO = const(0, "i64")
 
 
 class Inverse(NamedTuple):
     """`places` says what each axis of the domain is in terms of the array's axes, where `guard` holds;
-    where it does not, nothing reads the array's point. Axes without a place are free."""
+    where it does not, nothing reads the array's point. Axes without a place are `free`, and called by numbers
+    after the array's axes; for some of their points only the array's point is read: `inside` holds there."""
 
     places: dict[int, Element]
     guard: Element
+    free: dict[int, Element]
+    inside: Element
 
 
 class _Affine(NamedTuple):
@@ -33,24 +43,61 @@ class _Affine(NamedTuple):
     offset: Element
 
 
-def invert(read: Read, domain: Shape) -> Inverse | None:
-    """The inverse of `read`, which stands in `domain`; None if its indices are not of this kind."""
+def invert(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
+    """The inverse of `read`, which stands in `domain` and is summed over the axes of `scope`; None if its
+    indices are not of this kind."""
+    pairs = zip(read.args, read.array.shape, strict=True)
+    forms = [_affine(index) or _window(index, size, domain) for index, size in pairs]
+    axes = [form.axis for form in forms if form is not None and form.axis is not None]
+    if None in forms or len(set(axes)) < len(axes):
+        return None
+    rank = len(read.array.shape)
+    free: dict[int, Element] = {k: Index(rank + p) for p, k in enumerate(sorted(scope.difference(axes)))}
     places: dict[int, Element] = {}
     guard: Element = TRUE
-    for k, (index, size) in enumerate(zip(read.args, read.array.shape, strict=True)):
-        form = _affine(index)
-        if form is None or form.axis in places:
+    inside: Element = TRUE
+    for k, (form, index, size) in enumerate(zip(forms, read.args, read.array.shape, strict=True)):
+        assert form is not None
+        if not form.offset.axes <= free.keys():
             return None
         if is_const(size, 1) and is_const(index, 0):
             continue
-        place = _place(form, Index(k))
         if form.axis is None:
             guard = both(guard, apply("equal", Index(k), form.offset))
             continue
-        places[form.axis] = place
-        for condition in _conditions(form, Index(k), place, domain[form.axis], size):
+        point, offset, length = Index(k), substitute(form.offset, free), domain[form.axis]
+        place = places[form.axis] = _place(form._replace(offset=offset), point)
+        if offset.axes:  # the place lies in the domain; said of the offset, these are bounds of a loop
+            inside = both(inside, apply("less_equal", offset, point))
+            inside = both(inside, apply("less", apply("subtract", point, length), offset))
+            continue
+        for condition in _conditions(form, point, place, length, size):
             guard = both(guard, condition)
-    return Inverse(places, guard)
+    return Inverse(places, guard, free, inside)
+
+
+def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
+    """An index as an axis plus a multiple of another one, if both together reach from one end of an array to
+    the other, or one of them does without the other."""
+    form = linear(index)
+    parts = {a.axis: factor for a, factor in form.terms.items() if isinstance(a, Index)}
+    if len(parts) != 2 or any(a is not None and a.axes and not isinstance(a, Index) for a in form.terms):
+        return None
+    for axis, other in permutations(parts):
+        longer = linear(_positive(size)) - linear(_positive(domain[axis]))
+        more = (linear(_positive(domain[other])) - whole(1)) * abs(parts[other])
+        ends = longer == more and _positive(domain[axis]) is not domain[axis]
+        if parts[axis] == 1 and (ends or longer == more * -1):
+            return _Affine(axis, 1, (form - linear(Index(axis))).element())
+    return None
+
+
+def _positive(length: Element) -> Element:
+    """A length as it is computed, which may be less than 0."""
+    match length:
+        case Apply(op="maximum", args=(x, zero)) if is_const(zero, 0):
+            return x
+    return length
 
 
 def _place(form: _Affine, point: Element) -> Element:

@@ -269,7 +269,7 @@ class _Body:
         """What a read contributes to its array's cotangent, over that array's axes."""
         guard, scope, value = contribution
         shape = read.array.shape
-        inverse = invert(read, self.domain)
+        inverse = invert(read, self.domain, scope)
         if inverse is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)
@@ -279,23 +279,22 @@ class _Body:
                 return Read(Accumulate(shape, self.sizes(points), indices, body), identity(shape))
 
             return Guarded(self.anywhere(read, guard, written), written(mask(value, guard)))
-        places, gone = inverse.places, sorted(scope - inverse.places.keys())
-        free = {k: Index(len(shape) + p) for p, k in enumerate(gone)}
-        if guard.axes <= places.keys():
+        places, free, gone = inverse.places, inverse.free, sorted(inverse.free)
+        if guard.axes <= places.keys() and inverse.inside is TRUE:
             guard = substitute(guard, places)
         else:
             value = mask(value, guard)
 
             def any_of(element: Element) -> Element:
-                body = substitute(element, places | free)
+                body = mask(substitute(element, places | free), inverse.inside)
                 return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
 
-            there = pinned(guard, {k: self.domain[k] for k in gone})
+            there = pinned(guard, {k: self.domain[k] for k in gone}) if inverse.inside is TRUE else None
             if there is None or isinstance(read.array, Input):
                 guard = self.anywhere(read, guard, any_of)
             else:
                 guard = substitute(there, places)
-        body = substitute(value, places | free)
+        body = mask(substitute(value, places | free), inverse.inside)
         if gone:
             body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
