@@ -490,3 +490,16 @@ def test_loops_run_on_one_block_and_on_the_host(
     (made,) = f._specialisations.values()
     steps = [s for p in made.executable.programs.values() for s in p.steps]
     assert any(isinstance(s, HostLoop) for s in steps) == (large < 0)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_values_that_several_nests_need_are_stored_where_they_are_results_too(order: int) -> None:
+    lines = "\n".join(f"    y = tanh(sin(y * w) * y + sum(y) / {40 + k})" for k in range(5))
+    source = f"def f(x, w):\n    y = x\n{lines}\n    return sum(y * y)"
+    args = tuple(np.random.default_rng(0).uniform(0.5, 1.0, (2, 31)))
+    found = []
+    for backend in ("cuda", "numpy"):
+        f = adc.compile(source, backend=backend)
+        found.append([f(*args)] if order == 0 else adc.grad(f)(*args) if order == 1 else adc.hvp(f)(args, args))
+    for one, other in zip(*found, strict=True):
+        same(np.asarray(one), other)

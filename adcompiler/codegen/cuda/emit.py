@@ -52,7 +52,7 @@ class DeviceEmitter(TeamEmitter):
         fast: bool = False,
         hosted: bool = False,
         half: bool = False,
-        narrow: Collection[Array] = (),
+        narrow: Collection[int] = (),
     ) -> None:
         super().__init__(func, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half

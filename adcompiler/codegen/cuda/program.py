@@ -51,14 +51,15 @@ class Program:
         half: bool = False,
         narrow: Collection[int] = (),
     ) -> None:
-        self.func, self.atomics = func, atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted, half, [func.results[k] for k in narrow])
+        self.atomics = atomics
+        self.emitter = DeviceEmitter(func, alone, fast, hosted, half, narrow)
+        self.func = self.emitter.func
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels
         self.memory = Memory()
         self.stream: Any = None  # of the last call
         self.kernels: dict[Any, tuple[Callable[..., Any], list[str]]] = {}
-        self.out = {self.labels[a] for a in func.results if not isinstance(a, Input) and a.rank}
+        self.out = {self.labels[a] for a in self.func.results if not isinstance(a, Input) and a.rank}
         self.known: dict[tuple[Element, ...], Lengths | None] = {}
         self.plans: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
 

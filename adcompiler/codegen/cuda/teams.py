@@ -30,7 +30,7 @@ class TeamEmitter(Emitter):
 
     fills = False  # threads share the loop over a row, or have a point of it each
 
-    def __init__(self, func: Func, narrow: Collection[Array] = ()) -> None:
+    def __init__(self, func: Func, narrow: Collection[int] = ()) -> None:
         self.narrow = narrow
         super().__init__(func, STYLE)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
@@ -40,12 +40,14 @@ class TeamEmitter(Emitter):
 
     @cached_property
     def narrowed(self) -> set[Array]:
-        """The results that kernels may store in 16 bits: nobody reads them, nor adds to them."""
+        """The results that kernels may store in 16 bits, of those that shall: nobody reads them, nor adds to
+        them."""
+        wanted = {self.func.results[k] for k in self.narrow}
         tasks = [t for item in self.schedule.body if isinstance(item, Loop) for t in item.tasks]
         read = {read.array for t in self.schedule.tasks for read in reads_of(t)}
         return {
             t.array for t in tasks
-            if t.array in self.narrow and t.array not in read and isinstance(t.array, Map | Reduce)
+            if t.array in wanted and t.array not in read and isinstance(t.array, Map | Reduce)
         }  # fmt: skip
 
     @cached_property
