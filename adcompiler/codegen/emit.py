@@ -35,6 +35,7 @@ from adcompiler.ir.nodes import (
     Shape,
 )
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.passes.exact import deciding
 from adcompiler.passes.loops import is_short
 
 
@@ -90,6 +91,7 @@ class Emitter(Statements):
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
         """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
         have small rows themselves."""
+        self.deciding = {*self.deciding, *deciding(t.array for t in tasks)}
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:

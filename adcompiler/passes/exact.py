@@ -5,15 +5,18 @@ computed again for that. It is equal to the last bit only if both have the same 
 a / y as a (1 / y) in one place, where others divide by y too, would have nobody equal to the maximum.
 Nor may LLVM make one instruction of a product and a sum in one loop, and two in another (*contraction*):
 functions of a kernel that compute such sums are `exact`.
+
+All this holds for the maps that such an f(i) reads, too: one loop may have the array, another one what is
+read there in its place. A sum is computed once, by whomever it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Apply, Array, Element, Read, Reduce
+from adcompiler.ir.nodes import Apply, Array, Element, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite
@@ -33,9 +36,23 @@ def compared(array: Array, elements: Sequence[Element] = ()) -> Iterator[Element
             yield from (a for a in e.args if is_float(a.dtype))
 
 
-def is_rounded(array: Array) -> bool:
-    """Whether an array has sums of which an extremum is taken, or that are compared for equality."""
-    made = (e for e in elements_of(compared(array)) if isinstance(e, Apply) and is_float(e.dtype))
+def deciding(arrays: Iterable[Array]) -> set[Array]:
+    """The maps that what some arrays compare is read from, or made of in other maps."""
+    found: set[Array] = set()
+    work = [e for array in arrays for e in compared(array)]
+    while work:
+        read = {e.array for e in elements_of(work) if isinstance(e, Read)} - found
+        read = {array for array in read if isinstance(array, Map)}
+        found |= read
+        work = [e for array in read for e in array.elements]
+    return found
+
+
+def is_rounded(array: Array, maps: Collection[Array] = ()) -> bool:
+    """Whether an array has sums of which an extremum is taken, or that are compared for equality: itself, or
+    as one of the `maps` that decide."""
+    decides = array.elements if array in maps else compared(array)
+    made = (e for e in elements_of(decides) if isinstance(e, Apply) and is_float(e.dtype))
     return any(_adds(e.op) for e in made)
 
 
@@ -47,7 +64,9 @@ def _adds(op: str) -> bool:
 
 def exact(roots: Iterable[Array]) -> set[Element]:
     """What extrema are taken of, and what is compared for equality, with all that it is made of."""
-    return set(elements_of(e for array in arrays_of(roots) for e in compared(array)))
+    arrays = arrays_of(roots)
+    maps = (e for array in deciding(arrays) for e in array.elements)
+    return set(elements_of((*(e for array in arrays for e in compared(array)), *maps)))
 
 
 class ExactRewriter(Rewriter):
