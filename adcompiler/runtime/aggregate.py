@@ -18,6 +18,7 @@ import numpy as np
 from adcompiler.ad.split import Pattern, split
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.splitting import SplitProgram
 from adcompiler.syntax.containers import mapped
@@ -91,7 +92,7 @@ class Aggregate(Call):
         super().__init__(name, args, program.parts.wanted)
         self.program, self.sizes = program, tuple(sizes)
         constants = [k for k in program.reads if k < len(values) and k not in program.parts.wanted]
-        self.saved = {k: _own(values[k]) for k in constants}
+        self.saved = {k: snapshot(values[k]) for k in constants}
 
     def clear(self) -> None:
         self.saved = {}
@@ -133,11 +134,6 @@ def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, 
         lowered = Lowered(func, (), (None,) * len(func.results))
         made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
     return made[key]
-
-
-def _own(value: Any) -> Any:
-    """A constant as it is now: the caller may write to its array before the backward pass."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _kernel_array(v: Any) -> np.ndarray:

@@ -15,11 +15,12 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.signature import ArgumentError, Parameter, bind
+from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.runtime.tangents import flat
 from adcompiler.runtime.variable import Variable
-from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.containers import Container, mapped, opened
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import unflatten
 
@@ -62,6 +63,7 @@ class DiffPair:
 
     def gather(self, found: Any) -> None:
         """Add to `d` what one `backward` found: a gradient, or a list of contributions."""
+        found = mapped(snapshot, found)  # the caller gets what is gathered as well
         if self.accumulator == "push":
             self.d = [*(self.d if self.d is not None else ()), *found]
         elif self.accumulator == "first":
@@ -138,7 +140,7 @@ class Styles:
         found: dict[int, Any] = {k: self._contributions(k, bound[k], values, cotangent) for k in apart}
         if summed:
             split = f.split(summed)
-            _, saved = split.forward(*values)
+            _, saved = split.lent(*values)
             found |= zip(summed, split.propagate(saved, cotangent), strict=True)
         for k, gradient in found.items():
             if gradient is not None:

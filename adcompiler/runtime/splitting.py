@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
+from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import flatten, places_of, unflatten
@@ -149,8 +150,8 @@ class Saved(tuple[Any, ...]):
         """Keep, of forward's inputs and results, those that a propagate may read."""
         kept: list[Any] = [None] * len(values)
         for k in program.kept:
-            kept[k] = _own(values[k]) if k < len(program.parts.forward.inputs) else values[k]
-        saved = cls(kept[k] for k in program.reads)
+            kept[k] = values[k]
+        saved = cls(read_only(kept[k]) for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         saved.values = tuple(kept)
         return saved
@@ -159,15 +160,6 @@ class Saved(tuple[Any, ...]):
     def names(self) -> tuple[str, ...]:
         """The names of the saved values."""
         return self.program.saved_names
-
-
-def _own(value: Any) -> Any:
-    """An input as it is now: the caller may write to its array before the backward pass."""
-    if not isinstance(value, np.ndarray | np.generic | float | int) and is_on_device(value):
-        from adcompiler.codegen.cuda.arrays import copy_of
-
-        return copy_of(value)
-    return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
 
 
 class SplitFunction:
@@ -212,7 +204,20 @@ class SplitFunction:
         return SplitProgram(parts, lowered, self.f.backend, gradients)
 
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:
-        """The results, and what propagate needs: inputs that it reads and temporaries."""
+        """The results, and what propagate needs: inputs that it reads and temporaries.
+
+        What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
+        """
+        return self._forward(args, keywords, snapshot)
+
+    def lent(self, *args: Any) -> tuple[Any, Saved]:
+        """`forward`, saving the very arguments and results: for callers that let nobody write to them."""
+        return self._forward(args, {}, lambda value: value)
+
+    def _forward(
+        self, args: Sequence[Any], keywords: dict[str, Any], held: Callable[[Any], Any]
+    ) -> tuple[Any, Saved]:
+        """The results, and what is saved: as `held`, what the caller has too."""
         types, values, plain = self.f.describe(args, keywords)
         program = self.at(types, values=values)
         self.f.seen(types)
@@ -220,7 +225,11 @@ class SplitFunction:
         self.lengths.setdefault(types, tuple(sizes))
         found = program.forward(values, plain, sizes)
         results = unflatten(program.structure, found[: program.parts.count])
-        return results, Saved.of(program, (*values, *found), sizes, plain)
+        everything, open_ = [*values, *found], len(values) + program.parts.count
+        for k in program.kept:
+            if k < open_:
+                everything[k] = held(everything[k])
+        return results, Saved.of(program, everything, sizes, plain)
 
     def propagate(self, saved: Saved, cotangents: Any) -> tuple[Any, ...]:
         """Gradients of the inputs in `wrt`, for cotangents nested like the results.

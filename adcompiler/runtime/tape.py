@@ -23,7 +23,7 @@ from adcompiler.runtime.graph import (
     state,
     walk,
 )
-from adcompiler.runtime.variable import Variable, seed
+from adcompiler.runtime.variable import Variable, apart, seed
 
 __all__ = ["apply", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
 
@@ -90,7 +90,9 @@ def _gradients(
         for serial, g in found.items():
             print(f"d{label}_d{names[serial]} = {g.name}")
         print(RULE)
-    return [found.get(v.serial) for v in targets]
+    gradients = [found.get(v.serial) for v in targets]
+    with setting(recording=create_graph, tracing=False):
+        return [g if g is None else apart(g, create_graph) for g in gradients]
 
 
 RULE = "-" * 24

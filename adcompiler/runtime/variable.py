@@ -226,7 +226,7 @@ class Variable(Operators):
 
     def _accumulate(self, more: Variable, create_graph: bool) -> None:
         with setting(recording=create_graph):
-            self._grad = more if self._grad is None else self._grad + more
+            self._grad = apart(more, create_graph) if self._grad is None else self._grad + more
 
     def detach(self) -> Variable:
         """The same value as a new leaf: nothing flows back through it."""
@@ -263,6 +263,13 @@ class Variable(Operators):
 
 
 REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
+
+
+def apart(g: Variable, create_graph: bool) -> Variable:
+    """A gradient as a Variable of its own: several inputs may have the same one, and values are assigned."""
+    if create_graph:
+        return g if g.entry is not None else g.clone()
+    return Variable.made(g.data, g.name)
 
 
 def seed(v: Variable, cotangent: Any) -> Variable:
