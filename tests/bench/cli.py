@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bench import report
+from bench.isolate import Outcome
 from bench.machine import describe
 from bench.runner import Settings, measure
-from bench.workload import PEERS, SIZES
+from bench.workload import PEERS, SIZES, Workload
 from bench.workloads import every
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BACKENDS = ("cpu", "cuda")
+
+Measure = Callable[[Workload], Outcome]
+Table = Callable[[Mapping[str, Any]], str]
 
 app = typer.Typer(add_completion=False)
 
@@ -44,10 +50,19 @@ def require_device(backend: str) -> None:
 def bench(
     only: Annotated[str | None, typer.Option(help="Workloads, with commas: gmm,lstm.")] = None,
     peers: Annotated[str | None, typer.Option(help=f"Peers, with commas: {','.join(PEERS)}.")] = None,
-    quick: Annotated[bool, typer.Option(help="Smaller sizes and fewer turns.")] = False,
-    repeat: Annotated[int, typer.Option(min=1, help="Turns of each entry.")] = 7,
+    quick: Annotated[bool, typer.Option(help="Smaller sizes and fewer rounds.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of each entry: 7; with --against and --busy 15.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of everyone.")] = 2,
     backend: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    against: Annotated[
+        Path | None, typer.Option(help="Another checkout, to compare this one with.", exists=True)
+    ] = None,
+    busy: Annotated[
+        bool, typer.Option("--busy", help="Compare with a machine whose cores all spin.")
+    ] = False,
+    first: Annotated[bool, typer.Option("--first", help="Measure first gradients only.")] = False,
     probe: Annotated[bool, typer.Option(help="Measure first gradients and memory too.")] = True,
     size: Annotated[str | None, typer.Option(help="full, quick or tiny.")] = None,
     read: Annotated[
@@ -61,6 +76,8 @@ def bench(
     """Measure adcompiler beside kernels written by hand, PyTorch, JAX, autograd and CasADi."""
     if backend not in BACKENDS:
         raise typer.BadParameter(f"unknown backend {backend!r}: there are {', '.join(BACKENDS)}")
+    if bool(against) + busy + write > 1:
+        raise typer.BadParameter("choose one of --against, --busy and --write")
     require_device(backend)
     workloads = every()
     if list_:
@@ -68,17 +85,45 @@ def bench(
             typer.echo(f"{workload.name:<24} {workload.about}")
         return
     sized = chosen(size or ("quick" if quick else "full"), SIZES, "size")[0]
-    settings = Settings(sized, 3 if quick else repeat, threads, backend, probe)
+    rounds = repeat or (3 if quick else 15 if against or busy else 7)
+    settings = Settings(sized, rounds, threads, backend, probe, not first)
     results: dict[str, Any] = json.loads(read.read_text("utf-8")) if read else {"workloads": {}}
     results |= {"machine": describe(threads), "size": sized, "backend": backend, "note": note}
     names = () if read and not only else chosen(only, tuple(workloads), "workload")
-    against = chosen(peers, PEERS, "peer")
-    for name in names:
-        typer.echo(f"{name}: {workloads[name].about}")
-        results["workloads"][name] = measure(workloads[name], against, settings, typer.echo)
-        typer.echo(report.line(name, results["workloads"][name]))
-        if save:
-            save.write_text(json.dumps(results, indent=1), "utf-8")
-    typer.echo("\n" + report.tables(results))
+    others = chosen(peers, PEERS, "peer")
+    with measurement(against, busy, others, settings) as (measured, table):
+        for name in names:
+            typer.echo(f"{name}: {workloads[name].about}")
+            results["workloads"][name] = measured(workloads[name])
+            if save:
+                save.write_text(json.dumps(results, indent=1), "utf-8")
+    typer.echo("\n" + table(results))
     if write:
         report.publish(results, DOCS)
+
+
+@contextmanager
+def measurement(
+    checkout: Path | None, busy: bool, peers: tuple[str, ...], settings: Settings
+) -> Iterator[tuple[Measure, Table]]:
+    """How a workload is measured, and the table of all of them."""
+    if checkout:
+        from bench import against
+
+        if not (checkout / "adcompiler").is_dir():
+            raise typer.BadParameter(f"{checkout} is no checkout: it has no folder adcompiler")
+        yield lambda w: against.against(w, checkout.resolve(), settings), against.table
+    elif busy:
+        from bench import busy as beside
+
+        with beside.spinners(settings.threads) as spinners:
+            yield lambda w: beside.busy(w, peers, settings, spinners), beside.table
+    else:
+        yield lambda w: plainly(w, peers, settings), report.tables
+
+
+def plainly(workload: Workload, peers: tuple[str, ...], settings: Settings) -> Outcome:
+    """The suite's usual measurement, and a line that says what came of it."""
+    found = measure(workload, peers, settings, typer.echo)
+    typer.echo(report.line(workload.name, found))
+    return found

@@ -78,22 +78,23 @@ def torch_gradients(loss: Loss, wrt: Sequence[int], compiled: bool = False) -> B
 # -- JAX -----------------------------------------------------------------------------------------------
 
 
-def jax_call(function: Callable[[Any], Callable[..., Any]], static: Sequence[int] = ()) -> Build:
-    """`function(xp)` jitted; arrays are on the device beforehand, and every call waits for its result."""
+def jax_call(function: Callable[[Any], Callable[..., Any]]) -> Build:
+    """`function(xp)` jitted, integers static; arrays are on the device beforehand, calls wait for results."""
 
     def build(args: Arguments, device: str) -> Run:
         import jax
 
         jax.config.update("jax_enable_x64", True)
         jax.config.update("jax_platforms", device)
-        f = jax.jit(function(spaces.jax_space()), static_argnums=tuple(static))
+        static = tuple(k for k, a in enumerate(args) if type(a) is int)
+        f = jax.jit(function(spaces.jax_space()), static_argnums=static)
         given = [jax.device_put(a) if isinstance(a, np.ndarray) else a for a in args]
         return lambda: jax.block_until_ready(f(*given))
 
     return build
 
 
-def jax_gradients(loss: Loss, wrt: Sequence[int], static: Sequence[int] = ()) -> Build:
+def jax_gradients(loss: Loss, wrt: Sequence[int]) -> Build:
     """`jax.value_and_grad`, jitted."""
 
     def function(xp: Any) -> Callable[..., Any]:
@@ -101,7 +102,7 @@ def jax_gradients(loss: Loss, wrt: Sequence[int], static: Sequence[int] = ()) ->
 
         return jax.value_and_grad(partial(loss, xp), argnums=tuple(wrt))
 
-    return jax_call(function, static)
+    return jax_call(function)
 
 
 # -- HIPS autograd -------------------------------------------------------------------------------------
@@ -159,14 +160,12 @@ def casadi_gradients(loss: Loss, wrt: Sequence[int], scalar: bool = False) -> Bu
     return casadi_call(function, scalar)
 
 
-def gradients(
-    loss: Loss, wrt: Sequence[int], peers: Sequence[str] = PEERS, static: Sequence[int] = ()
-) -> dict[str, Build]:
+def gradients(loss: Loss, wrt: Sequence[int], peers: Sequence[str] = PEERS) -> dict[str, Build]:
     """Value and gradients of one formula by each of the peers that know how."""
     known = {
         "torch": torch_gradients(loss, wrt),
         "torch.compile": torch_gradients(loss, wrt, compiled=True),
-        "jax": jax_gradients(loss, wrt, static),
+        "jax": jax_gradients(loss, wrt),
         "autograd": autograd_gradients(loss, wrt),
         "casadi": casadi_gradients(loss, wrt),
     }

@@ -12,8 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "BENCH_THREADS")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "ADC_NUM_THREADS",
+    "BENCH_THREADS",
+)
 SUITE = Path(__file__).resolve().parent
+HERE = str(SUITE.parents[1])  # this checkout
 SHARE = 0.9  # of the memory that is free, which one measurement may take
 OUT_OF_MEMORY = (
     "MemoryError",
@@ -43,10 +51,15 @@ def free_memory() -> int | None:
     return found[0] if found else None
 
 
+def processors(threads: int) -> list[int]:
+    """Those that a measurement with so many threads has."""
+    return sorted(os.sched_getaffinity(0))[:threads]
+
+
 def confine(threads: int) -> None:
     """In a fresh process: as many processors as threads, and no more memory than there is."""
     if hasattr(os, "sched_setaffinity"):  # XLA asks for the processors, not for a variable
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.sched_setaffinity(0, processors(threads))
     free = free_memory()
     if free is not None:
         import resource
@@ -63,16 +76,19 @@ def reason(code: int, text: str) -> str:
     return f"failed: {lines[-1][:120]}" if lines else f"ended with code {code}"
 
 
+def command(task: Task) -> list[str]:
+    """The command line of a worker with a task."""
+    return [sys.executable, str(SUITE), "worker", json.dumps({**task, "started": time.time()})]
+
+
 def spawn(task: Task, seconds: float, **variables: str) -> Outcome:
     """Run a task of `worker.py` in a process of its own: its outcome, or {"skipped": why}."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
-        whole = {**task, "answer": str(answer), "started": time.time()}
-        command = [sys.executable, str(SUITE), "worker", json.dumps(whole)]
         variables = {"TORCHINDUCTOR_CACHE_DIR": folder, **variables}
         try:
             done = subprocess.run(
-                command,
+                command({**task, "answer": str(answer)}),
                 env=environment(task["threads"], **variables),
                 capture_output=True,
                 text=True,

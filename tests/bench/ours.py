@@ -39,7 +39,7 @@ def call(make: Callable[[Any, Any], Callable[..., Any]], source: str, name: str 
     return build
 
 
-def value_and_grad(source: str, name: str | None = None, wrt: Sequence[str] | None = None) -> Build:
+def value_and_grad(source: str, name: str | None = None, wrt: Sequence[str | int] | None = None) -> Build:
     """`adc.value_and_grad`."""
     chosen = None if wrt is None else tuple(wrt)
     return call(lambda adc, f: adc.value_and_grad(f, chosen), source, name)

@@ -33,6 +33,11 @@ def figures(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def ratio_cell(pair: Results) -> str:
+    """A ratio and its interval."""
+    return f"{figures(pair['ratio'])} ({figures(pair['low'])} to {figures(pair['high'])})"
+
+
 def megabytes(value: int | None) -> str:
     return "—" if value is None else f"{value / 1e6:.0f}" if value >= 1e7 else f"{value / 1e6:.1f}"
 
@@ -44,6 +49,15 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in rows]
     lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
     return "\n".join(lines)
+
+
+def known(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table without the columns that have no value; nothing where none has."""
+    rows = [list(row) for row in rows]
+    kept = [k for k in range(len(head)) if any(row[k] != "—" for row in rows)]
+    if len(kept) < 2:
+        return ""
+    return grid([head[k] for k in kept], [[row[k] for k in kept] for row in rows])
 
 
 def title(who: str) -> str:
@@ -66,7 +80,7 @@ def column(results: Results, cell: Any, skip: Sequence[str] = ()) -> str:
         [name, *(cell(found["entries"].get(who, {})) for who in names)]
         for name, found in results["workloads"].items()
     )
-    return grid(["workload", *map(title, names)], rows)
+    return known(["workload", *map(title, names)], rows)
 
 
 def timing(entry: Results) -> str:
@@ -94,7 +108,7 @@ def target_rows(results: Results) -> Iterable[list[str]]:
 
 
 def first_table(results: Results) -> str:
-    """First gradients beyond the import; ours with an empty and with a filled cache."""
+    """First gradients beyond the import; ours from the start of Python too, and with a filled cache."""
     names = ["ours", *PEERS]
 
     def cell(who: str, entry: Results) -> str:
@@ -102,13 +116,15 @@ def first_table(results: Results) -> str:
             return "—"
         return f"{entry['first']:.2f} + {entry['import']:.2f}"
 
+    def one(value: float | None) -> str:
+        return "—" if value is None else f"{value:.2f}"
+
     rows = []
     for name, found in results["workloads"].items():
         ours = found["entries"].get("ours", {})
-        warm = "—" if ours.get("warm") is None else f"{ours['warm']:.2f}"
         cells = [cell(who, found["entries"].get(who, {})) for who in names]
-        rows.append([name, cells[0], warm, *cells[1:]])
-    return grid(["workload", "adcompiler", "cached", *map(title, PEERS)], rows)
+        rows.append([name, one(ours.get("wall")), cells[0], one(ours.get("warm")), *cells[1:]])
+    return known(["workload", "wall", "adcompiler", "cached", *map(title, PEERS)], rows)
 
 
 def notes(results: Results) -> str:
@@ -116,7 +132,7 @@ def notes(results: Results) -> str:
     found: dict[str, list[str]] = {}
     for name, workload in results["workloads"].items():
         for who, entry in workload["entries"].items():
-            if "skipped" in entry:
+            if entry.get("skipped", "not written") != "not written":
                 found.setdefault(f"{title(who)}: {entry['skipped']}", []).append(name)
     return "\n".join(f"- {why} ({', '.join(names)})" for why, names in found.items())
 
@@ -124,14 +140,14 @@ def notes(results: Results) -> str:
 def tables(results: Results) -> str:
     """Everything, as text."""
     memory = column(results, lambda entry: megabytes(entry.get("memory")))
-    parts = [
-        "## Times", column(results, timing),
-        "## Targets", grid(["workload", "against", "target", "ratio", "met"], target_rows(results)),
-        "## First gradient, seconds beyond the import + import", first_table(results),
-        "## Memory of one call beyond its inputs, MB", memory,
-        "## What is missing, and why", notes(results),
-    ]  # fmt: skip
-    return "\n\n".join(parts)
+    parts = {
+        "Times": column(results, timing),
+        "Targets": known(["workload", "against", "target", "ratio", "met"], target_rows(results)),
+        "First gradient, seconds beyond the import + import": first_table(results),
+        "Memory of one call beyond its inputs, MB": memory,
+        "What is missing, and why": notes(results),
+    }
+    return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items() if text)
 
 
 def page(results: Results) -> str:

@@ -26,6 +26,7 @@ class Settings:
     threads: int = 2
     device: str = "cpu"
     probe: bool = True  # first gradients and memory, each in a process of its own
+    time: bool = True  # calls, and memory
     patience: float = PATIENCE
 
     def task(self, kind: str, workload: Workload, who: Any) -> Outcome:
@@ -67,6 +68,8 @@ def probe(workload: Workload, who: str, settings: Settings) -> Outcome:
             return found
         if who == "ours":
             found["warm"] = spawn(task, settings.patience, ADC_CACHE_DIR=cache).get("first")
+    if not settings.time:
+        return found
     measured = spawn(settings.task("memory", workload, who), settings.patience)
     return {**found, "memory": measured.get("memory")}
 
@@ -83,7 +86,7 @@ def measure(workload: Workload, peers: Sequence[str], settings: Settings, say: S
                 entry.update(probe(workload, who, settings))
                 say(f"  {who}: {entry.get('skipped') or 'first call {first:.2f} s'.format(**entry)}")
     ready = [who for who, entry in entries.items() if "skipped" not in entry]
-    if "ours" in ready:
+    if "ours" in ready and settings.time:
         found = spawn(settings.task("time", workload, ready), settings.patience * len(ready))
         if "skipped" in found:
             say(f"  {found['skipped']}")

@@ -7,8 +7,11 @@ library when they are made.
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 COMMON = (
     "exp",
@@ -62,6 +65,61 @@ def jax_space() -> Any:
         logsumexp=jax.scipy.special.logsumexp,
         steps=steps,
         einsum=jnp.einsum,
+        logdet=lambda a: jnp.linalg.slogdet(a)[1],
+        det=jnp.linalg.det,
+        solve=jnp.linalg.solve,
+        cholesky=jnp.linalg.cholesky,
+        lower=partial(jax.scipy.linalg.solve_triangular, lower=True),
+        lgamma=jax.scipy.special.gammaln,
+        softplus=jax.nn.softplus,
+        convolve=lambda x, w: jnp.convolve(x, w[::-1], mode="valid"),
+        add_at=lambda x, places, values: x.at[places].add(values),
+        array=jnp.array,
+        eye=jnp.eye,
+        zeros=jnp.zeros,
+    )
+
+
+def complex_space() -> Any:
+    """NumPy where arguments may be complex: no absolute values, and no conjugates."""
+    from scipy.special import loggamma
+
+    def logsumexp(x: Any, axis: int) -> Any:
+        shift = np.max(np.real(x), axis, keepdims=True)
+        return np.log(np.sum(np.exp(x - shift), axis)) + np.squeeze(shift, axis)
+
+    def cholesky(a: Any) -> Any:
+        factor = np.zeros_like(a)
+        for j in range(len(a)):
+            factor[j, j] = np.sqrt(a[j, j] - factor[j, :j] @ factor[j, :j])
+            factor[j + 1 :, j] = (a[j + 1 :, j] - factor[j + 1 :, :j] @ factor[j, :j]) / factor[j, j]
+        return factor
+
+    def add_at(x: Any, places: Any, values: Any) -> Any:
+        total = x + 0 * np.sum(values)
+        np.add.at(total, places, values)
+        return total
+
+    known = {name: getattr(np, name) for name in COMMON}
+    return SimpleNamespace(
+        **known,
+        sigmoid=lambda x: 1 / (1 + np.exp(-x)),
+        sum=np.sum,
+        logsumexp=logsumexp,
+        steps=unrolled,
+        einsum=np.einsum,
+        logdet=lambda a: np.log(np.linalg.det(a)),
+        det=np.linalg.det,
+        solve=np.linalg.solve,
+        cholesky=cholesky,
+        lower=np.linalg.solve,
+        lgamma=loggamma,
+        softplus=lambda x: np.log1p(np.exp(x)),
+        convolve=lambda x, w: np.convolve(x, w[::-1], mode="valid"),
+        add_at=add_at,
+        array=np.array,
+        eye=np.eye,
+        zeros=np.zeros,
     )
 
 

@@ -7,12 +7,14 @@ import os
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench import compare, report, runner, worker
-from bench.isolate import reason, spawn
+from bench import against, busy, compare, paired, report, runner, worker
+from bench.isolate import HERE, reason, spawn
+from bench.live import Live, LostError
 from bench.runner import Settings
 from bench.workload import PEERS, Target, Workload
 from bench.workloads import every
@@ -20,6 +22,8 @@ from bench.workloads import every
 os.environ["BENCH_PLAIN"] = "1"  # kernels by hand are imported later
 
 ALL = every()
+BY_HAND = [name for name, w in ALL.items() if "numba" in w.peers]
+JUDGED = [name for name, w in ALL.items() if w.judge]
 LIGHT = ("torch", "jax", "autograd", "casadi")  # torch.compile takes seconds a workload
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the peers: not ours to mend
@@ -36,13 +40,20 @@ def copied(found) -> list[np.ndarray]:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_kernel_by_hand_agrees(name):
     workload = ALL[name]
     assert (
         compare.differences(result(workload, "numba"), copied(result(workload, "ours")), workload.tolerance)
         == ""
     )
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_complex_steps_agree(name):
+    workload = ALL[name]
+    true = workload.judge(workload.arguments("tiny"), "cpu")()
+    assert compare.differences(result(workload, "ours"), copied(true), workload.tolerance) == ""
 
 
 @pytest.mark.parametrize("name", ["gmm", "lstm", "ode", "ba", "pinn", "kmeans", "particles", "product-sum"])
@@ -80,7 +91,8 @@ def test_a_workload_is_complete(name):
     assert workload.about.endswith(".")
     assert set(workload.peers) | set(workload.absent) == set(PEERS)
     assert not set(workload.peers) & set(workload.absent)
-    assert Target(0.9, "numba") in workload.all_targets()
+    assert (name in BY_HAND) != (name in JUDGED)
+    assert (Target(0.9, "numba") in workload.all_targets()) == (name in BY_HAND)
 
 
 # -- comparison ----------------------------------------------------------------------------------------
@@ -235,6 +247,81 @@ def test_the_memory_of_a_call():
     assert found["memory"] >= 2 * 500_000 * 8 * 0.9
 
 
+# -- pairs ---------------------------------------------------------------------------------------------
+
+TINY = Settings("tiny", 2, probe=False)
+
+
+def test_pairs_alternate_who_goes_first():
+    asked = []
+    pairs = paired.alternate(lambda: asked.append("a") or 1.0, lambda: asked.append("b") or 3.0, 3)
+    assert "".join(asked) == "abbaab"
+    assert pairs == [(1.0, 3.0)] * 3
+
+
+def test_a_ratio_and_its_interval():
+    """Three logarithms with mean 0 and deviation 1: Student's 0.975 quantile of two degrees is 4.3027."""
+    found = paired.compared([(1.0, np.exp(k)) for k in (-1, 0, 1)])
+    assert found["ratio"] == pytest.approx(1)
+    assert np.log([found["low"], found["high"]]) == pytest.approx(
+        [-4.3027 / 3**0.5, 4.3027 / 3**0.5], rel=1e-4
+    )
+    assert paired.compared([(2.0, 1.0)]) | {"low": 0.0, "high": np.inf} == paired.compared([(2.0, 1.0)])
+
+
+def test_a_worker_that_stays_alive():
+    task = TINY.task("serve", ALL["rosenbrock"], "ours")
+    with Live(task, 120.0, PYTHONPATH=HERE) as worker:
+        assert compare.differences(worker.ready(), copied(result(ALL["rosenbrock"], "ours")), 1e-12) == ""
+        assert all(worker.ask(1e-9)["mean"] > 0 for _ in range(2))
+
+
+def test_a_worker_that_ends_says_why():
+    task = TINY.task("serve", ALL["rosenbrock"], "nobody")
+    with Live(task, 120.0) as worker, pytest.raises(LostError, match="failed: KeyError: 'nobody'"):
+        worker.ready()
+
+
+def test_a_checkout_beside_itself():
+    found = against.against(ALL["rosenbrock"], Path(HERE), TINY)
+    assert found["times"]["low"] <= found["times"]["ratio"] <= found["times"]["high"]
+    text = against.table({"workloads": {"rosenbrock": found, "ode": {"skipped": "failed: why"}}})
+    assert "| rosenbrock " in text
+    assert "failed: why" in text
+
+
+def test_the_other_checkout_is_the_one_that_runs(tmp_path):
+    (tmp_path / "adcompiler").mkdir()
+    (tmp_path / "adcompiler/__init__.py").write_text("raise ImportError('the other one')")
+    found = against.against(ALL["rosenbrock"], tmp_path, TINY)
+    assert found["skipped"] == "failed: ImportError: the other one"
+
+
+def state(pid: int) -> str:
+    """R where a process runs or could, T where it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_spinning_processes_are_stopped_between():
+    with busy.spinners(1) as others:
+        (process,) = others.processes
+        seen = []
+        for on in (False, True, False):
+            others.spin(on)
+            seen.append(state(process.pid))
+    assert seen == ["T", "R", "T"]
+    assert process.returncode is not None
+
+
+def test_busy_beside_alone():
+    with busy.spinners(2) as others:
+        found = busy.busy(ALL["arma"], ("casadi",), TINY, others)
+    assert found["entries"]["casadi"] == {"skipped": "not written"}
+    assert found["entries"]["ours"]["ratio"] > 0
+    assert "| arma " in busy.table({"workloads": {"arma": found}})
+
+
 # -- the report ----------------------------------------------------------------------------------------
 
 RESULTS = {
@@ -299,3 +386,5 @@ def test_the_command_line():
     assert "gmm" in shown.output
     assert CliRunner().invoke(app, ["--only", "nonsense"]).exit_code == 2
     assert CliRunner().invoke(app, ["--backend", "tpu"]).exit_code == 2
+    assert CliRunner().invoke(app, ["--against", "/"]).exit_code == 2
+    assert CliRunner().invoke(app, ["--busy", "--write"]).exit_code == 2

@@ -1,10 +1,12 @@
-"""What runs in a process of its own: times in turn, the first gradient, or the memory of a call."""
+"""What runs in a process of its own: interleaved times, a first gradient, memory, or a server of times."""
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import statistics
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -27,9 +29,11 @@ LIBRARIES = {"ours": "adcompiler", "torch.compile": "torch"}
 
 
 def main(text: str) -> None:
-    """Do a task and write the outcome where it says."""
+    """Do a task and write the outcome where it says; a server answers until nobody asks."""
     task = json.loads(text)
     confine(task["threads"])
+    if task["kind"] == "serve":
+        return serve(task)
     outcome = {"time": times, "first": first, "memory": memory}[task["kind"]](task)
     Path(task["answer"]).write_text(json.dumps(outcome))
 
@@ -92,12 +96,18 @@ def in_turn(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {who: [] for who in runs}
     for _ in range(repeat):
         for who, run in runs.items():
-            warm = clock(run) if not samples[who] or samples[who][-1] < LONG else LONG
-            calls = max(1, int(SHORTEST / max(warm, 1e-7)))
-            spent = 0.0
-            while spent < TURN:
-                samples[who].append(clock(run, calls))
-                spent += samples[who][-1] * calls
+            last = samples[who][-1] if samples[who] else 0.0
+            samples[who] += several(run, last, TURN)
+    return samples
+
+
+def several(run: Run, last: float, seconds: float) -> list[float]:
+    """Times of calls for so many seconds, after one that is not timed unless the last one was long."""
+    warm = clock(run) if last < LONG else LONG
+    calls = max(1, int(SHORTEST / max(warm, 1e-7)))
+    samples: list[float] = []
+    while sum(samples) * calls < seconds:
+        samples.append(clock(run, calls))
     return samples
 
 
@@ -107,11 +117,29 @@ def summary(samples: Sequence[float]) -> Outcome:
     return {"median": statistics.median(samples), "low": cuts[0], "high": cuts[2], "samples": len(samples)}
 
 
+# -- a process that stays alive ------------------------------------------------------------------------
+
+
+def serve(task: Task) -> None:
+    """Write the results of a first call where the task says, then call for as long as each line asks."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    workload = workload_of(task)
+    run = workload.build(task["who"])(workload.arguments(task["size"]), task["device"])
+    np.savez(task["results"], *leaves(run()))
+    last = clock(run)
+    print(json.dumps({"second": last}), file=answers)
+    for line in sys.stdin:
+        samples = several(run, last, float(line))
+        last = samples[-1]
+        print(json.dumps(summary(samples) | {"mean": statistics.fmean(samples)}), file=answers)
+
+
 # -- the first gradient, and memory --------------------------------------------------------------------
 
 
 def first(task: Task) -> Outcome:
-    """Seconds for the import, for the first call beyond it, and for a second call."""
+    """Seconds for the import, for the first call beyond it, and for all since the process was started."""
     start = time.perf_counter()
     import_module(LIBRARIES.get(task["who"], task["who"]))
     imported = time.perf_counter() - start
@@ -120,7 +148,8 @@ def first(task: Task) -> Outcome:
     start = time.perf_counter()
     run = workload.build(task["who"])(args, task["device"])
     run()
-    outcome = {"import": imported, "first": time.perf_counter() - start}
+    done, now = time.perf_counter() - start, time.time()
+    outcome = {"import": imported, "first": done, "wall": now - task["started"]}
     why = slow(run)
     return {"skipped": why} if why else outcome
 

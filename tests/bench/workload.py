@@ -41,6 +41,7 @@ class Workload:
     targets: tuple[Target, ...] = ()
     tolerance: float = 1e-9
     absent: Mapping[str, str] = field(default_factory=dict)
+    judge: Build | None = None  # of small inputs, where no kernel is written by hand
 
     def arguments(self, size: str, seed: int = 0) -> Arguments:
         """Inputs of one of the sizes, the same for the same seed."""

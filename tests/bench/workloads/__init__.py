@@ -8,7 +8,7 @@ from bench.workload import Workload
 
 FAMILIES = (
     "elementwise", "pairwise", "mixtures", "recurrent", "graph", "small", "reductions", "particles", "bundle",
-    "residual", "single",
+    "residual", "single", "regressions", "series", "physics",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ PARTICLES = Workload(
     ours=value_and_grad(ROLLOUT, wrt=("p", "v", "m")),
     peers={
         "numba": by_hand("particles", "rollout"),
-        **gradients(rollout, (0, 1, 2), tuple(p for p in PEERS if p != "casadi"), static=(3,)),
+        **gradients(rollout, (0, 1, 2), tuple(p for p in PEERS if p != "casadi")),
     },
     absent={"casadi": "no sums over pairs"},
 )

@@ -100,7 +100,7 @@ ODE = Workload(
     ours=value_and_grad(DECAY, wrt=("W", "y")),
     peers={
         "numba": by_hand("ode", "gradient"),
-        **gradients(decay, (0, 1), WITHOUT, static=(3,)),
+        **gradients(decay, (0, 1), WITHOUT),
         "casadi": casadi_decay,
     },
     targets=(Target(1.5, "jax"),),
