@@ -1,85 +1,115 @@
-"""Generated source on disk, where numba keeps the machine code beside it.
+"""Generated numba modules, whose machine code is kept in the cache by entries of our own.
 
-A file's name is the digest of its content and of the versions that compile it, so a file never
-changes once it is there; numba adds the processor's features to its own keys.
+numba's own cache unpickles whatever stands in its files. Ours does so only once an entry's digest matched
+(`store.py`); what is damaged is compiled again and replaced.
 """
 
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from adcompiler import store
-from adcompiler.errors import Error
 
+ENDING = ".nbc"
 _lock = threading.RLock()
 
 
 def load(source: str) -> ModuleType:
-    """Generated `source` as a module, executed from its file in the cache.
+    """Generated `source` as a module.
 
-    The module is registered: numba's cached machine code looks its module up by name.
+    The module is registered: numba's machine code looks its module up by name.
     """
-    path = _written(source)
-    name = _module_name(path)
+    key = f"{_versions()}\n{source}"
+    name = f"_adcompiler_kernel_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     with _lock:
         if name not in sys.modules:
-            spec = spec_from_file_location(name, path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = module_from_spec(spec)
+            module = ModuleType(name)
             sys.modules[name] = module
-            spec.loader.exec_module(module)
+            try:
+                exec(compile(source, f"<{name}>", "exec"), vars(module))  # our own text, mangled names
+                _connect(module, key)
+            except BaseException:
+                del sys.modules[name]
+                raise
         return sys.modules[name]
 
 
-def forget(source: str) -> None:
-    """Remove generated source and its machine code from the cache: a file of it is damaged."""
-    path = _path(source)
-    with _lock:
-        sys.modules.pop(_module_name(path), None)
-        for damaged in (path, *path.parent.glob(f"__pycache__/{path.stem}*")):
-            damaged.unlink(missing_ok=True)
+def callback(module: ModuleType) -> Any:
+    """The C callback of a module's function `entry`, which has the type `signature`."""
+    from numba.core import sigutils
+    from numba.core.caching import FunctionCache
+    from numba.core.ccallback import CFunc
+
+    made: Any = CFunc(module.entry, sigutils.normalize_signature(module.signature), {}, {})
+    made._cache = _cache_class(FunctionCache)(module.entry, module.__key__)
+    made.compile()
+    return made
 
 
-def _module_name(path: Path) -> str:
-    return f"_adcompiler_kernel_{path.stem}"
+def _connect(module: ModuleType, key: str) -> None:
+    """Let each function of a module that numba compiles keep its machine code in our entries."""
+    from numba.core.caching import FunctionCache
 
-
-def _path(source: str) -> Path:
-    import llvmlite
-    import numba
-
-    versions = f"{numba.__version__} {llvmlite.__version__}{_library()}"
-    digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()[:32]
-    return store.place(digest, ".py")
+    vars(module)["__key__"] = key
+    for made in list(vars(module).values()):
+        function = getattr(made, "py_func", None)
+        if function is not None and function.__module__ == module.__name__:
+            kind = sys.modules[type(made).__module__]
+            base = getattr(kind, "CUDACache", FunctionCache)  # for a function of CUDA
+            made._cache = _cache_class(base)(function, key)
 
 
 @cache
-def _library() -> str:
-    """The digest of our own modules that are compiled into kernels: numba does not look at those."""
+def _cache_class(base: Any) -> Callable[[Any, str], Any]:
+    """A class of caches of numba's, with our entries in place of its files."""
+
+    class Entries(base):  # type: ignore[misc]
+        """The machine code of one function of a generated module, an entry for each type of its arguments."""
+
+        cache_path = None
+
+        def __init__(self, function: Any, key: str) -> None:
+            self._name, self._impl = repr(function), object.__new__(base._impl_class)
+            self._key = f"{key}\n{function.__qualname__}"
+            self.enable()
+
+        def flush(self) -> None:
+            """Nothing to do: an entry that does not fit is not found."""
+
+        def _entry(self, signature: Any, codegen: Any) -> str:
+            return f"{self._key}\n{signature!r}\n{codegen.magic_tuple()}"
+
+        def _load_overload(self, signature: Any, target: Any) -> Any:
+            content = store.find(self._entry(signature, target.codegen()), ENDING)
+            return None if content is None else self._impl.rebuild(target, pickle.loads(content))
+
+        def _save_overload(self, signature: Any, data: Any) -> None:
+            from numba.core.serialize import dumps
+
+            library = getattr(data, "library", None)  # a kernel of CUDA has none
+            if not getattr(data, "lifted", ()) and not getattr(library, "has_dynamic_globals", False):
+                store.keep(self._entry(signature, data.codegen), ENDING, dumps(self._impl.reduce(data)))
+
+    return Entries
+
+
+@cache
+def _versions() -> str:
+    """What compiles: the versions, and our own modules that are compiled into kernels."""
+    import llvmlite
+    import numba
+
     from adcompiler.codegen import intrinsics, library, special
 
     modules = (intrinsics, library, special, special.series, special.bessel)
     files = (module.__file__ for module in modules)
-    return hashlib.sha256(b"".join(Path(str(f)).read_bytes() for f in files)).hexdigest()
-
-
-def _written(source: str) -> Path:
-    """The file of a generated source, which holds just that."""
-    path = _path(source)
-    if path.exists() and path.read_text("utf-8") == source:
-        return path
-    try:
-        store.write(path, source.encode())
-    except OSError as error:
-        raise Error(
-            f"cannot write the kernel cache: {error}",
-            remedy="set ADC_CACHE_DIR to a folder that can be written",
-        ) from error
-    return path
+    ours = hashlib.sha256(b"".join(Path(str(f)).read_bytes() for f in files)).hexdigest()
+    return f"{numba.__version__} {llvmlite.__version__} {sys.implementation.cache_tag} {ours}"

@@ -73,6 +73,6 @@ def _scalars(func: Func) -> None:
 
 def _entry(func: Func, signature: str, params: Sequence[str], body: Sequence[str]) -> Any:
     """The generated module's C entry: `body` may call `call`, which returns a flat tuple."""
-    lines = [f"@cfunc({signature}, cache=True)", f"def entry({', '.join(params)}):"]
+    lines = [f"signature = {signature}", "", "", f"def entry({', '.join(params)}):"]
     after = "\n".join([*lines, *("    " + line for line in body), ""])
-    return cache.load(wrapper_source(emit(func), after)).entry
+    return cache.callback(cache.load(wrapper_source(emit(func), after)))

@@ -171,22 +171,14 @@ class Compiled:
 
 
 def _loaded(source: str) -> Callable[..., Any]:
-    """The kernel of a source, loaded at its first call; a damaged file of it in the cache is replaced."""
+    """The kernel of a source, loaded at its first call."""
     run: Callable[..., Any] | None = None
 
     def call(*args: Any) -> Any:
         nonlocal run
-        if run is not None:
-            return run(*args)
-        try:
-            first = cache.load(source).run
-            found = first(*args)
-        except Exception:
-            cache.forget(source)
-            first = cache.load(source).run
-            found = first(*args)
-        run = first
-        return found
+        if run is None:
+            run = cache.load(source).run
+        return run(*args)
 
     return call
 

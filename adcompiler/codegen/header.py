@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-NUMBA = ("carray", "cfunc", "njit", "prange", "types", "uint64")
+NUMBA = ("carray", "njit", "prange", "types", "uint64")
 INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
 SPECIAL = ("bessel", "series")
 CONTRACT = ' fastmath={"contract"},'
-OPTIONS = f'error_model="numpy",{CONTRACT} nogil=True, cache=True'
+OPTIONS = f'error_model="numpy",{CONTRACT} nogil=True'
 EXACT = OPTIONS.replace(CONTRACT, "")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import io
-import pickle
+import json
 import sys
 import threading
 from importlib import resources
@@ -94,7 +93,8 @@ def _build() -> Lark:
     checkout = Path(__file__).parents[2] / "grammar" / "adc.lark"
     grammar = (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8")
     versions = f"lark {lark.__version__}, {sys.implementation.cache_tag}"
-    table = pickle.loads(store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar)))
+    text = store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar))
+    table = json.loads(text, object_hook=_with_numbers)
     # The transformer is called as each rule is completed: no recursion, no second tree.
     load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
     parser: Lark = load(**table, postlex=Layout(), transformer=Builder(_read_quoted))
@@ -102,14 +102,22 @@ def _build() -> Lark:
 
 
 def _table(grammar: str) -> bytes:
-    """The tables of the lexer and the parser, as Lark saves them."""
+    """The tables of the lexer and the parser as plain data in JSON."""
     from lark import Lark
+    from lark.grammar import Rule
+    from lark.lexer import TerminalDef
 
     from adcompiler.syntax.layout import Layout
 
-    file = io.BytesIO()
-    Lark(grammar, postlex=Layout(), **OPTIONS).save(file, exclude_options=("postlex",))
-    return file.getvalue()
+    made: Any = Lark(grammar, postlex=Layout(), **OPTIONS)
+    data, memo = made.memo_serialize([TerminalDef, Rule])  # as Lark saves them, but for its pickle
+    del data["options"]["postlex"]
+    return json.dumps({"data": data, "memo": memo}, separators=(",", ":")).encode()
+
+
+def _with_numbers(read: dict[str, Any]) -> dict[Any, Any]:
+    """A dictionary of JSON with the keys that were numbers."""
+    return {int(key) if key.isdecimal() else key: value for key, value in read.items()}
 
 
 def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:

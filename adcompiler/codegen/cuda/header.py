@@ -29,13 +29,13 @@ def with_header(comment: str, text: str, fast: bool = False) -> str:
         lines.append(f"from adcompiler.codegen.cuda.device import {name[1:]} as {name}")
     if called := sorted(word for word in words if word.startswith("library_")):
         lines.append(f"from adcompiler.codegen.cuda.routines import {', '.join(called)}")
-    lines += ["", f"kernel = cuda.jit(cache=True{', fastmath=True' * fast})  # with {_digest()}"]
+    lines += ["", f"kernel = cuda.jit({'fastmath=True' * fast})  # with {_digest()}"]
     return comment + "\n".join(lines) + "\n\n\n" + text
 
 
 @cache
 def _digest() -> str:
-    """The digest of what is compiled into kernels: numba does not look at it when it caches them."""
+    """The digest of what is compiled into kernels: machine code in the cache follows from it."""
     package = Path(str(find_spec("adcompiler.codegen.cuda.header").origin)).parent  # type: ignore[union-attr]
     files = [package / f"{name}.py" for name in COMPILED]
     files += [Path(str(find_spec(name).origin)) for name in OTHERS]  # type: ignore[union-attr]
