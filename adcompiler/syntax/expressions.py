@@ -30,6 +30,7 @@ from adcompiler.syntax.context import Context
 from adcompiler.syntax.functionals import differentiated, is_partial
 from adcompiler.syntax.operators import BINARY, COMPARE, ELSEWHERE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
+from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
 from adcompiler.syntax.values import (
@@ -170,14 +171,23 @@ class Expressions(Context):
     def binary(self, node: tree.Binary) -> Steps:
         left = yield node.left
         right = yield node.right
-        if node.op == "@":
-            return matmul(self, left, right, node.span)
-        op = self.operator(node.op, node.span)
+        return self.operated(node.op, left, right, node.span, (is_display(node.left), is_display(node.right)))
+
+    def operated(
+        self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
+    ) -> AnyValue:
+        """The value of `left symbol right`; `displays` says which are lists that are written right there."""
+        if symbol == "@":
+            return matmul(self, left, right, span)
+        op = self.operator(symbol, span)
+        sequence = combined(self, symbol, left, right, displays, span)
+        if sequence is not None:
+            return sequence
         if op in LOGICAL and _is_bool(left) and _is_bool(right):
             op = LOGICAL[op]
         elif op == "power" and _is_integer(left) and isinstance(right, int) and right < 0:
             right = float(right)
-        return self.elementwise(op, (left, right), node.span)
+        return self.elementwise(op, (left, right), span)
 
     def operator(self, symbol: str, span: Span) -> str:
         """The primitive of a binary operator."""
@@ -193,6 +203,7 @@ class Expressions(Context):
             if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
                 here: AnyValue = (left == right) == (symbol == "==")
             else:
+                refuse_comparison(self, left, right, node.span)
                 here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right

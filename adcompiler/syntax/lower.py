@@ -17,7 +17,7 @@ from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
 from adcompiler.syntax.rules import ruled
-from adcompiler.syntax.shapes import matmul
+from adcompiler.syntax.sequences import is_display
 from adcompiler.syntax.subscripts import stored
 from adcompiler.syntax.values import (
     AnyValue,
@@ -92,7 +92,9 @@ class Lowering(Expressions):
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
                 right = self.expression(statement.value, scope)
-                self.assign(statement.target, self.augmented(statement, left, right), scope)
+                here = False, is_display(statement.value)
+                value = self.operated(statement.op, left, right, statement.span, here)
+                self.assign(statement.target, value, scope)
             case tree.Def():
                 assert self.source is not None
                 scope[statement.name] = Closure(statement, scope, self.source)
@@ -106,12 +108,6 @@ class Lowering(Expressions):
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
             case _:
                 self.unsupported(statement)
-
-    def augmented(self, statement: tree.Augmented, left: AnyValue, right: AnyValue) -> AnyValue:
-        """The value of `left op= right`."""
-        if statement.op == "@":
-            return matmul(self, left, right, statement.span)
-        return self.elementwise(self.operator(statement.op, statement.span), (left, right), statement.span)
 
     # -- branches --------------------------------------------------------------------------------
 
