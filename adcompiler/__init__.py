@@ -20,6 +20,7 @@ from adcompiler.errors import (
 
 if TYPE_CHECKING:
     import adcompiler.runtime.tape as tape
+    from adcompiler.codegen.threads import get_num_threads, set_num_threads
     from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.custom import custom_vjp
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
     "adcompiler.runtime": ("tape",),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
@@ -69,6 +71,7 @@ __all__ = [
     "compile",
     "custom_vjp",
     "function",
+    "get_num_threads",
     "grad",
     "hessian",
     "hvp",
@@ -77,6 +80,7 @@ __all__ = [
     "load",
     "primitive",
     "recycle",
+    "set_num_threads",
     "tape",
     "taylor",
     "value_and_grad",

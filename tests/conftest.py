@@ -17,6 +17,7 @@ pytest.register_assert_rewrite("oracle")
 # Set before any test module imports adcompiler or numba; one cache a process, removed when it ends.
 _cache = tempfile.TemporaryDirectory(prefix="adc-tests-")
 os.environ["ADC_CACHE_DIR"] = _cache.name
+os.environ.setdefault("ADC_NUM_THREADS", "2")
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
 # The first example of a test compiles, so neither its time nor a slow start is a fault.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -23,6 +24,7 @@ from programs import Program
 import adcompiler as adc
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.llvm import inorder
 from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.ir.nodes import Func
@@ -106,10 +108,20 @@ def namespace() -> dict[str, Any]:
         "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
         "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,
         "reduce_max": np.maximum, "reduce_min": np.minimum,
-        "groups": groups, "left": left, "parallel": lambda f: f,
+        "groups": groups, "left": left,
         "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
     }  # fmt: skip
+
+
+def reordered(kernel: Kernel) -> str:
+    """A kernel's functions, with blocks that threads may share in another order than their own."""
+    return re.sub(
+        r"for block in range\((blocks\d+)\):  # nest (\d+)$",
+        lambda m: m[0] if int(m[2]) in kernel.sequential else f"for block in prange({m[1]}):  # nest {m[2]}",
+        kernel.text,
+        flags=re.MULTILINE,
+    )
 
 
 class PlainKernel(Compiled):
@@ -118,7 +130,7 @@ class PlainKernel(Compiled):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         found = namespace()
-        tree = several(_Numbers().visit(ast.parse(self.kernel.in_parallel(self.kernel.sequential))))
+        tree = several(_Numbers().visit(ast.parse(reordered(self.kernel))))
         exec(compile(tree, "<kernel>", "exec"), found)  # our own text
 
         def call(*args: Any) -> Sequence[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,9 +16,10 @@ from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.lanes import found as with_lanes
 from adcompiler.codegen.llvm.lanes import widened
-from adcompiler.codegen.llvm.machine import Native, compiled, threads
+from adcompiler.codegen.llvm.machine import Native, compiled
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import require
+from adcompiler.codegen.threads import region
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 
@@ -27,17 +27,22 @@ MOST_LAYOUTS = 1000  # that are remembered
 
 # How each nest is cut (blocks, and turns a block), whether blocks run in parallel, and what arrays it takes.
 Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]]]
-_one_at_a_time = threading.Lock()  # numba's thread pool may not be entered twice
 
 
 class Compiled:
-    """A program and its kernels: a serial one, and a parallel one compiled when first worth it; and one whose
-    loops `divide` their turns among threads, where these are long enough."""
+    """A program and its kernel, whose blocks `threads` threads share where there are enough points (None: as
+    many as the process has); and one whose loops `divide` their turns among threads, where these are
+    long enough."""
 
     def __init__(
-        self, func: Func, precise: bool = False, kernel: Kernel | None = None, divides: bool = False
+        self,
+        func: Func,
+        precise: bool = False,
+        kernel: Kernel | None = None,
+        divides: bool = False,
+        threads: int | None = None,
     ) -> None:
-        self.given, self.divides = func, divides
+        self.given, self.divides, self.threads = func, divides, threads
         self.kernel = kernel or emit(func, divides=divides)
         func = self.kernel.func
         self.func, self.precise = func, precise
@@ -96,12 +101,11 @@ class Compiled:
 
     @cached_property
     def parallel(self) -> Callable[..., Sequence[Any]]:
-        """The kernel that runs its blocks on all threads; without numba it is the same machine code."""
+        """The same machine code, whose blocks threads share; what only numba compiles runs on one."""
         run = self.native
-        if run is not None:
-            return lambda *args: run(*args, *threads())
-        # BLAS has threads of its own, and numba takes twice as long for what calls it.
-        return self.serial if "library_" in self.kernel.text else _loaded(self.kernel.parallel_source)
+        if run is None:
+            return self.serial
+        return lambda *args: run(*args, *region(self.threads))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
@@ -125,10 +129,8 @@ class Compiled:
         blocks, parallel, needed = self.layouts.get(key) or self.layout(key)
         given = dict(zip(self.out, into or (), strict=False))
         buffers = [POOL.empty(*need) if (b := given.get(p)) is None else b for p, need in enumerate(needed)]
-        if not parallel:
-            return buffers, self.serial(*sizes, *args, *buffers, *blocks)
-        with _one_at_a_time:
-            return buffers, self.parallel(*sizes, *args, *buffers, *blocks)
+        run = self.parallel if parallel else self.serial
+        return buffers, run(*sizes, *args, *buffers, *blocks)
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:
         """Whether blocks run in parallel for these lengths."""
@@ -141,7 +143,7 @@ class Compiled:
     @cached_property
     def divided(self) -> Compiled:
         """The kernel whose loops divide their turns."""
-        return type(self)(self.given, self.precise, divides=True)
+        return type(self)(self.given, self.precise, divides=True, threads=self.threads)
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-NUMBA = ("carray", "njit", "prange", "types", "uint64")
+NUMBA = ("carray", "njit", "types", "uint64")
 INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
 SPECIAL = ("bessel", "series")
 CONTRACT = ' fastmath={"contract"},'
@@ -13,7 +13,7 @@ EXACT = OPTIONS.replace(CONTRACT, "")
 
 
 def with_header(comment: str, text: str) -> str:
-    """A module of generated functions: `comment`, imports, and the decorators `jit`, `exact` and `parallel`.
+    """A module of generated functions: `comment`, imports, and the decorators `jit` and `exact`.
 
     In functions that are `exact` a sum is rounded after its products are (`passes/exact.py`).
     """
@@ -30,6 +30,4 @@ def with_header(comment: str, text: str) -> str:
     lines.append("")
     lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
     lines += [f"exact = njit({EXACT})"] if "@exact" in text else []
-    options = EXACT if "@exact" in text else OPTIONS
-    lines += [f"parallel = njit({options}, parallel=True)"] if "@parallel" in text else []
     return comment + "\n".join(lines) + "\n\n" + text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
@@ -68,21 +67,3 @@ class Kernel:
     def source(self) -> str:
         """The module."""
         return with_header(self.comment, self.text)
-
-    @property
-    def parallel_source(self) -> str:
-        """The same module with each nest's blocks in parallel, unless they add to the same places.
-
-        Those in turns are left to our own compiler: where variables that change are given to threads, numba
-        may take names for theirs that we have used.
-        """
-        return with_header(self.comment, self.in_parallel(self.sequential | self.in_turns))
-
-    def in_parallel(self, but: Container[int]) -> str:
-        """Its functions, with the blocks of nests in parallel but for some."""
-        return re.sub(
-            r"for block in range\((blocks\d+)\):  # nest (\d+)$",
-            lambda m: m[0] if int(m[2]) in but else f"for block in prange({m[1]}):  # nest {m[2]}",
-            re.sub(r"@\w+\ndef run\(", "@parallel\ndef run(", self.text),
-            flags=re.MULTILINE,
-        )

@@ -61,10 +61,15 @@ class Timed(Compiled):
     """
 
     def __init__(
-        self, func: Func, precise: bool = False, threaded: bool | None = None, divides: bool = False
+        self,
+        func: Func,
+        precise: bool = False,
+        threaded: bool | None = None,
+        divides: bool = False,
+        threads: int | None = None,
     ) -> None:
         emitter = _Stamped(func, self.has_clock, divides)
-        super().__init__(func, precise, emitter.kernel(), divides)
+        super().__init__(func, precise, emitter.kernel(), divides, threads)
         self.items, self.rest, self.threaded = emitter.items, emitter.rest, threaded
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:

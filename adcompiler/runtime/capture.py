@@ -35,6 +35,7 @@ def compile(
     precise: bool = False,
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
+    threads: int | None = None,
 ) -> Function:
     """A function from a text: one expression, or constants and `def`s.
 
@@ -56,10 +57,12 @@ def compile(
                   tape): "partials", "auto" or names of temporaries, see `Function.split`
     unchecked     do not look for indices that only values can tell to be out of range (`x[idx[i]]`): they
                   read 0 and store nothing, in place of an error. Nothing outside of an array is touched
+    threads       among how many threads long loops share their work, derivatives as well; as many as
+                  `adc.get_num_threads()` says, unless told. The bits are the same for any number
 
     Raises ParseError and LimitError at once; errors of shapes and types come with the call.
     """
-    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if isinstance(source, FunctionType):
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
@@ -78,13 +81,14 @@ def load(
     precise: bool = False,
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
+    threads: int | None = None,
 ) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
     Raises OSError if the file cannot be read, and the errors of `compile`.
     """
     path = Path(path)
-    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     module = parse(path.read_bytes(), name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
@@ -112,6 +116,7 @@ def function(
     precise: bool = False,
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
+    threads: int | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -124,13 +129,14 @@ def function(
     precise: bool = False,
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
+    threads: int | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Decorate a Python function: its own source is compiled, it is never run by Python.
 
     Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
     for `compile`.
     """
-    chosen = options(broadcasting, backend, memory, precise, save, unchecked)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if f is None:
         return lambda g: _from_python(g, _names(static), chosen)
     return _from_python(f, _names(static), chosen)

@@ -11,8 +11,8 @@ import numpy as np
 
 from adcompiler.ad.split import value_and_grad
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm.machine import threads
 from adcompiler.codegen.reference import length
+from adcompiler.codegen.threads import get_num_threads
 from adcompiler.codegen.timed import Timed, fastest
 from adcompiler.codegen.variants import kernel_at
 from adcompiler.codegen.work import Counted, Operations, Work
@@ -56,7 +56,7 @@ def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> str:
     sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
     lengths = ", ".join(f"{n} = {k:,}" for n, k in sizes.items())
     lines = [f"{f.__name__}: cost{f' for {lengths}' if lengths else ''}"]
-    most = threads()[1]
+    most = get_num_threads()
     if any(k.is_too_fast for k in kernels):
         measure_again({1, most}, set().union(*(k.operations for k in kernels)))
     lines += [f"  {line}" for line in _machine(ceilings(1), ceilings(most) if most > 1 else None)]
@@ -121,8 +121,9 @@ class Measured:
         self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
         compiled = kernel_at(program.executable, sizes)
         assert isinstance(compiled, Compiled)
-        timed = Timed(compiled.given, compiled.precise, divides=compiled.divides)
-        self.threads = threads()[1] if timed.in_parallel(sizes) else 1
+        timed = Timed(compiled.given, compiled.precise, divides=compiled.divides, threads=compiled.threads)
+        most = compiled.threads or get_num_threads()
+        self.threads = most if timed.in_parallel(sizes) else 1
         counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)

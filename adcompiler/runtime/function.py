@@ -28,7 +28,7 @@ from adcompiler.runtime.signature import (
     find_hook,
     parameters_of,
 )
-from adcompiler.runtime.specialise import BACKENDS, Specialisation, Types
+from adcompiler.runtime.specialise import Specialisation, Types, maker
 from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_save
 from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
@@ -59,8 +59,7 @@ class Function:
     __call__: Callable[..., Any]
 
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
-        if not isinstance(backend, str) or backend not in BACKENDS:
-            raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
+        maker(backend)
         self.__name__ = self.__qualname__ = name
         self.backend = backend
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)

@@ -31,14 +31,14 @@ def options(
     precise: bool = False,
     save: str | Sequence[str] = PARTIALS,
     unchecked: bool = False,
+    threads: int | None = None,
 ) -> Options:
     """The options that these arguments mean; Error for what is none."""
     if broadcasting not in ("numpy", "strict"):
         raise Error(f"unknown broadcasting {broadcasting!r}", remedy='use "numpy" or "strict"')
     amount = None if memory is None else in_bytes(memory)
-    return Options(
-        broadcasting == "strict", backend_of(backend, precise), amount, checked_save(save), not unchecked
-    )
+    kind = backend_of(backend, precise, threads)
+    return Options(broadcasting == "strict", kind, amount, checked_save(save), not unchecked)
 
 
 def in_bytes(amount: int | str) -> int:

@@ -11,7 +11,8 @@ import numpy as np
 
 from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
-from adcompiler.errors import LimitError, OutOfRangeError, ShapeError
+from adcompiler.codegen.threads import checked
+from adcompiler.errors import Error, LimitError, OutOfRangeError, ShapeError
 from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
@@ -73,13 +74,13 @@ class _Interpreted:
         return put(found, into)
 
 
-def _cpu(func: Func, precise: bool = False) -> Executable:
+def _cpu(func: Func, precise: bool = False, threads: int | None = None) -> Executable:
     from adcompiler.codegen.apart import Apart, worth
     from adcompiler.codegen.cpu import Compiled
     from adcompiler.codegen.variants import Choice, Variants, chosen_later
 
     def finish(one: Func) -> Compiled:
-        return Compiled(run(FINISH, one), precise)
+        return Compiled(run(FINISH, one), precise, threads=threads)
 
     def kernel(one: Func) -> Compiled | Choice:
         return chosen_later(run(PREPARE, one), finish)
@@ -109,10 +110,24 @@ BACKENDS: dict[str, Callable[[Func], Executable]] = {
 }  # fmt: skip
 
 
-def backend_of(name: str, precise: bool) -> str:
-    """The backend that does the same without vectorised mathematics, if `precise`."""
+def backend_of(name: str, precise: bool, threads: int | None = None) -> str:
+    """The backend that does the same without vectorised mathematics, if `precise`, and on so many `threads`:
+    "cpu:2"."""
     exact = f"{name}-precise"
-    return exact if precise and exact in BACKENDS else name
+    chosen = exact if precise and exact in BACKENDS else name
+    count = "" if threads is None else f":{checked(threads)}"
+    return f"{chosen}{count}" if chosen in ("cpu", "cpu-precise") else name
+
+
+def maker(backend: str) -> Callable[[Func], Executable]:
+    """What makes executables for a backend; Error for a name that is none."""
+    name, _, threads = backend.partition(":") if isinstance(backend, str) else ("", "", "")
+    if name not in BACKENDS or (threads and not name.startswith("cpu")):
+        raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")
+    if not threads:
+        return BACKENDS[name]
+    count = checked(int(threads) if threads.isdecimal() else threads)
+    return partial(_cpu, precise=name != "cpu", threads=count)
 
 
 MOST_MET = 1000  # calls' lengths that are remembered to fit
@@ -163,7 +178,7 @@ class Specialisation:
         """
 
         def made(func: Func) -> Executable:
-            return BACKENDS[self.backend](closed(run(OPTIMISE, func)))
+            return maker(self.backend)(closed(run(OPTIMISE, func)))
 
         equal = list(self.likely_equal())
         if not equal or self.backend == "numpy":

@@ -11,7 +11,6 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
-import numba
 import numpy as np
 import pytest
 from irprograms import compiled as kernels
@@ -22,7 +21,7 @@ from irtexts import CASES
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled, _loaded
 from adcompiler.codegen.llvm.entry import Param, Source, translated
-from adcompiler.codegen.llvm.machine import compiled, threads
+from adcompiler.codegen.llvm.machine import compiled
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.ir.nodes import Func, Input, Map, Read
 from adcompiler.ir.types import DTYPES
@@ -180,12 +179,6 @@ def test_threads_do_the_same_to_the_bit():
     kernel.parallel = kernel.serial  # from here on without threads
     np.testing.assert_array_equal(kernel([len(x)], [x])[0], parallel)
     np.testing.assert_array_equal(first, parallel)
-
-
-def test_threads_are_those_of_numba():
-    address, count = threads()
-    assert count == numba.get_num_threads()
-    assert address or count == 1
 
 
 def test_calls_from_many_threads():

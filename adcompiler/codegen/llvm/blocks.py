@@ -106,33 +106,23 @@ class Blocks(Expressions):
     def slot(self, base: str, k: int) -> str:
         return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
 
-    def part(self, number: Value, turns: Value, parts: Value) -> Value:
-        """The first turn of a part, of so many parts."""
-        product = self.emit(f"mul {number}, {turns.text}", "i64")
-        return self.emit(f"sdiv {product}, {parts.text}", "i64")
-
     def launch(self, name: str, parts: Sequence[Value], turns: Value) -> None:
-        """Call the function of a shared loop: here, or in threads if there are several turns. It finds its
-        variables in slots."""
+        """Call the function of a loop over blocks: here, or as a parallel region of the pool (`pool.py`) if
+        there are several. It finds its variables in slots."""
         slots = f"%slots_{name}"
-        self.stack.append(f"{slots} = alloca [{len(parts) + 4} x i64]")
-        threads = Value("%threads", "i64")
-        given = (*parts, threads, literal(0), threads, literal(1))  # then: the first part, how many, the step
-        places = [self.slot(slots, k) for k in range(len(given))]
-        for place, value in zip(places, given, strict=True):
-            self.lines.append(f"store {value}, ptr {place}")
-        first, count, step = (f"ptr {p}" for p in places[-3:])
+        self.stack.append(f"{slots} = alloca [{max(len(parts), 1)} x i64]")
+        for k, value in enumerate(parts):
+            self.lines.append(f"store {value}, ptr {self.slot(slots, k)}")
         here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
         alone = self.emit("icmp eq i64 %launch, 0", "i1")
         one = self.both("or", [alone, self.emit(f"icmp slt {turns}, 2", "i1")])
         self.lines.append(f"br {one}, label %{here}, label %{there}")
         self.begin(here)
-        self.lines += [f"call void @{name}({first}, {count}, {step}, ptr {slots})", f"br label %{after}"]
+        self.lines += [f"call void @{name}(i64 0, {turns}, ptr {slots})", f"br label %{after}"]
         self.begin(there)
         launch = self.emit("inttoptr i64 %launch to ptr", "ptr").text
         self.lines += [
-            f"call void {launch}(ptr @{name}, {first}, {count}, {step}, ptr {slots}, i64 0, i64 1, "
-            f"{threads})",
+            f"call void {launch}(ptr @{name}, ptr {slots}, {turns}, i64 %threads)",
             f"br label %{after}",
         ]
         self.begin(after)

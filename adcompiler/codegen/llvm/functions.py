@@ -16,7 +16,7 @@ from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.llvm.lanes import functions_of
 from adcompiler.codegen.llvm.short import short
 from adcompiler.codegen.llvm.tables import BYTES, CASTS
-from adcompiler.codegen.llvm.turns import array_of, from_both_ends, narrows
+from adcompiler.codegen.llvm.turns import array_of
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import vectorises
@@ -64,11 +64,8 @@ class Module:
         caller.lines.append(f"call void @{name}({', '.join(map(str, parts))})")
 
     def share(self, caller: Function, statement: ast.For) -> None:
-        """A loop over blocks as a function of its own that does a part of the turns.
-
-        It is called once, or by `%launch` from `%threads` threads; that has the interface of numba's
-        `parallel_for`, which passes each thread the number of its first part and how many there are.
-        """
+        """A loop over blocks as a function of its own that does some of them, from a first one to before
+        another; the threads of a parallel region call it (`pool.py`)."""
         used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         known = {n: caller.bound(n) for n in sorted(used) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]
@@ -76,22 +73,16 @@ class Module:
         self.compiled[name] = ""
         inside = Function(self)
         inside.exact = caller.exact
-        slots = [inside.load("%data", k, p.type) for k, p in enumerate((*parts, literal(0)))]
+        slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
         names = iter([s.text for s in slots])
         for variable, value in known.items():
             inside.bind(variable, value.named(names))
-        first = inside.load("%args", 0, "i64")
-        last = inside.emit(f"add {first}, {inside.load('%dims', 0, 'i64').text}", "i64")
-        assert isinstance(statement.iter, ast.Call)
-        turns = inside.value(statement.iter.args[0])
-        start, stop = (inside.part(number, turns, slots[-1]) for number in (first, last))
         assert isinstance(statement.target, ast.Name)
-        nests = (ast.unparse(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call))
-        uneven = any(narrows(self.definitions[name]) for name in nests if name in self.shared)
-        body = from_both_ends(statement) if uneven else statement.body
-        inside.loop(statement.target.id, start, stop, body)
-        head = f"internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) noinline"
+        start, stop = Value("%first", "i64"), Value("%stop", "i64")
+        inside.loop(statement.target.id, start, stop, statement.body)
+        head = f"internal void @{name}(i64 %first, i64 %stop, ptr %data) noinline"
         self.compiled[name] = inside.definition(head, "ret void")
+        assert isinstance(statement.iter, ast.Call)
         caller.launch(name, parts, caller.value(statement.iter.args[0]))
 
     def text(self, entry: str) -> str:

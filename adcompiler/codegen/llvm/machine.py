@@ -14,6 +14,7 @@ import numpy as np
 from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.pool import pool as pool_code
 from adcompiler.codegen.llvm.second import inlined, version
 from adcompiler.codegen.llvm.values import UnsupportedError
 
@@ -61,10 +62,7 @@ def _doors() -> Any:
 
 
 def _library(source: Source, contiguous: bool) -> Any:
-    try:
-        return _loaded(translated(source, contiguous))
-    except (ImportError, RuntimeError, KeyError, AttributeError) as error:
-        raise UnsupportedError from error  # llvmlite without what is used here: numba knows how to do with it
+    return _linked(translated(source, contiguous))
 
 
 def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
@@ -82,14 +80,21 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
     return function
 
 
-def threads() -> tuple[int, int]:
-    """The address of numba's `parallel_for`, and how many threads numba uses."""
-    import numba
-    from llvmlite import binding as llvm
+@cache
+def pool() -> Any:
+    """The machine code of the thread pool, which is never given back: threads sleep in it until the process
+    ends. Raises UnsupportedError where the system has no such threads."""
+    library = _linked(pool_code())
+    for held in (library, _host().linker):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    return library
 
-    count = int(numba.get_num_threads())  # this starts them
-    address = llvm.address_of_symbol("numba_parallel_for")
-    return (int(address), count) if address and count > 1 else (0, 1)
+
+def _linked(code: Code) -> Any:
+    try:
+        return _loaded(code)
+    except (ImportError, RuntimeError, KeyError, AttributeError) as error:
+        raise UnsupportedError from error  # llvmlite without what is used here
 
 
 class _Method(ctypes.Structure):

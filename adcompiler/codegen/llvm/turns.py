@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Sequence
-from copy import deepcopy
 
 ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order matters to rounding only
 
@@ -47,34 +46,6 @@ def own_of(loop: ast.For, also: Collection[str] = ()) -> set[str]:
             if not own.isdisjoint(read):
                 own.add(name)
     return own
-
-
-def narrows(function: ast.FunctionDef) -> bool:
-    """Whether turns of a nest take more or less time than others: loops inside end where the turn says."""
-    for loop in (s for s in function.body if isinstance(s, ast.For)):
-        own = own_of(loop)
-        if any(isinstance(n, ast.For) and mentions(n.iter, own) for s in loop.body for n in ast.walk(s)):
-            return True
-    return False
-
-
-def from_both_ends(statement: ast.For) -> Sequence[ast.stmt]:
-    """The body of a loop over blocks that takes one from the beginning and one from the end in turn, so that
-    threads have as many long as short ones."""
-    assert isinstance(statement.iter, ast.Call)
-    turn, count = turn_of(statement), ast.unparse(statement.iter.args[0])
-    other = ast.parse(f"select(({turn} & 1) == 0, {turn} // 2, {count} - 1 - {turn} // 2)", mode="eval").body
-    return [_Instead(turn, other).visit(deepcopy(s)) for s in statement.body]
-
-
-class _Instead(ast.NodeTransformer):
-    """Puts an expression where a variable is read."""
-
-    def __init__(self, name: str, value: ast.expr) -> None:
-        self.name, self.value = name, value
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.value if node.id == self.name else node
 
 
 # -- whether it may be done ------------------------------------------------------------------------
