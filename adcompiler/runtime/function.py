@@ -16,6 +16,7 @@ from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.into import write
+from adcompiler.runtime.lists import converted, settled, whole_lists
 from adcompiler.runtime.options import Options
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
@@ -64,6 +65,7 @@ class Function:
         self.backend = backend
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
         self._specialisations: dict[Types, Specialisation] = {}
+        self._settled: dict[Types, Types] = {}  # what lists of whole numbers are
         self._last: Types | None = None
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
@@ -122,7 +124,17 @@ class Function:
                 values.append(value)
             elif isinstance(kind, Container):
                 values += value
-        return tuple(types), values, all(t.weak for t in arrays_in(types))
+        found = tuple(types)
+        if whole_lists(found):
+            if found not in self._settled:
+                self._settled.setdefault(found, self.settled(found))
+            found = self._settled[found]
+            values = converted(values, found)
+        return found, values, all(t.weak for t in arrays_in(found))
+
+    def settled(self, types: Types) -> Types:
+        """The types of arguments where some are lists of whole numbers: floats, or integers where need be."""
+        return settled(types, self.trace)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -233,12 +245,12 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_styles", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_settled", "_styles", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._specialisations, self._splits, self._derived = {}, {}, {}
+        self._specialisations, self._splits, self._derived, self._settled = {}, {}, {}, {}
         self.__call__ = self._call
 
     def sympy(self) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error
-from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import is_static
+from adcompiler.syntax.annotations import declared, is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
 from adcompiler.syntax.values import ArgType, Kind, Static
 
@@ -32,25 +32,27 @@ class ArgumentError(Error, TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: `integer` if its annotation makes a Python int an integer, `device` if its arrays may be
-    on a CUDA device."""
+    """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
+    floats in lists too, `device` if its arrays may be on a CUDA device."""
 
     name: str
     static: bool
     integer: bool
     device: bool = False
+    floating: bool = False
 
 
 def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Parameter, ...]:
     """The parameters of a definition."""
     return tuple(
-        Parameter(p.name, p.name in static or is_static(p), _names_integer(p.annotation))
+        Parameter(
+            p.name,
+            p.name in static or is_static(p),
+            integer=(kind := declared(p)) is not None and not is_float(kind.dtype),
+            floating=kind is not None and is_float(kind.dtype),
+        )
         for p in definition.parameters
     )
-
-
-def _names_integer(annotation: tree.Expression | None) -> bool:
-    return isinstance(annotation, tree.Name) and annotation.id in ("i64", "bool")
 
 
 def bind(
@@ -96,8 +98,21 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
             raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
         if is_on_device(value):
             return describe_on_device(parameter.name, value, parameter.device)
+        if kind in (list, range):
+            return _of_list(parameter, value)
         value = _array(parameter, value)
     return _described(parameter, value)
+
+
+def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
+    """A list of numbers; whole ones count as floats, unless they are needed as integers (`lists.py`)."""
+    array = _array(parameter, value)
+    if array.size and array.dtype.kind not in "iu":
+        return _described(parameter, array)
+    if parameter.floating or (array.dtype.kind == "u" and not parameter.integer):
+        return _described(parameter, array.astype(float))
+    kind, found = _described(parameter, array.astype(np.int64, copy=False))
+    return (kind if parameter.integer else replace(kind, weak=True)), found
 
 
 def _described(parameter: Parameter, array: np.ndarray) -> tuple[ArgType, Any]:
@@ -169,7 +184,9 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
 def _array(parameter: Parameter, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError) as error:
+        if array.dtype == object and isinstance(value, list) and not parameter.integer:
+            array = array.astype(float)  # whole numbers beyond int64
+    except (ValueError, TypeError, OverflowError) as error:
         raise DtypeError(
             f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
         ) from error

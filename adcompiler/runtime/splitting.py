@@ -20,6 +20,7 @@ from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
+from adcompiler.syntax.containers import opened
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import flatten, places_of, unflatten
 
@@ -162,6 +163,11 @@ class Saved(tuple[Any, ...]):
         return self.program.saved_names
 
 
+def _is_array(value: Any) -> bool:
+    """Whether a value is a list of nothing but numbers, which is an array."""
+    return type(value) is list and opened(value, "the cotangent") is None
+
+
 class SplitFunction:
     """The explicit programs of a function: `forward(*args) -> (results, saved)` and
     `propagate(saved, cotangents) -> tuple`, None where a gradient is known to be zero."""
@@ -249,7 +255,10 @@ class SplitFunction:
 
     def _given(self, program: SplitProgram, cotangents: Any) -> list[Any]:
         """One cotangent for each result of forward."""
-        count = len(program.parts.forward.results)
+        results = program.parts.forward.results
+        count = len(results)
+        if program.structure is None and results[0].rank and _is_array(cotangents):
+            return [cotangents, *[None] * (count - 1)]
         if isinstance(cotangents, tuple | list) and len(cotangents) == count != program.parts.count:
             return list(cotangents)
         given = [None] if cotangents is None else self._nested(program, cotangents)

@@ -11,6 +11,7 @@ from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.lists import typed
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
@@ -40,6 +41,11 @@ class Derived(Function):
     def closure(self) -> Closure | None:
         return self.of.closure
 
+    def settled(self, types: Types) -> Types:
+        """As those of the function itself; tangents and weights behind its arguments are floats."""
+        count = len(self.of.parameters)
+        return (*self.of.settled(types[:count]), *typed(types[count:], frozenset()))
+
     def places(self, positions: Sequence[int], types: Types) -> Any:
         """How derivatives with respect to parameters nest: as the parameters do."""
         found = tuple(places_of(types[k]) for k in positions)
@@ -58,9 +64,9 @@ class Gradient(Derived):
         self.with_value = with_value
 
     def trace(self, types: Types) -> Lowered:
+        positions = self.of.positions(self.wrt, types)
         lowered = self.of.trace(types)
         self._check(lowered)
-        positions = self.of.positions(self.wrt, types)
         func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
         grads = self.places(positions, types)
         structure = (lowered.structure, grads) if self.with_value else grads

@@ -20,7 +20,8 @@ class Variable(Operators):
     """An array or number whose computation is remembered, so that it can be differentiated.
 
     value          a number or what NumPy makes an array of; it is copied, so that nobody can change
-                   it behind the graph's back. A Python int counts as float, as in compiled functions
+                   it behind the graph's back. Python ints, also in lists, count as floats, as in compiled
+                   functions
     requires_grad  whether backward() leaves a gradient in `.grad`; what is computed from a Variable
                    that requires one requires one too. adc.tape.grad needs no such flag
     name           what it is called in traces and messages; v0, v1, ... where none is given
@@ -301,6 +302,8 @@ def _array_of(value: Any) -> np.ndarray:
     """A copy of a value, in a type that kernels take."""
     try:
         array = np.array(float(value) if type(value) is int else value)
+        if type(value) is list and array.dtype.kind in "iu":
+            array = array.astype(float)
     except (ValueError, TypeError, OverflowError) as error:
         raise DtypeError(f"a Variable cannot hold this: {error}", remedy="pass numbers or arrays") from error
     kind = DTYPE_OF.get(array.dtype.char)

@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.lists import settled
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, compiled
@@ -43,6 +44,9 @@ class Mapped(Derived):
     def __init__(self, of: Function, axes: tuple[Any, ...]) -> None:
         super().__init__(of, None, "vmap")
         self.axes = axes
+
+    def settled(self, types: Types) -> Types:
+        return settled(types, self.trace)
 
     def trace(self, types: Types) -> Lowered:
         axes: list[int | None] = []

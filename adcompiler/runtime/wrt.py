@@ -11,8 +11,8 @@ import numpy as np
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import is_float
 from adcompiler.runtime.specialise import Types
-from adcompiler.syntax.structures import arrays_in
-from adcompiler.syntax.values import Kind, Static
+from adcompiler.syntax.structures import arrays_in, leaves
+from adcompiler.syntax.values import ArgType, Kind, Static
 
 
 class ArgumentNameError(Error, ValueError):
@@ -25,7 +25,10 @@ def positions(name: str, parameters: Sequence[str], wrt: Any, types: Types) -> t
     Raises DtypeError for one that cannot: static, bool or integer.
     """
     if wrt is None:
-        return tuple(k for k, t in enumerate(types) if _has_floats(t))
+        found = tuple(k for k, t in enumerate(types) if _has_floats(t))
+        if not found:
+            _refuse_integers(name, parameters, types)
+        return found
     asked = wrt if isinstance(wrt, tuple | list) else (wrt,)
     found = tuple(_position(name, parameters, one, types) for one in asked)
     if len(set(found)) < len(found):
@@ -45,9 +48,26 @@ def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> i
         what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
         raise DtypeError(
             f"{parameters[k]} is {what}: there is no derivative with respect to it",
-            remedy="pass floats, or leave it out of wrt",
+            remedy=f"{_convert(parameters[k], kind)}, or leave it out of wrt",
         )
     return k % count
+
+
+def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
+    """Refuse to differentiate by nothing where integers were given, which may have been meant as floats."""
+    for parameter, kind in zip(parameters, types, strict=True):
+        for path, leaf in leaves(parameter, kind):
+            if isinstance(leaf, ArgType) and leaf.dtype == "i64":
+                what = "an integer array" if leaf.ones else "an integer"
+                raise DtypeError(
+                    f"{path} is {what}, which has no derivative, and {name} is given no floats",
+                    remedy=_convert(path, leaf),
+                )
+
+
+def _convert(name: str, kind: Kind) -> str:
+    """What to write for an argument that has no derivative."""
+    return f"pass floats: {name}.astype(float)" if getattr(kind, "ones", ()) else "pass floats"
 
 
 def _has_floats(kind: Kind) -> bool:

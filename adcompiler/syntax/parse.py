@@ -92,7 +92,7 @@ def _build() -> Lark:
     packaged = resources.files("adcompiler") / "grammar" / "adc.lark"
     checkout = Path(__file__).parents[2] / "grammar" / "adc.lark"
     grammar = (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8")
-    versions = f"lark {lark.__version__}, {sys.implementation.cache_tag}"
+    versions = f"JSON, lark {lark.__version__}, {sys.implementation.cache_tag}"  # also the format
     text = store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar))
     table = json.loads(text, object_hook=_with_numbers)
     # The transformer is called as each rule is completed: no recursion, no second tree.

@@ -292,7 +292,7 @@ INTEGER = "def f(n: i64):\n    return 1.0 * n"
     ("start", "remedy", "args"),
     [
         ("adc: f returns an array of shape (n", "sum", ["x", "-a", "x=[1,2]", "--grad"]),
-        ("adc: f has no float argument", "leave --grad out", [INTEGER, "-a", "n=1", "--grad"]),
+        ("adc: n is an integer, which has no derivative", "pass floats", [INTEGER, "-a", "n=1", "--grad"]),
         ("adc: n is i64: there is no derivative", "leave it out", [INTEGER, "-a", "n=1", "--grad", "n"]),
         ("adc: cannot write no/r.npz: No such file", "folder", ["1", "-o", "no/r.npz"]),
         ("adc: there is no file x.nyp", "did you mean x.npy?", ["x", "-a", "x=@x.nyp"]),

@@ -100,7 +100,7 @@ def test_derivatives_by_nothing_are_as_empty_as_a_gradient(sparse):
     two = adc.compile("def two(x, y):\n    return x * y, sum(x)", backend="numpy")
     assert adc.jacobian(two, (), sparse=sparse)(X, X) == ((), ())
     whole = adc.compile("def whole(k):\n    return 2.0 * k", backend="numpy")
-    assert adc.jacobian(whole, sparse=sparse)(np.arange(3)) == ()
+    assert adc.jacobian(whole, (), sparse=sparse)(np.arange(3)) == ()
     none = adc.compile("def none(x):\n    return ()", backend="numpy")
     assert adc.jacobian(none, sparse=sparse)(X) == ()
 

@@ -649,7 +649,7 @@ def test_show_prints_what_is_held(capsys):
         (lambda x: Variable("a"), DtypeError, "str"),
         (lambda x: Variable([1.0, [2.0]]), DtypeError, "inhomogeneous"),
         (lambda x: Variable(2j), DtypeError, "complex"),
-        (lambda x: Variable([1], requires_grad=True), DtypeError, "pass floats"),
+        (lambda x: Variable(np.array([1]), requires_grad=True), DtypeError, "pass floats"),
         (lambda x: setattr(x, "grad", 1.0), DtypeError, "assign None"),
         (lambda x: x.retain_grad(), GraphError, "requires_grad=True"),
     ],
