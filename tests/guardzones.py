@@ -100,6 +100,16 @@ def guard_zones() -> Iterator[None]:
             llvm.add_symbol(name, address)
 
 
+@contextmanager
+def in_parallel(all_nests: bool) -> Iterator[None]:
+    """Kernels that are compiled inside run all their nests in parallel, if so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if all_nests:
+            patch.setattr(cuts, "PARALLEL", 1)
+            patch.setattr(cpu, "PARALLEL", 1)
+        yield
+
+
 RANDOM = {"expressions": programs, "loops": loop_programs, "mixed": mixed_programs}
 
 
@@ -165,10 +175,7 @@ def run(kind: str, examples: int, first: int, threads: int) -> None:
             k = next(turns)
             holds(program, kind != "expressions" and k % 5 == 4, k % 3 == 0)
 
-    with pytest.MonkeyPatch.context() as patch, guard_zones(), np.errstate(all="ignore"):
-        if threads > 1:
-            patch.setattr(cuts, "PARALLEL", 1)
-            patch.setattr(cpu, "PARALLEL", 1)
+    with in_parallel(threads > 1), guard_zones(), np.errstate(all="ignore"):
         call()
 
 

@@ -1,0 +1,253 @@
+"""What the sweep asks of a random program: each check raises where something does not hold."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import randomextrema
+import randomragged
+from compared import leaves, totalled
+from programs import Program
+
+import adcompiler as adc
+
+PATIENCE = 30  # seconds that a child may take
+LATE = 2  # seconds in which a signal arrives
+ROUNDS = 6  # interrupts of a program
+
+
+def same(found: Any, expected: Any, relative: float = 1e-7) -> None:
+    """Integers and truth values exactly, floats but for rounding; what is not finite at the same places."""
+    for k, (one, other) in enumerate(zip(leaves(found), leaves(expected), strict=True)):
+        assert (one is None) == (other is None), f"result {k}: {one} is not {other}"
+        if one is None:
+            continue
+        one, other = np.asarray(one), np.asarray(other)
+        assert one.dtype.kind == other.dtype.kind, f"result {k}: {one.dtype} is not {other.dtype}"
+        rtol = relative if other.dtype.kind == "f" else 0.0
+        size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+        np.testing.assert_allclose(one, other, rtol, rtol * size, err_msg=f"result {k}")
+
+
+def bits(value: Any) -> list[bytes]:
+    return [b"" if v is None else np.asarray(v).tobytes() for v in leaves(value)]
+
+
+def floats(args: Sequence[Any]) -> tuple[int, ...]:
+    """The arguments that have a derivative."""
+    return tuple(k for k, a in enumerate(args) if np.asarray(a).dtype.kind == "f")
+
+
+def narrowed(program: Program) -> Program:
+    """In float32."""
+    args = [np.asarray(a, np.float32)[()] if np.asarray(a).dtype.kind == "f" else a for a in program.args]
+    return Program(program.source.replace("f64", "f32"), tuple(args))
+
+
+# -- extrema -------------------------------------------------------------------------------------------
+
+
+def exact_extrema(program: Program) -> None:
+    """Comparisons with extrema are those of the interpreter; so are derivatives, of both orders."""
+    source, args = program.source, program.args
+    relative = 2e-2 if args[0].dtype == np.float32 else 1e-6
+    fast, plain = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    same(fast(*args), plain(*args), relative)
+    alone = randomextrema.last_alone(source)
+    fast, plain = (adc.compile(alone, backend=b) for b in ("cpu", "numpy"))
+    wrt = floats(args)
+    ways = tuple(np.cos(np.asarray(args[k])).astype(np.asarray(args[k]).dtype) for k in wrt)
+    same(adc.grad(fast, wrt)(*args), adc.grad(plain, wrt)(*args), relative)
+    same(backward(fast, args), backward(plain, args), relative)
+    same(adc.hvp(fast, wrt)(args, ways), adc.hvp(plain, wrt)(args, ways), 100 * relative)
+
+
+def backward(f: adc.Function, args: Sequence[Any]) -> Any:
+    """The gradient by forward and propagate apart."""
+    return f.split().propagate(f.split().forward(*args)[1], 1.0)
+
+
+# -- results that are written to -----------------------------------------------------------------------
+
+
+def unharmed(program: Program) -> None:
+    """Writing to results, and to arguments, before the pullback changes no gradient."""
+    f = adc.compile(program.source)
+    wrt = floats(program.args)
+    value, pullback = adc.vjp(f, *copies(program.args), wrt=wrt)
+    seeds = cotangents(value)
+    expected = bits(pullback(seeds))
+    args = copies(program.args)
+    value, pullback = adc.vjp(f, *args, wrt=wrt)
+    overwrite(value)
+    assert bits(pullback(seeds)) == expected, "vjp"
+    args = copies(program.args)
+    value, saved = f.split().forward(*args)
+    kept = bits(f.split().propagate(saved, seeds))
+    value, saved = f.split().forward(*args)
+    overwrite(value)
+    assert bits(f.split().propagate(saved, seeds)) == kept, "split"
+    again = adc.vjp(f, *copies(program.args), wrt=wrt)[1]
+    found = again(seeds)
+    overwrite(found)
+    assert bits(again(seeds)) == expected, "a second pullback"
+
+
+def copies(args: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
+def overwrite(value: Any) -> None:
+    """All arrays that can be written to."""
+    for leaf in leaves(value):
+        if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+            leaf[...] = np.nan if leaf.dtype.kind == "f" else 1
+
+
+def cotangents(value: Any) -> Any:
+    """Of floats some numbers, of others None; nested as the value."""
+    if isinstance(value, tuple):
+        return tuple(map(cotangents, value))
+    array = np.asarray(value)
+    return np.cos(1.0 + np.arange(array.size)).reshape(array.shape)[()] if array.dtype.kind == "f" else None
+
+
+# -- ragged sums ---------------------------------------------------------------------------------------
+
+
+def second_orders(program: Program) -> None:
+    """Values by the interpreter; Jacobians and Hessians, dense and sparse, by differences of it."""
+    args, wrt = program.args, (0, 2)
+    f, plain = (adc.compile(program.source, backend=b) for b in ("cpu", "numpy"))
+    same(f(*args), plain(*args))
+    expected = differences(plain, args, wrt)
+    blocks = adc.jacobian(f, wrt)(*args)
+    same(blocks, expected, 1e-6)
+    sparse = sparsely(lambda: adc.jacobian(f, wrt, sparse=True)(*args))
+    same(sparse or expected, expected, 1e-6)
+    source = randomragged.total(program.source)
+    f, plain = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    slope = adc.grad(plain, wrt)
+    same(adc.grad(f, wrt)(*args), slope(*args))
+    rows = [differences(lambda *a, k=k: slope(*a)[k], args, wrt) for k in range(len(wrt))]
+    same(tuple(adc.hessian(f, wrt)(*args)), tuple(rows), 1e-5)
+    same(sparsely(lambda: adc.hessian(f, wrt, sparse=True)(*args)) or tuple(rows), tuple(rows), 1e-5)
+
+
+def sparsely(call: Callable[[], Any]) -> Any:
+    """Dense blocks of sparse ones; None where the compiler says that there is no pattern to speak of."""
+    try:
+        return dense(call())
+    except adc.LimitError:
+        return None
+
+
+def dense(value: Any) -> Any:
+    return tuple(map(dense, value)) if isinstance(value, tuple) else value.toarray()
+
+
+def differences(f: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """The Jacobian of a vector by central differences with a Richardson step."""
+    found = []
+    for k in wrt:
+        columns = []
+        for place in range(args[k].size):
+            sides = {}
+            for step in (2e-3, -2e-3, 1e-3, -1e-3):
+                moved = args[k].copy()
+                moved[place] += step
+                sides[step] = np.asarray(f(*args[:k], moved, *args[k + 1 :]))
+            wide, close = ((sides[h] - sides[-h]) / (2 * h) for h in (2e-3, 1e-3))
+            columns.append((4 * close - wide) / 3)
+        found.append(np.stack(columns, axis=-1))
+    return tuple(found)
+
+
+# -- forks ---------------------------------------------------------------------------------------------
+
+
+def survives_forks(program: Program) -> None:
+    """A child of a process that ran, or whose thread compiles, gives the same bits; so does the parent."""
+    total = totalled(program).source
+    wrt = floats(program.args)
+    f = adc.compile(total)
+    call = lambda: bits(adc.value_and_grad(f, wrt)(*program.args))  # noqa: E731
+    expected = call()
+    in_child(call, expected)
+    other = threading.Thread(target=lambda: adc.grad(adc.compile(total), wrt)(*program.args))
+    other.start()
+    in_child(call, expected)
+    in_child(lambda: bits(adc.value_and_grad(adc.compile(total), wrt)(*program.args)), expected)
+    other.join()
+    assert call() == expected, "the parent"
+
+
+def in_child(call: Callable[[], Any], expected: Any) -> None:
+    """A call in a fork of this process, which has to end in time."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            code = 0 if call() == expected else 3
+        finally:
+            os._exit(code)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            assert code == 0, f"the child ended with {code}" if code != 3 else "the child has other bits"
+            return
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("the child hangs")
+
+
+# -- interrupts ----------------------------------------------------------------------------------------
+
+
+class Interrupt(BaseException):
+    """What the handler of a signal raises."""
+
+
+def survives_interrupts(program: Program) -> None:
+    """What a signal's handler raises arrives, wherever it strikes, and the next call gives the same bits."""
+    total = totalled(program).source
+    wrt = floats(program.args)
+    f = adc.compile(total)
+    call = lambda: bits(adc.value_and_grad(f, wrt)(*program.args))  # noqa: E731
+    anew = lambda: bits(adc.value_and_grad(adc.compile(total), wrt)(*program.args))  # noqa: E731
+    expected = call()
+    lost = 0  # one may be: Python drops what is raised in a finaliser
+    for k in range(ROUNDS):
+        lost += not interrupted(anew if k % 2 else call, 0.0004 * 3.1**k)
+        assert lost < 2, "exceptions of a signal's handler got lost"
+        assert call() == expected, "after an interrupt"
+        assert anew() == expected, "compiled after an interrupt"
+
+
+def interrupted(call: Callable[[], Any], after: float) -> bool:
+    """Calls until a signal's exception arrives: whether it did in time."""
+
+    def strike(number: int, frame: Any) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, strike)
+    end = time.monotonic() + after + LATE
+    try:
+        signal.setitimer(signal.ITIMER_REAL, after)
+        while time.monotonic() < end:
+            call()
+        return False
+    except Interrupt:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
