@@ -1,4 +1,4 @@
-"""The sweep of random programs finds, shrinks and reports what does not hold; and a few programs of each kind."""
+"""The sweep of random programs finds, shrinks and reports what does not hold; some programs of each kind."""
 
 from __future__ import annotations
 
