@@ -17,6 +17,7 @@ from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, computed, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.rounding import uncontracted
 from adcompiler.codegen.rows import with_rows
 from adcompiler.codegen.schedule import CPU, Style
 from adcompiler.codegen.statements import Statements
@@ -35,7 +36,6 @@ from adcompiler.ir.nodes import (
     Shape,
 )
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.passes.exact import deciding
 from adcompiler.passes.loops import is_short
 
 
@@ -57,7 +57,7 @@ class Emitter(Statements):
     def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
         self.func, self.schedule, loans = with_loans(*with_stored(*with_rows(func, style), style), style)
-        func = self.func
+        func, self.uncontracted = self.func, uncontracted(self.schedule)
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
@@ -86,12 +86,11 @@ class Emitter(Statements):
         self.driver = Writer(
             self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
         )
-        self.driver.dropped = self.dropped
+        self.driver.dropped, self.driver.uncontracted = self.dropped, self.uncontracted
 
     def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
         """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
         have small rows themselves."""
-        self.deciding = {*self.deciding, *deciding(t.array for t in tasks)}
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:
@@ -130,7 +129,7 @@ class Emitter(Statements):
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
         for k in range(len(self.nests)):
             params += [f"blocks{k}", f"rows{k}"]
-        head = f"@{self.driver.decorator}\ndef run({', '.join(params)}):"
+        head = f"@jit\ndef run({', '.join(params)}):"
         lines = [head, *("    " + line for line in self.driver.scopes[0])]
         text = "\n".join([*self.functions, "\n".join(lines), ""])
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
@@ -233,7 +232,7 @@ class Emitter(Statements):
         """What writes the function of a new nest, which computes `roots`."""
         self.nests.append(loop)
         writer = Writer(self.labels, self.sizes, roots, self.local(loop.tasks))
-        writer.dropped = self.dropped
+        writer.dropped, writer.uncontracted = self.dropped, self.uncontracted
         return writer
 
     def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None:
@@ -251,7 +250,7 @@ class Emitter(Statements):
         """The function of a nest, and the driver's loop over its blocks."""
         params = ["block", "start", "stop", *writer.used]
         text = [
-            f"@{writer.decorator}\ndef nest{k}({', '.join(params)}):",
+            f"@jit\ndef nest{k}({', '.join(params)}):",
             *("    " + line for line in writer.scopes[0]),
             "\n",
         ]

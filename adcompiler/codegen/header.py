@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 
 NUMBA = ("carray", "njit", "types", "uint64")
-INTRINSICS = ("fma", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
+INTRINSICS = ("fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
 SPECIAL = ("bessel", "series")
-CONTRACT = ' fastmath={"contract"},'
-OPTIONS = f'error_model="numpy",{CONTRACT} nogil=True'
-EXACT = OPTIONS.replace(CONTRACT, "")
+OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 
 
 def with_header(comment: str, text: str) -> str:
-    """A module of generated functions: `comment`, imports, and the decorators `jit` and `exact`.
-
-    In functions that are `exact` a sum is rounded after its products are (`passes/exact.py`).
-    """
+    """A module of generated functions: `comment`, imports, and the decorator `jit`."""
     words = set(re.findall(r"\w+", text))
     lines = [f"import {name}" for name in ("math",) if name in words]
     lines += ["import numpy as np"] if "np" in words else []
@@ -29,5 +24,4 @@ def with_header(comment: str, text: str) -> str:
         lines.append(f"from adcompiler.codegen.library import {', '.join(called)}")
     lines.append("")
     lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
-    lines += [f"exact = njit({EXACT})"] if "@exact" in text else []
     return comment + "\n".join(lines) + "\n\n" + text

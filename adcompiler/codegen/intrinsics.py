@@ -55,6 +55,20 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @intrinsic
+def mul_rn(typingctx: Any, x: Any, y: Any) -> Any:
+    """x * y, rounded before it is added to anything: LLVM contracts no product without the flag."""
+    kind = typingctx.unify_types(x, y)
+    if not isinstance(kind, types.Float):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        given = zip(args, signature.args, strict=True)
+        return builder.fmul(*(context.cast(builder, arg, was, signature.return_type) for arg, was in given))
+
+    return kind(x, y), codegen
+
+
+@intrinsic
 def rsqrt(typingctx: Any, x: Any) -> Any:
     """1 / sqrt(x)."""
     if not isinstance(x, types.Float):

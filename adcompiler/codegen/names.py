@@ -9,7 +9,7 @@ _OWN = re.compile(
     r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
 _GLOBALS = frozenset(
-    ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit", "exact",
+    ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit",
      "parallel", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "fma", "ticks", "bessel",
      "series", "add_rn", "sub_rn", "mul_rn", "div_rn", "narrow",
      "call", "carray", "cfunc", "entry", "need", "types", "scalars",

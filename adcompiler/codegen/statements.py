@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from adcompiler.codegen.calls import call
 from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
-from adcompiler.passes.exact import is_rounded
 
 
 class Statements:
@@ -18,7 +17,6 @@ class Statements:
     func: Func
     labels: dict[Array, str]
     registers: dict[Task, str]
-    deciding: Collection[Array] = ()  # maps that what is compared for equality is made of
     lent: Mapping[Array, Array] = {}  # results in whose memory other arrays stand until then
 
     def fill(
@@ -59,7 +57,6 @@ class Statements:
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""
         self.note(writer, task.array)
-        writer.exact = writer.exact or is_rounded(task.array, self.deciding)
         match task.array:
             case Map(rank=0):
                 writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")

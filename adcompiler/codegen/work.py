@@ -26,7 +26,7 @@ from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.ops.costs import NOMINAL, is_costly
 
 MOST = 1 << 16  # points of nested loops that are looked at
-FREE = frozenset(("negative", "abs", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
+FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 PRODUCTS = {"matmul": (-2, -1, -1), "matmul_nt": (-2, -1, -2), "matmul_tn": (-1, -2, -1)}
 Operations = Counter[tuple[str, Dtype]]

@@ -11,7 +11,7 @@ from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
-from adcompiler.ir.types import DTYPES, Dtype
+from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.conditions import shifted
@@ -23,7 +23,13 @@ TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.floa
 
 class Writer:
     """One function's text: a stack of open scopes (the function, then its open loops), each with its
-    lines and the values that have a name in it. `used` collects the names that must be parameters."""
+    lines and the values that have a name in it. `used` collects the names that must be parameters.
+
+    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the text of
+    operations that LLVM would contract."""
+
+    uncontracted: Collection[Element] = ()
+    intrinsics: Mapping[str, str] = {"multiply": "mul_rn({0}, {1})", "square": "mul_rn({0}, {0})"}
 
     def __init__(
         self,
@@ -41,7 +47,6 @@ class Writer:
         self.used: dict[str, None] = {}
         self.own: set[str] = set()  # arrays of the function itself
         self.noted: set[str] = set()
-        self.exact = False  # whether something that it writes is compared for equality
         self.count = 0
         self.base = 0  # the loops of the program, and the branches, around
         self.needs: dict[Element, Conditions] = {}
@@ -59,11 +64,6 @@ class Writer:
         self.around = tuple(outer.loops)
         self.prefixes, self.grown = dict(outer.prefixes), outer.grown
         self.used = dict.fromkeys(outer.turns)
-
-    @property
-    def decorator(self) -> str:
-        """How the function is compiled."""
-        return "exact" if self.exact else "jit"
 
     @property
     def turns(self) -> list[str]:
@@ -270,6 +270,10 @@ class Writer:
                 )
             case Select():
                 return Text(f"select({', '.join(a.text for a in args)})")
+            case Apply(op="strict"):
+                return args[0]
+            case Apply(op=op) if op in self.intrinsics and self.is_uncontracted(element):
+                return Text(self.intrinsics[op].format(*(a.text for a in args)))
             case Apply(op="bool"):
                 return Text(f"{args[0].within(COMPARE + 1)} != 0", COMPARE)
             case Apply(op=op) if op in DTYPES:
@@ -280,6 +284,10 @@ class Writer:
                 operands = (a.within(needed) for a, needed in zip(args, levels, strict=True))
                 return Text(entry.kernel.format(**dict(zip(entry.params, operands, strict=True))), level)
         raise AssertionError(f"no text for {type(element).__name__}")
+
+    def is_uncontracted(self, element: Element) -> bool:
+        """Whether a float is rounded before it is an operand of another operation."""
+        return element in self.uncontracted and is_float(element.dtype)
 
     def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
         """An element of an array, and the condition that it exists: empty if it surely does.

@@ -18,6 +18,7 @@ CHEAP = frozenset(
         "maximum",
         "abs",
         "square",
+        "strict",
         "bool",
         "i64",
         "f32",

@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    Size,
     closed,
     const,
     is_const,
@@ -270,6 +271,8 @@ def _identity(element: Apply) -> Element:
             if is_const(y, 1):
                 return x
         case "negative", (Apply(op="negative", args=(x,)),):
+            return x
+        case "strict", ((Apply(op="strict") | Index() | Size() | Read(array=Input())) as x,):
             return x
         case "abs", (Apply(op="negative", args=(x,)),) if is_float(x.dtype):
             return apply("abs", x)

@@ -21,6 +21,7 @@ from adcompiler.passes.prune import prune
 from adcompiler.passes.reciprocal import reciprocal
 from adcompiler.passes.roots import roots
 from adcompiler.passes.shifted import shifted
+from adcompiler.passes.strict import strict
 from adcompiler.passes.sums import sums
 from adcompiler.passes.terms import terms
 from adcompiler.passes.unroll import lanes, unroll
@@ -28,7 +29,7 @@ from adcompiler.passes.unroll import lanes, unroll
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, shifted, sums, prune)
-OPTIMISE: tuple[Pass, ...] = (dissolve, fold, prune, inline, contract, fold, prune)
+OPTIMISE: tuple[Pass, ...] = (dissolve, strict, fold, prune, inline, contract, fold, prune)
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -9,7 +9,7 @@ cotangent g, x gets g / y and y gets -g (r / y): that is -(g / y) r, where g / y
 that is too large for a number, the program says so of x in any case). And
 log(x / y) sends g / r through the quotient, so that x gets (g / r) / y: that is g / (r y), where r y is
 about x and so in range, and where 0, infinities and NaN come to the same.
-A quotient changes by one rounding; not one that is compared for equality (`exact.py`).
+A quotient changes by one rounding; not a strict one (`strict.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const, is_const
 from adcompiler.ir.walk import arrays_of, elements_of, postorder, substitute
 from adcompiler.ops.build import apply
-from adcompiler.passes.exact import ExactRewriter
+from adcompiler.passes.strict import StrictRewriter
 
 TINY = 1e-30  # float32 is normal from 1e-38 on
 # A number that a value is not below, as far as its form tells (0 where it tells nothing), and whether it is
@@ -35,7 +35,7 @@ def reciprocal(func: Func) -> Func:
     return _Reciprocal(func.roots).func(func)
 
 
-class _Reciprocal(ExactRewriter):
+class _Reciprocal(StrictRewriter):
     def __init__(self, roots: Iterable[Array]) -> None:
         roots = tuple(roots)
         super().__init__(roots)

@@ -16,8 +16,8 @@ from functools import reduce as fold_left
 
 from adcompiler.ir.nodes import Apply, Array, Element, Func, is_const
 from adcompiler.ops.build import apply
-from adcompiler.passes.exact import ExactRewriter
 from adcompiler.passes.reciprocal import TINY, Bounds, least
+from adcompiler.passes.strict import StrictRewriter
 
 
 def roots(func: Func) -> Func:
@@ -25,7 +25,7 @@ def roots(func: Func) -> Func:
     return _Roots(func.roots).func(func)
 
 
-class _Roots(ExactRewriter):
+class _Roots(StrictRewriter):
     def __init__(self, roots: Iterable[Array]) -> None:
         super().__init__(roots)
         self.bounds: dict[Element, Bounds] = {}

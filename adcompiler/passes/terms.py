@@ -43,9 +43,9 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import nanoseconds
-from adcompiler.passes.exact import ExactRewriter
 from adcompiler.passes.factor import of_some
 from adcompiler.passes.loops import loop_order
+from adcompiler.passes.strict import StrictRewriter
 
 LONG = 1000.0  # what the length of an axis is taken to be
 MOST = 16  # the factors of a product, and the terms of a sum, that are looked at
@@ -75,7 +75,7 @@ def _time(roots: Iterable[Array]) -> float:
     return time
 
 
-class _Terms(ExactRewriter):
+class _Terms(StrictRewriter):
     def __init__(self, roots: Iterable[Array]) -> None:
         super().__init__(roots)
         self.scaled: dict[Element, Scaled] = {}  # of elements that stand for a number times a core

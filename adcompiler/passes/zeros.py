@@ -31,7 +31,7 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.differences import EVERYWHERE, Region, at, both, either, where
 
 DEEPEST = 8  # arrays that read each other, through which is looked
-SIGNS = ("negative", "abs")
+SIGNS = ("negative", "abs", "strict")
 BOUNDED = frozenset(("sin", "cos", "tanh"))  # by 1
 
 
@@ -79,7 +79,7 @@ class Zeros:
                 return _either(*parts)
             case Apply(op="multiply", args=(x, y)):
                 return parts[0] if x is y else self._product(element.args, parts)
-            case Apply(op="negative" | "abs"):
+            case Apply(op=op) if op in SIGNS:
                 return parts[0]
             case Apply(op="f32" | "f64", args=(x,)) if is_float(x.dtype):
                 return parts[0]
@@ -129,7 +129,7 @@ class Zeros:
                 return _together("maximum", parts[1:])
             case Apply(op="add" | "subtract"):
                 return _together("add", parts)
-            case Apply(op="multiply" | "negative" | "abs" | "exp" as op):
+            case Apply(op="multiply" | "negative" | "abs" | "strict" | "exp" as op):
                 return parts[0] if op in SIGNS else _together(op, parts)
             case Read(array=Input() as array):
                 return _largest(array)

@@ -241,7 +241,7 @@ class DeviceEmitter(TeamEmitter):
         """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
         writer.prefixes, writer.grown, writer.half = self.prefixes, self.grown, self.half
-        writer.rounded = self.rounded
+        writer.uncontracted = self.uncontracted
         return writer
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:

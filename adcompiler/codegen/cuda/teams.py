@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from adcompiler.codegen.cuda.order import STYLE
-from adcompiler.codegen.cuda.rounding import STEPS, rounded
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
@@ -21,8 +20,7 @@ from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Node, Read, Reduce, const
-from adcompiler.ir.types import is_float
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Read, Reduce, const
 
 
 class TeamEmitter(Emitter):
@@ -49,16 +47,6 @@ class TeamEmitter(Emitter):
             t.array for t in tasks
             if t.array in wanted and t.array not in read and isinstance(t.array, Map | Reduce)
         }  # fmt: skip
-
-    @cached_property
-    def rounded(self) -> set[Node]:
-        """What must round alike in every kernel."""
-        return rounded(self.schedule)
-
-    def added(self, array: Array, total: str, value: str) -> str:
-        step = STEPS.get(getattr(array, "op", "")) if array in self.rounded else None
-        found = is_float(array.dtype) and step is not None
-        return f"{step}({total}, {value})" if found else super().added(array, total, value)
 
     def prepare(self, writer: Writer, item: Loop | Task) -> None:
         for task in tasks_of(item):

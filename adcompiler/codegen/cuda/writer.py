@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from adcompiler.codegen.cuda.rounding import CALLS
 from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
-from adcompiler.ir.nodes import Apply, Array, Element, Input, Node, Read
-from adcompiler.ir.types import is_float
+from adcompiler.ir.nodes import Array, Element, Input, Read
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -23,7 +21,13 @@ class DeviceWriter(Writer):
     """
 
     team: str = ""
-    rounded: Collection[Node] = ()  # what must round alike in every kernel
+    intrinsics: Mapping[str, str] = {
+        "add": "add_rn({0}, {1})",
+        "subtract": "sub_rn({0}, {1})",
+        "multiply": "mul_rn({0}, {1})",
+        "square": "mul_rn({0}, {0})",
+        "divide": "div_rn({0}, {1})",
+    }
     half = False  # whether inputs of float32 may be stored in 16 bits
 
     def __init__(
@@ -52,10 +56,7 @@ class DeviceWriter(Writer):
     def operation(self, element: Element, args: Sequence[Text]) -> Text:
         if isinstance(element, Read) and element in self.tiled:
             return Text(self.tiled[element])
-        call = CALLS.get(element.op) if isinstance(element, Apply) and element in self.rounded else None
-        if call is None or not is_float(element.dtype):
-            return super().operation(element, args)
-        return Text(call.format(*(a.text for a in args)))
+        return super().operation(element, args)
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
         if self.team and not depth:

@@ -37,7 +37,6 @@ class Expressions:
         self.needs = needs
         self.lines: list[str] = []
         self.values: dict[str, Value] = {}
-        self.exact = False  # whether a sum is rounded after its products are
 
     # -- instructions --------------------------------------------------------------------------
 
@@ -109,7 +108,7 @@ class Expressions:
             case ast.UnaryOp(op=op, operand=operand):
                 return self.unary(op, self.value(operand))
             case ast.BinOp(left=left, op=op, right=right):
-                return self.binary(op, self.value(left), self.value(right), self.exact)
+                return self.binary(op, self.value(left), self.value(right))
             case ast.Compare():
                 return self.compare(node)
             case ast.BoolOp(op=op, values=values):
@@ -141,8 +140,8 @@ class Expressions:
                 return self.emit(f"xor {x}, {literal(-1, x.type).text}", x.type)
         raise UnsupportedError
 
-    def binary(self, op: ast.operator, x: Value, y: Value, exact: bool = False) -> Value:
-        """An operation; LLVM may make one instruction of a product and a sum, unless the sum is `exact`."""
+    def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """An operation; LLVM may contract a product and a sum."""
         if isinstance(op, BITS) and x.element == y.element == "i1":
             x, y = self.together(x, y)
             return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)
@@ -158,10 +157,7 @@ class Expressions:
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
-        how = known[type(op)]
-        if exact and isinstance(op, ast.Add | ast.Sub):
-            how = how.removesuffix(" contract")
-        return self.emit(f"{how} {x}, {y.text}", x.type)
+        return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
@@ -218,6 +214,9 @@ class Expressions:
             case "reduce_add", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
                 return self.emit(f"fadd reassoc contract {x}, {y.text}", x.type)
+            case "mul_rn", [x, y] if x.is_float or y.is_float:
+                x, y = self.together(x, y)
+                return self.emit(f"fmul {x}, {y.text}", x.type)
             case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.element == y.element:
                 extremum = "maximum" if name == "reduce_max" else "minimum"
                 return self.intrinsic(extremum, self.together(x, y), library=False)

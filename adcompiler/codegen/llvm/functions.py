@@ -51,7 +51,6 @@ class Module:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
             inside = Function(self)
-            inside.exact = is_exact(self.definitions[name])
             for param, arg in zip(self.definitions[name].args.args, args, strict=True):
                 inside.bind(param.arg, arg.named(names))
             inside.run(name)
@@ -72,7 +71,6 @@ class Module:
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
         inside = Function(self)
-        inside.exact = caller.exact
         slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
         names = iter([s.text for s in slots])
         for variable, value in known.items():
@@ -88,11 +86,6 @@ class Module:
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""
         return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
-
-
-def is_exact(function: ast.FunctionDef) -> bool:
-    """Whether the text says that sums in a function are rounded after their products are."""
-    return any(ast.unparse(d) == "exact" for d in function.decorator_list)
 
 
 class Function(Variables):

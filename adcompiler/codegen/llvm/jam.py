@@ -36,7 +36,9 @@ WIDEST = 12.0  # the cost of what one turn does alone in an inner loop: register
 DEEPER = 32  # how much more often a loop inside another is taken to run
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
-CHEAP = frozenset(("select", "abs", "min", "max", "fma", "reduce_add", "reduce_max", "reduce_min", "uint64"))
+CHEAP = frozenset(
+    ("select", "abs", "min", "max", "fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "uint64")
+)
 
 
 class Jam(ast.For):

@@ -1,0 +1,71 @@
+"""Which elements of a schedule are computed without contraction: all that strict values are made of.
+
+A compiler contracts a product and a sum into one fused operation where the product has no other use: in one loop
+and not in another, so that two kernels would compute values of one expression that differ in the last bit. Below
+the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own. Parts of strict
+values that later passes have made arrays (hoisted, stored, scanned) are found through the tasks that make them. A
+sum is computed by one task, so that its bits are one value: the search stops there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from adcompiler.codegen.nests import Recurrence, Schedule, Task
+from adcompiler.ir.nodes import Array, Element, Map, Read, Reduce
+from adcompiler.ir.walk import elements_of
+from adcompiler.passes.strict import is_strict
+
+
+def uncontracted(made: Schedule) -> set[Element]:
+    """The elements of a program below the marks of strict values."""
+    tasks = list(_all_tasks(made))
+    makers = {array: task for task in tasks for array in _given(task)}
+    pending = [e for task in tasks for e in _elements(task) if is_strict(e)]
+    found: set[Element] = set()
+    done: set[Task] = set()
+    while pending:
+        below = [e for e in elements_of(pending) if e not in found]
+        found.update(below)
+        pending = []
+        readers = [makers[e.array] for e in below if isinstance(e, Read) and e.array in makers]
+        while readers:
+            task = readers.pop()
+            if task in done:
+                continue
+            done.add(task)
+            if isinstance(task, Recurrence):
+                readers += _inside(task)
+                readers += (makers[a] for a in task.loop.operands if a in makers)
+            elif _is_repeated(task.array):
+                pending += task.elements
+    return found
+
+
+def _is_repeated(array: Array) -> bool:
+    """Whether other tasks may compute the elements of an array again."""
+    return isinstance(array, Map) or (isinstance(array, Reduce) and array.op in ("min", "max"))
+
+
+def _elements(task: Task) -> Iterable[Element]:
+    return () if isinstance(task, Recurrence) else elements_of(task.elements)
+
+
+def _all_tasks(made: Schedule | None) -> Iterator[Task]:
+    """The tasks of a schedule, and those of the iterations of its loops."""
+    for task in () if made is None else made.tasks:
+        yield task
+        yield from _inside(task)
+
+
+def _given(task: Task) -> tuple[Array, ...]:
+    """The arrays that a task gives; a loop gives its body what stands for its operands, too."""
+    if not isinstance(task, Recurrence):
+        return task.arrays
+    return *task.arrays, *task.slots, *task.rows, *task.whole, *task.consts
+
+
+def _inside(task: Task) -> Iterator[Task]:
+    """What the iterations of a loop do."""
+    for made in (task.before, task.turn) if isinstance(task, Recurrence) else ():
+        yield from _all_tasks(made)

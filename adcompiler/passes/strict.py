@@ -1,0 +1,245 @@
+"""Strict floating point for values that decide: no contraction, no reassociation, no algebraic rewriting.
+
+A comparison, an extremum or a rounding makes another element, branch or integer of one last bit. What it
+decides on is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
+equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of them
+must see one value, so it is the same operations in the same order, each rounded on its own, in every loop, kernel
+and program.
+
+The pass `strict` marks such values by the primitive `strict`, the identity, which no algebra looks through:
+
+- what comparisons, extrema, rounding and their kin are applied to, and what reductions take extrema of;
+- wherever it occurs, with whatever names of axes: t[j] and t[i] are one value at different places;
+- what a marked value is made of in other maps, in loops that carry it, and in sums so short that they are
+  written out. A longer sum is computed once in a program, so that all its readers have one value already.
+
+Below a mark, passes that change rounding leave everything as it is (`StrictRewriter`), and kernels multiply
+without contraction (`codegen/rounding.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from adcompiler.ir.loop import Item, Loop, Slot
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Size,
+)
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, rewrite, substitute, with_args
+from adcompiler.ops.build import apply
+from adcompiler.ops.comparison import COMPARISON
+from adcompiler.ops.piecewise import PIECEWISE
+from adcompiler.ops.rounding import ROUNDING
+
+STRICT = "strict"
+DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING))
+
+
+def strict(func: Func) -> Func:
+    """The program with every value that decides, and each of its occurrences, marked as strict."""
+    found = _Decided(func.roots)
+    return _Mark(found.marked, found.sums).func(func) if found.marked or found.sums else func
+
+
+class _Decided:
+    """Which elements of a program are to be marked, and the short sums of which each read is to be."""
+
+    def __init__(self, roots: Iterable[Array]) -> None:
+        self.arrays = list(_all_arrays(roots))
+        self.marked: set[Element] = set()
+        self.sums: set[Array] = set()
+        self.sources = _sources(self.arrays)
+        self.followed: set[Array] = set()
+        self.pending: list[Element] = []
+        for array in self.arrays:
+            self.pending += _decided(array)
+        self.spread()
+        self.pending += _equal_elsewhere(self.marked, self.arrays)
+        self.spread()
+
+    def spread(self) -> None:
+        """Mark what is pending, and what it is made of in other arrays."""
+        while self.pending:
+            element = self.pending.pop()
+            if isinstance(element, Select):  # the branches are values of their own; zeros stay in sight
+                self.pending += element.args[1:]
+            elif isinstance(element, Apply) and element.op != STRICT and element not in self.marked:
+                self.marked.add(element)
+            elif not isinstance(element, Read | Apply):
+                continue
+            for read in elements_of((element,)):
+                if isinstance(read, Read):
+                    self.follow(read.array)
+
+    def follow(self, array: Array) -> None:
+        """Mark what an array that a marked value reads is made of, unless it is computed once."""
+        if array in self.followed or not is_float(array.dtype):
+            return
+        self.followed.add(array)
+        match array:
+            case Map():
+                self.pending.append(array.body)
+            case Reduce(op="min" | "max"):
+                self.pending.append(array.body)
+            case Reduce() if all(isinstance(n, Const) for n in array.reduced):
+                self.sums.add(array)
+                self.pending.append(array.body)
+            case Slot():
+                for source in self.sources.get(array, ()):
+                    self.follow(source)
+            case Item() if array.k < len(array.loop.roots):
+                self.follow(array.loop.roots[array.k])
+
+
+def _all_arrays(roots: Iterable[Array]) -> Iterator[Array]:
+    """The arrays of a program, and those of its loops' bodies."""
+    seen: set[Loop] = set()
+    work = list(arrays_of(roots))
+    for array in work:
+        yield array
+        if isinstance(array, Item) and array.loop not in seen:
+            seen.add(array.loop)
+            work += arrays_of(array.loop.roots)
+
+
+def _sources(arrays: Iterable[Array]) -> dict[Slot, set[Array]]:
+    """What each slot of a loop's body stands for: an operand of the loop, or what the body carries on."""
+    found: dict[Slot, set[Array]] = {}
+    for loop in {a.loop for a in arrays if isinstance(a, Item)}:
+        _, *slots = loop.slots
+        for slot, operand in zip(slots, loop.operands, strict=True):
+            found.setdefault(slot, set()).add(operand)
+        for slot, result in zip(slots, loop.results, strict=False):
+            found[slot].add(result)
+    return found
+
+
+def _decided(array: Array) -> Iterator[Element]:
+    """The floats that an array's elements decide on."""
+    if isinstance(array, Reduce) and array.op in ("min", "max") and is_float(array.dtype):
+        yield array.body
+    for element in elements_of(array.elements):
+        if isinstance(element, Apply) and decides(element.op, element.dtype):
+            yield from (a for a in element.args if is_float(a.dtype))
+
+
+def decides(op: str, dtype: str) -> bool:
+    """Whether an operation on floats jumps, or has a derivative that does."""
+    return op in DECISIONS or (op in DTYPES and dtype in ("bool", "i64"))
+
+
+# -- one value at different places --------------------------------------------------------------
+
+
+def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
+    """The elements that are marked ones but for the names of axes."""
+    alike = _alike()
+    kinds = {alike(e) for e in marked}
+    forms = {_renumbered(e) for e in marked}
+    elements = dict.fromkeys(e for array in arrays for e in elements_of(array.elements))
+    return [
+        e for e in elements
+        if isinstance(e, Apply) and e not in marked and alike(e) in kinds and _renumbered(e) in forms
+    ]  # fmt: skip
+
+
+def _alike() -> Callable[[Element], int]:
+    """A hash of elements that is the same for those which differ by axes only."""
+    known: dict[Element, int] = {}
+
+    def own(e: Element) -> object:
+        match e:
+            case Const():
+                return e
+            case Index():
+                return Index
+            case Size(number=number):
+                return number
+            case Read(array=array):
+                return array
+        return getattr(e, "op", type(e))
+
+    def alike(element: Element) -> int:
+        for e in postorder((element,), lambda e: () if e in known else e.args):
+            if e not in known:
+                known[e] = hash((own(e), e.dtype, *(known[a] for a in e.args)))
+        return known[element]
+
+    return alike
+
+
+def _renumbered(element: Element) -> Element:
+    """An element with its axes numbered as they are met."""
+    axes = dict.fromkeys(e.axis for e in elements_of((element,)) if isinstance(e, Index))
+    return substitute(element, {k: Index(p) for p, k in enumerate(axes)})
+
+
+class _Mark(Rewriter):
+    """Marks elements, and reads of the `sums`."""
+
+    def __init__(self, marked: set[Element], sums: set[Array]) -> None:
+        super().__init__()
+        self.marked, self.sums = marked, sums
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        return type(self)(self.marked, self.sums)
+
+    def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        done = self.elements
+        for e in postorder(elements, lambda e: () if e in done else e.args):
+            if e not in done:
+                made = self._visit(with_args(e, tuple(done[a] for a in e.args)))
+                marked = e.array in self.sums if isinstance(e, Read) else e in self.marked
+                done[e] = apply(STRICT, made) if marked else made
+        return tuple(done[e] for e in elements)
+
+
+# -- below a mark -------------------------------------------------------------------------------
+
+
+def strict_elements(roots: Iterable[Array]) -> set[Element]:
+    """The marks of a program, all elements below them, and those of the maps that these read."""
+    found: set[Element] = set()
+    work = [e for a in arrays_of(roots) for e in elements_of(a.elements) if is_strict(e)]
+    while work:
+        below = [e for e in elements_of(work) if e not in found]
+        found.update(below)
+        work = [e.array.body for e in below if isinstance(e, Read) and isinstance(e.array, Map)]
+        work = [e for e in work if e not in found]
+    return found
+
+
+def is_strict(element: Element) -> bool:
+    """Whether an element is the mark of a strict value."""
+    return isinstance(element, Apply) and element.op == STRICT
+
+
+class StrictRewriter(Rewriter):
+    """A rewriter of elements that changes by rounding what is not strict."""
+
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__()
+        self.strict = strict_elements(roots)
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        return type(self)(loop.roots)
+
+    def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        kept = tuple(e for e in elements_of(elements) if e in self.strict)
+        rewrite(kept, self._moved, self.elements)
+        return super()._change(elements)
+
+    def _moved(self, element: Element) -> Element:
+        return Read(self.arrays[element.array], element.args) if isinstance(element, Read) else element
