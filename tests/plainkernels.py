@@ -105,7 +105,8 @@ def namespace() -> dict[str, Any]:
     return {
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f,
         "bessel": bessel, "series": series,
-        "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z, "mul_rn": lambda x, y: x * y,
+        "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
+        "mul_rn": lambda x, y: x * y,
         "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,
         "reduce_max": np.maximum, "reduce_min": np.minimum,
         "groups": groups, "left": left,

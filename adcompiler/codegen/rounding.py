@@ -1,10 +1,11 @@
 """Which elements of a schedule are computed without contraction: all that strict values are made of.
 
-A compiler contracts a product and a sum into one fused operation where the product has no other use: in one loop
-and not in another, so that two kernels would compute values of one expression that differ in the last bit. Below
-the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own. Parts of strict
-values that later passes have made arrays (hoisted, stored, scanned) are found through the tasks that make them. A
-sum is computed by one task, so that its bits are one value: the search stops there.
+A compiler contracts a product and a sum into one fused operation where the product has no other use: in one
+loop and not in another, so that two kernels would compute values of one expression that differ in the last
+bit. Below the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own.
+Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found through the
+tasks that make them. A sum and a result of a loop are computed by one task, so that they are one value: the search
+stops there.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ def uncontracted(made: Schedule) -> set[Element]:
             if task in done:
                 continue
             done.add(task)
-            if isinstance(task, Recurrence):
-                readers += _inside(task)
+            if isinstance(task, Recurrence):  # one of its slots
                 readers += (makers[a] for a in task.loop.operands if a in makers)
             elif _is_repeated(task.array):
                 pending += task.elements
@@ -55,17 +55,12 @@ def _all_tasks(made: Schedule | None) -> Iterator[Task]:
     """The tasks of a schedule, and those of the iterations of its loops."""
     for task in () if made is None else made.tasks:
         yield task
-        yield from _inside(task)
+        for body in (task.before, task.turn) if isinstance(task, Recurrence) else ():
+            yield from _all_tasks(body)
 
 
 def _given(task: Task) -> tuple[Array, ...]:
-    """The arrays that a task gives; a loop gives its body what stands for its operands, too."""
+    """The arrays that a task makes; a loop makes what stands for its operands in its body."""
     if not isinstance(task, Recurrence):
         return task.arrays
-    return *task.arrays, *task.slots, *task.rows, *task.whole, *task.consts
-
-
-def _inside(task: Task) -> Iterator[Task]:
-    """What the iterations of a loop do."""
-    for made in (task.before, task.turn) if isinstance(task, Recurrence) else ():
-        yield from _all_tasks(made)
+    return *task.slots, *task.rows, *task.whole, *task.consts

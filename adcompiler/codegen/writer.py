@@ -25,8 +25,8 @@ class Writer:
     """One function's text: a stack of open scopes (the function, then its open loops), each with its
     lines and the values that have a name in it. `used` collects the names that must be parameters.
 
-    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the text of
-    operations that LLVM would contract."""
+    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the text
+    of operations that LLVM would contract."""
 
     uncontracted: Collection[Element] = ()
     intrinsics: Mapping[str, str] = {"multiply": "mul_rn({0}, {1})", "square": "mul_rn({0}, {0})"}

@@ -62,7 +62,7 @@ ARITHMETIC = (
           kind="arithmetic", kernel="{x} * {x}", sympy="x ** 2"),
     entry("reciprocal", "x", "-r * r", "The reciprocal 1 / x.",
           expand="1 / x", sympy="1 / x"),
-    entry("strict", "x", "1", "x as its text says: each operation is rounded, none is rearranged or contracted.",
+    entry("strict", "x", "1", "x, its operations neither rearranged nor contracted.",
           kind="arithmetic", kernel="{x}", numpy=np.positive, sympy="x"),
     entry("fma", "x y z", ("y", "x", "1"), "x * y + z, rounded once.",
           kernel="fma({x}, {y}, {z})", numpy=fma, sympy="x * y + z"),

@@ -2,16 +2,16 @@
 
 A comparison, an extremum or a rounding makes another element, branch or integer of one last bit. What it
 decides on is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
-equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of them
-must see one value, so it is the same operations in the same order, each rounded on its own, in every loop, kernel
-and program.
+equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of
+them must see one value, so it is the same operations in the same order, each rounded on its own, in every
+loop, kernel and program.
 
 The pass `strict` marks such values by the primitive `strict`, the identity, which no algebra looks through:
 
 - what comparisons, extrema, rounding and their kin are applied to, and what reductions take extrema of;
 - wherever it occurs, with whatever names of axes: t[j] and t[i] are one value at different places;
-- what a marked value is made of in other maps, in loops that carry it, and in sums so short that they are
-  written out. A longer sum is computed once in a program, so that all its readers have one value already.
+- what a marked value is made of in other maps, also those that a loop reads, and in sums so short that they
+  are unrolled. A longer sum and a result of a loop are computed once: all their readers have one value.
 
 Below a mark, passes that change rounding leave everything as it is (`StrictRewriter`), and kernels multiply
 without contraction (`codegen/rounding.py`).
@@ -37,93 +37,96 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, rewrite, substitute, with_args
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    elements_of,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+    with_args,
+)
 from adcompiler.ops.build import apply
 from adcompiler.ops.comparison import COMPARISON
 from adcompiler.ops.piecewise import PIECEWISE
 from adcompiler.ops.rounding import ROUNDING
 
 STRICT = "strict"
-DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING))
+DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - {
+    "abs",
+    "hypot",
+    "copysign",
+}
 
 
 def strict(func: Func) -> Func:
     """The program with every value that decides, and each of its occurrences, marked as strict."""
     found = _Decided(func.roots)
-    return _Mark(found.marked, found.sums).func(func) if found.marked or found.sums else func
+    return _Mark(found, None).func(func) if found.marked or found.sums else func
+
+
+Body = Loop | None  # a program: the body of a loop, or the whole one
 
 
 class _Decided:
-    """Which elements of a program are to be marked, and the short sums of which each read is to be."""
+    """Which elements of a program and of its loops' bodies are to be marked, and the short sums of which each
+    read is to be. Bodies are kept apart: slots of two loops may be one node."""
 
     def __init__(self, roots: Iterable[Array]) -> None:
-        self.arrays = list(_all_arrays(roots))
-        self.marked: set[Element] = set()
-        self.sums: set[Array] = set()
-        self.sources = _sources(self.arrays)
-        self.followed: set[Array] = set()
-        self.pending: list[Element] = []
-        for array in self.arrays:
-            self.pending += _decided(array)
+        self.arrays: dict[Body, list[Array]] = {}
+        self.outside: dict[Loop, list[Body]] = {}  # the programs in which a loop stands
+        self.enter(None, roots)
+        self.marked: dict[Body, set[Element]] = {}
+        self.sums: dict[Body, set[Array]] = {}
+        self.followed: set[tuple[Body, Array]] = set()
+        self.pending = [(body, e) for body, a in self.arrays.items() for array in a for e in _decided(array)]
         self.spread()
-        self.pending += _equal_elsewhere(self.marked, self.arrays)
+        for body, marked in self.marked.items():
+            self.pending += ((body, e) for e in _equal_elsewhere(marked, self.arrays[body]))
         self.spread()
+
+    def enter(self, body: Body, roots: Iterable[Array]) -> None:
+        """Collect the arrays of a program, and those of its loops' bodies."""
+        work: list[tuple[Body, Iterable[Array]]] = [(body, roots)]
+        while work:
+            body, roots = work.pop()
+            self.arrays[body] = arrays_of(roots)
+            for loop in dict.fromkeys(a.loop for a in self.arrays[body] if isinstance(a, Item)):
+                if loop not in self.outside:
+                    work.append((loop, loop.roots))
+                self.outside.setdefault(loop, []).append(body)
 
     def spread(self) -> None:
         """Mark what is pending, and what it is made of in other arrays."""
         while self.pending:
-            element = self.pending.pop()
+            body, element = self.pending.pop()
+            marked = self.marked.setdefault(body, set())
             if isinstance(element, Select):  # the branches are values of their own; zeros stay in sight
-                self.pending += element.args[1:]
-            elif isinstance(element, Apply) and element.op != STRICT and element not in self.marked:
-                self.marked.add(element)
-            elif not isinstance(element, Read | Apply):
+                self.pending += ((body, e) for e in element.args[1:])
+            elif isinstance(element, Apply) and element.op != STRICT and element not in marked:
+                marked.add(element)
+            elif not isinstance(element, Read):
                 continue
-            for read in elements_of((element,)):
-                if isinstance(read, Read):
-                    self.follow(read.array)
+            for array in read_by((element,)):
+                self.follow(body, array)
 
-    def follow(self, array: Array) -> None:
+    def follow(self, body: Body, array: Array) -> None:
         """Mark what an array that a marked value reads is made of, unless it is computed once."""
-        if array in self.followed or not is_float(array.dtype):
+        if (body, array) in self.followed or not is_float(array.dtype):
             return
-        self.followed.add(array)
+        self.followed.add((body, array))
         match array:
-            case Map():
-                self.pending.append(array.body)
-            case Reduce(op="min" | "max"):
-                self.pending.append(array.body)
+            case Map() | Reduce(op="min" | "max"):
+                self.pending += ((body, e) for e in array.elements)
             case Reduce() if all(isinstance(n, Const) for n in array.reduced):
-                self.sums.add(array)
-                self.pending.append(array.body)
-            case Slot():
-                for source in self.sources.get(array, ()):
-                    self.follow(source)
-            case Item() if array.k < len(array.loop.roots):
-                self.follow(array.loop.roots[array.k])
-
-
-def _all_arrays(roots: Iterable[Array]) -> Iterator[Array]:
-    """The arrays of a program, and those of its loops' bodies."""
-    seen: set[Loop] = set()
-    work = list(arrays_of(roots))
-    for array in work:
-        yield array
-        if isinstance(array, Item) and array.loop not in seen:
-            seen.add(array.loop)
-            work += arrays_of(array.loop.roots)
-
-
-def _sources(arrays: Iterable[Array]) -> dict[Slot, set[Array]]:
-    """What each slot of a loop's body stands for: an operand of the loop, or what the body carries on."""
-    found: dict[Slot, set[Array]] = {}
-    for loop in {a.loop for a in arrays if isinstance(a, Item)}:
-        _, *slots = loop.slots
-        for slot, operand in zip(slots, loop.operands, strict=True):
-            found.setdefault(slot, set()).add(operand)
-        for slot, result in zip(slots, loop.results, strict=False):
-            found[slot].add(result)
-    return found
+                self.sums.setdefault(body, set()).add(array)
+                self.pending.append((body, array.body))
+            case Slot() if isinstance(
+                body, Loop
+            ):  # an operand; the first slot is the number of the iteration
+                for outside in self.outside[body]:
+                    self.follow(outside, body.operands[array.position - 1])
 
 
 def _decided(array: Array) -> Iterator[Element]:
@@ -144,7 +147,7 @@ def decides(op: str, dtype: str) -> bool:
 
 
 def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
-    """The elements that are marked ones but for the names of axes."""
+    """The elements of a program that are marked ones but for the names of axes."""
     alike = _alike()
     kinds = {alike(e) for e in marked}
     forms = {_renumbered(e) for e in marked}
@@ -187,14 +190,15 @@ def _renumbered(element: Element) -> Element:
 
 
 class _Mark(Rewriter):
-    """Marks elements, and reads of the `sums`."""
+    """Marks the elements, and the reads of sums, of one program."""
 
-    def __init__(self, marked: set[Element], sums: set[Array]) -> None:
+    def __init__(self, found: _Decided, body: Body) -> None:
         super().__init__()
-        self.marked, self.sums = marked, sums
+        self.found = found
+        self.marked, self.sums = found.marked.get(body, set()), found.sums.get(body, set())
 
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return type(self)(self.marked, self.sums)
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        return type(self)(self.found, loop) if isinstance(loop, Loop) else None
 
     def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
         done = self.elements

@@ -8,7 +8,7 @@ import pytest
 
 import adcompiler as adc
 
-# Faults of programs over x, y, z of one shape (n, m); `t` is made of products and sums, whose contraction shows.
+# Faults of programs over x, y, z of one shape; `t` is made of products and sums, whose contraction shows.
 MATRICES = {
     "the maximum is attained": "abs(sum(t >= max(t)) - 1)",
     "nothing is above the maximum": "sum(t > max(t))",
@@ -83,7 +83,10 @@ FAULTS = {
         name: f"{HELPER}\ndef f(x, y, z):\n    t = x * y + z\n    return {text}\n"
         for name, text in MATRICES.items()
     },
-    **{name: f"def f(x: DTYPE[n], y: DTYPE[n], z: DTYPE[n]):{text}\n" for name, text in COMPREHENSIONS.items()},
+    **{
+        name: f"def f(x: DTYPE[n], y: DTYPE[n], z: DTYPE[n]):{text}\n"
+        for name, text in COMPREHENSIONS.items()
+    },
 }
 
 
