@@ -4,8 +4,8 @@ A compiler contracts a product and a sum into one fused operation where the prod
 loop and not in another, so that two kernels would compute values of one expression that differ in the last
 bit. Below the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own.
 Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found through the
-tasks that make them. A sum and a result of a loop are computed by one task, so that they are one value: the search
-stops there.
+tasks that make them. A sum and a result of a loop are computed by one task, so that they are one value: the
+search stops there.
 """
 
 from __future__ import annotations
