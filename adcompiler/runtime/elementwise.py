@@ -20,6 +20,7 @@ from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.graph import Cotangents, Entry, is_variable, perform, state
 from adcompiler.runtime.linear import expand, index, reduced, scatter
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax import tree
 from adcompiler.syntax.parse import parse_expression
 
@@ -72,6 +73,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     Unlike `where` in a compiled function it cannot stop an infinite derivative inside the argument
     that is not taken: that was computed before.
     """
+    refuse_masked("the condition of where", condition)
     test = np.asarray(condition.value if is_variable(condition) else condition, bool)
     operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
     shape = np.broadcast_shapes(test.shape, *map(_shape, operands))
@@ -168,6 +170,7 @@ def _constant(value: Any, name: str) -> Any:
             "would take for a constant",
             remedy="compute it from Variables, or record it as an output; a true constant is adc.Variable(c)",
         )
+    refuse_masked(f"an operand of {name}", value)
     array = np.array(value)
     if array.dtype.kind not in "biuf" or array.dtype.char in "eg":
         raise DtypeError(

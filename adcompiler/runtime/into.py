@@ -12,7 +12,10 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.device import dtype_of, is_on_device
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.specialise import Specialisation
+
+MOST_WORK = 100_000  # for the question whether two buffers share an element
 
 
 def write(
@@ -20,23 +23,63 @@ def write(
 ) -> None:
     """Call, and write each result into its target; a `device`'s memory is one if the function runs there."""
     sizes = found.sizes(values)
+    refuse_masked("a buffer", list(targets))
     for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
         _check(k, target, array, found, sizes, device)
+    _refuse_overlaps(targets, found)
     inputs = [v for v in values if isinstance(v, np.ndarray)]
     into: list[Any] = []
-    for k, target in enumerate(targets):
-        others = (*inputs, *targets[:k])
+    for target in targets:
         there = device and not isinstance(target, np.ndarray)  # whose program looks for overlaps itself
-        into.append(target if there or _is_apart(target, others) else None)
+        into.append(target if there or _is_apart(target, inputs) else None)
     for target, value in zip(targets, found(values, plain, None, into), strict=True):
         if target is not value:
             np.copyto(target, value)
 
 
+def _refuse_overlaps(targets: Sequence[Any], found: Specialisation) -> None:
+    """Each element of a result needs memory of its own: what is written last would stand in all places."""
+    names = found.func.result_names
+    for k, target in enumerate(targets):
+        if isinstance(target, np.ndarray) and _overlaps_itself(target):
+            raise ShapeError(
+                f"elements of the buffer for {names[k]} share memory (strides {target.strides})",
+                remedy="pass an array of its own: np.empty(...)",
+            )
+        for other, name in zip(targets[:k], names, strict=False):
+            if target is other or (_are_arrays(target, other) and _share(target, other)):
+                raise ShapeError(
+                    f"the buffers for {name} and {names[k]} share memory", remedy="pass an array for each"
+                )
+
+
+def _are_arrays(*values: Any) -> bool:
+    return all(isinstance(v, np.ndarray) for v in values)
+
+
+def _share(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays have an element in common; yes, if that is hard to tell."""
+    try:
+        return np.shares_memory(one, other, MOST_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _overlaps_itself(array: np.ndarray) -> bool:
+    """Whether elements of an array share memory: some stride does not step over what lies inside of it."""
+    inside = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < inside:
+            return array.size > 0
+        inside += (n - 1) * stride
+    return False
+
+
 def _is_apart(target: np.ndarray, others: Sequence[Any]) -> bool:
     """Whether kernels may write to an array while they read the others."""
-    arrays = (a for a in others if isinstance(a, np.ndarray))
-    return target.ndim > 0 and not any(np.may_share_memory(target, a) for a in arrays)
+    return (
+        target.ndim > 0 and target.flags.aligned and not any(np.may_share_memory(target, a) for a in others)
+    )
 
 
 def _check(k: int, target: Any, array: Array, found: Specialisation, sizes: list[int], device: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ShapeError
 from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, perform
+from adcompiler.runtime.masked import refuse_masked
 
 Shape = tuple[int, ...]
 
@@ -157,6 +158,7 @@ def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
 def _frozen(where: Any) -> Any:
     """An index of which no part changes when its arrays do."""
     parts = where if isinstance(where, tuple) else (where,)
+    refuse_masked("an index", parts)
     plain = (p.data if is_variable(p) else p for p in parts)
     found = tuple(np.array(p) if isinstance(p, np.ndarray | list) else p for p in plain)
     return found if isinstance(where, tuple) else found[0]

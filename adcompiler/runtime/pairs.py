@@ -14,6 +14,7 @@ from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.signature import ArgumentError, Parameter, bind
 from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
@@ -160,6 +161,7 @@ class Styles:
             self._made.setdefault(key, self._apart(k, types))
         compiled = self._made[key]
         result = compiled.func.inputs[-1]
+        refuse_masked("the cotangent", cotangent)
         seed = np.asarray(cotangent)
         if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
             raise ShapeError(

@@ -12,6 +12,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared, is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
@@ -94,8 +95,7 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
                 f"the argument {parameter.name!r} is a {type(value).__name__}",
                 remedy="call the function itself on it, or pass its value",
             )
-        if isinstance(value, np.ma.MaskedArray):  # np.ma takes 50 ms to import
-            raise DtypeError(f"the argument {parameter.name!r} is masked", remedy="fill it: x.filled(0)")
+        refuse_masked(f"the argument {parameter.name!r}", value)
         if is_on_device(value):
             return describe_on_device(parameter.name, value, parameter.device)
         if kind in (list, range):

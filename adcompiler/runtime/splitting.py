@@ -18,6 +18,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.containers import opened
@@ -273,6 +274,7 @@ class SplitFunction:
         result, name = program.parts.forward.results[k], program.parts.forward.result_names[k]
         if value is None or not program.parts.differentiable[k]:
             return None
+        refuse_masked(f"the cotangent of {name}", value)
         device = not isinstance(value, np.ndarray) and is_on_device(value)
         array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
         if not device and array.dtype.kind not in "biuf":

@@ -10,6 +10,7 @@ import numpy as np
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.device import describe_on_device, is_on_device
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax.structures import flatten, leaves, places_of, unflatten
 from adcompiler.syntax.values import ArgType
 
@@ -33,6 +34,7 @@ def _like(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
         found, value = describe_on_device(f"the tangent of {name}", tangent, True)
         if found.dtype == kind.dtype and np.shape(value) == np.shape(arg):
             return value
+    refuse_masked(f"the tangent of {name}", tangent)
     array = np.asarray(tangent)
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(

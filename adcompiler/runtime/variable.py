@@ -12,6 +12,7 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
 from adcompiler.runtime.graph import Entry, Node, fresh_name, is_variable, reachable, serials, setting, walk
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.signature import DTYPE_OF
 
@@ -300,6 +301,7 @@ def _holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
 
 def _array_of(value: Any) -> np.ndarray:
     """A copy of a value, in a type that kernels take."""
+    refuse_masked("the value of a Variable", value)
     try:
         array = np.array(float(value) if type(value) is int else value)
         if type(value) is list and array.dtype.kind in "iu":

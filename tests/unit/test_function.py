@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
 
 import adcompiler as adc
@@ -295,11 +296,43 @@ class TestInto:
         assert f.into(buffers, PAIR) is buffers
         same_kind(buffers, (np.array(5.0), (2 * PAIR, np.array([False, True]))))
 
-    def test_one_buffer_may_stand_twice(self, backend: str) -> None:
+    @pytest.mark.parametrize(
+        "places",
+        [(np.s_[0:2], np.s_[0:2]), (np.s_[0:2], np.s_[1:3]), (np.s_[0:2], np.s_[1::-1]),
+         (np.s_[0:3:2], np.s_[1:3]), (np.s_[3:1:-1], np.s_[2:4])],
+    )  # fmt: skip
+    def test_buffers_share_no_memory(self, places: Any, backend: str) -> None:
         f = adc.compile("def f(x):\n    return 2 * x, 3 * x", backend=backend)
-        buffer = np.empty(2)
-        f.into((buffer, buffer), PAIR)
-        assert_array_equal(buffer, 3 * PAIR)  # the later one stays
+        base = np.zeros(6)
+        with pytest.raises(adc.ShapeError, match="the buffers for r0 and r1 share memory") as caught:
+            f.into(tuple(base[p] for p in places), PAIR)
+        assert "each" in str(caught.value.remedy)
+        assert_array_equal(base, 0)
+
+    def test_buffers_may_interleave(self, backend: str) -> None:
+        f = adc.compile("def f(x):\n    return 2 * x, 3 * x", backend=backend)
+        base = np.zeros((2, 2))
+        f.into((base[:, 0], base[:, 1]), PAIR)
+        assert_array_equal(base, np.array([2 * PAIR, 3 * PAIR]).T)
+        f.into((base[:, 1], base[:, 0]), base[:, 0])  # and be an argument
+        assert_array_equal(base, np.array([6 * PAIR, 4 * PAIR]).T)
+
+    @pytest.mark.parametrize("strides", [(0, 8), (0, 0), (8, 8), (-8, 8), (4, 16)])
+    def test_elements_of_a_buffer_share_no_memory(self, strides: tuple[int, int], backend: str) -> None:
+        buffer = as_strided(np.zeros(20)[8:], (2, 2), strides)
+        f = adc.compile("x + 1", backend=backend)
+        with pytest.raises(adc.ShapeError, match="share memory"):
+            f.into(buffer, np.arange(4.0).reshape(2, 2))
+
+    def test_buffers_that_are_not_aligned(self, backend: str) -> None:
+        buffer = np.zeros(17, np.uint8)[1:].view(float)
+        assert not buffer.flags.aligned
+        assert_array_equal(self.product(backend).into(buffer, PAIR, 2.0), 2 * PAIR)
+
+    def test_nothing_may_be_written_anywhere(self, backend: str) -> None:
+        f = adc.compile("def f(x):\n    return 2 * x, 3 * x", backend=backend)
+        empty = np.zeros(0)
+        f.into((empty, empty[:]), empty)
 
     def test_results_that_are_arguments_or_stand_twice(self, backend: str) -> None:
         f = adc.compile("def f(x):\n    return x, 2 * x, x, 2 * x, 2 * x", backend=backend)
@@ -324,6 +357,7 @@ class TestInto:
             (np.empty(2, np.float32), adc.DtypeError, "has dtype float32"),
             (np.empty(2, ">f8"), adc.DtypeError, "has dtype >f8"),
             (np.broadcast_to(0.0, 2), adc.DtypeError, "no writable array"),
+            (np.ma.array([0.0, 0.0], mask=[True, False]), adc.DtypeError, "is masked"),
             ([0.0, 0.0], adc.DtypeError, "no writable array"),
             (None, adc.DtypeError, "no writable array"),
         ],
