@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ from adcompiler import store
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
 from adcompiler.codegen.llvm.pool import pool as pool_code
-from adcompiler.codegen.llvm.second import inlined, version
+from adcompiler.codegen.llvm.second import inlined, run, version
 from adcompiler.codegen.llvm.values import UnsupportedError
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
+LIBRARIES = 16  # that one linker links
 _NAME = b"kernel"
 
 
@@ -123,10 +124,24 @@ def _loaded(code: Code) -> Any:
         builder.import_symbol(name, address)
     for name in code.functions:
         builder.export_symbol(name)
-    return builder.link(host.linker, f"kernel {next(_numbers)}")
+    number = next(_numbers)
+    return builder.link(_linker(number // LIBRARIES), f"kernel {number}")
 
 
 _numbers = count()
+
+
+@lru_cache(maxsize=1)
+def _linker(generation: int) -> Any:
+    """What links machine code into this process.
+
+    It keeps 10 KB of every library that it ever linked, so each links a few only: it goes with the last of
+    them, which hold it.
+    """
+    from llvmlite import binding as llvm
+
+    host = _host()
+    return llvm.create_lljit_compiler(host.machine(), use_jit_link=host.near, suppress_errors=True)
 
 
 def _compiled(text: str) -> bytes:
@@ -141,23 +156,23 @@ def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
     from llvmlite import binding as llvm
 
     machine = machine or _host().machine()
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(text, llvm.create_context())  # the global one keeps every constant and name
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization = False  # as numba has it
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    run(builder.getModulePassManager(), module, builder)
     if not second:
         return module
     return inlined(module, builder)
 
 
 class Host(NamedTuple):
-    """What makes a target machine for this processor, what links machine code into this process, the
-    addresses of Python's functions, and the name of the processor and of the compilers."""
+    """What makes a target machine for this processor, whether code and its constants lie beside each other,
+    the addresses of Python's functions, and the name of the processor and of the compilers."""
 
     machine: Callable[[], Any]
-    linker: Any
+    near: bool
     python: dict[str, int]
     name: str
 
@@ -185,9 +200,8 @@ def _host() -> Host:
     def machine() -> Any:
         return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True, **model)
 
-    linker = llvm.create_lljit_compiler(machine(), use_jit_link=near, suppress_errors=True)
     versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
-    return Host(machine, linker, python, versions)
+    return Host(machine, near, python, versions)
 
 
 def _address(function: Any) -> int:

@@ -125,7 +125,7 @@ def inlined(module: Any, builder: Any) -> Any:
     replaced = Replaced(str(module))
     if not replaced.used:
         return module
-    found = llvm.parse_assembly(replaced.text)
+    found = llvm.parse_assembly(replaced.text, llvm.create_context())
     found.verify()
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -134,5 +134,14 @@ def inlined(module: Any, builder: Any) -> Any:
     passes.add_simplify_cfg_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(found, builder)
+    run(passes, found, builder)
     return found
+
+
+def run(passes: Any, module: Any, builder: Any) -> None:
+    """Run a pass manager on a module, and free it: llvmlite (0.50) itself never does."""
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
+    passes.run(module, builder)
+    NewPassManager._dispose(passes)
+    passes.detach()
