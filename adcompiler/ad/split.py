@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from adcompiler.ad.mincut import cheapest
 from adcompiler.ad.saves import outline
@@ -16,6 +15,7 @@ from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, z
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
+from adcompiler.lazy import cached_property
 from adcompiler.ops.costs import Length
 
 Pattern = tuple[bool, ...]

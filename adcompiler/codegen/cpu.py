@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from adcompiler.codegen.reference import require
 from adcompiler.codegen.threads import region
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.lazy import cached_property
 
 MOST_LAYOUTS = 1000  # that are remembered
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from math import prod
@@ -21,6 +20,7 @@ from adcompiler.errors import Error
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import bind, find_hook

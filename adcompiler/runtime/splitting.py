@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.loop import Item
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
+from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Func, Map, Read, identity
 from adcompiler.ir.walk import arrays_of
+from adcompiler.lazy import cached_property
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel

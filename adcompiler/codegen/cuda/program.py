@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import count
 from math import prod
 from typing import Any
@@ -31,6 +30,7 @@ from adcompiler.codegen.reference import length, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute
+from adcompiler.lazy import cached_property
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from adcompiler.codegen.trees import parsed
 from adcompiler.ops import bessel as _bessel
 from adcompiler.ops import series as _series
 from adcompiler.ops.arithmetic import fma
@@ -245,7 +246,7 @@ class _Simulated(ast.NodeTransformer):
 
 def run(source: str) -> dict[str, Any]:
     """The names that a generated module defines."""
-    tree = ast.fix_missing_locations(_Simulated().visit(ast.parse(source)))
+    tree = ast.fix_missing_locations(_Simulated().visit(parsed(source)))
     namespace: dict[str, Any] = {"np": np, "_shared": shared}
     exec(compile(tree, "<generated kernel>", "exec"), namespace)  # our own text
     return namespace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
+from adcompiler.lazy import cached_property
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NOWHERE = -(10**8)  # the axis of what is no loop

@@ -6,7 +6,6 @@ Between what one thread stores and others read there are barriers.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 
 from adcompiler.codegen.cuda.order import STYLE
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
@@ -21,6 +20,7 @@ from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Read, Reduce, const
+from adcompiler.lazy import cached_property
 
 
 class TeamEmitter(Emitter):

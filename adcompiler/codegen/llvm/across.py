@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 from math import inf
 
+from adcompiler.codegen.trees import parsed
+
 LANE = ".v"  # what stands behind the names of variables that are vectors
 TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
 COPY = "_copied"  # the turn of loops over what lanes have
@@ -87,7 +89,7 @@ def all_over(name: str, rank: int, statement: ast.stmt) -> ast.stmt:
     """Loops over all elements that an array has for a block."""
     for d in reversed(range(rank)):
         text = f"for {COPY}{d} in range(uint64(0), uint64({name}.shape[{d + 1}])): pass"
-        (loop,) = ast.parse(text).body
+        (loop,) = parsed(text).body
         assert isinstance(loop, ast.For)
         loop.body, statement = [statement], loop
     return statement

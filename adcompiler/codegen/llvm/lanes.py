@@ -52,6 +52,7 @@ from adcompiler.codegen.llvm.turns import (
     turn_of,
     updated,
 )
+from adcompiler.codegen.trees import parsed
 
 T = TypeVar("T", int, int | None)
 
@@ -88,7 +89,7 @@ class Found(NamedTuple):
 @lru_cache(maxsize=16)
 def functions_of(text: str, rows: frozenset[str]) -> Sequence[ast.FunctionDef]:
     """The functions of a text as they are compiled; each turn of a nest has `rows` for itself."""
-    return [vectorised(n, rows) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+    return [vectorised(n, rows) for n in parsed(text).body if isinstance(n, ast.FunctionDef)]
 
 
 def found(text: str, rows: frozenset[str]) -> Found:
@@ -258,7 +259,7 @@ class _Nest:
         near = laned(name, at, load if back else store, row=True)
         target, value = (far, near) if back else (near, far)
         text = f"for {COPY} in range(uint64(0), uint64({name}.shape[{self.copies[name]}])): pass"
-        (loop,) = ast.parse(text).body
+        (loop,) = parsed(text).body
         assert isinstance(loop, ast.For)
         loop.body = [ast.Assign([target], value)]
         return loop

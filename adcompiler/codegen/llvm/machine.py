@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
 from adcompiler.codegen.llvm.pool import pool as pool_code
 from adcompiler.codegen.llvm.second import inlined, run, version
 from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.lazy import cached_property
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 LIBRARIES = 16  # that one linker links
@@ -86,8 +87,7 @@ def pool() -> Any:
     """The machine code of the thread pool, which is never given back: threads sleep in it until the process
     ends. Raises UnsupportedError where the system has no such threads."""
     library = _linked(pool_code())
-    for held in (library, _host().linker):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # which keeps its linker
     return library
 
 
@@ -135,8 +135,8 @@ _numbers = count()
 def _linker(generation: int) -> Any:
     """What links machine code into this process.
 
-    It keeps 10 KB of every library that it ever linked, so each links a few only: it goes with the last of
-    them, which hold it.
+    It keeps 10 KB of every library that it ever linked, so each links a few only. LLVM keeps it as long as
+    one of these is there.
     """
     from llvmlite import binding as llvm
 

@@ -1,0 +1,42 @@
+"""`cached_property` with a lock for each value: threads that make different ones do not wait for each other.
+
+Python 3.11's has one lock for all instances of a class, so that every compile of a kernel would wait for all
+others. That of 3.12 has none, so that threads would compile the same kernel several times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+_being_made: dict[tuple[int, str], Any] = {}  # the lock of each value that a thread is making
+
+
+class cached_property(Generic[T]):  # noqa: N801  (named as the one of functools)
+    """A value of an instance that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make, self.name, self.__doc__ = make, make.__name__, make.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> cached_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: Any) -> T: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
+        key = id(instance), self.name
+        with _being_made.setdefault(key, RLock()):
+            try:
+                if self.name not in vars(instance):  # where it is, Python does not come here again
+                    vars(instance)[self.name] = self.make(instance)
+                return vars(instance)[self.name]
+            finally:
+                _being_made.pop(key, None)
+
+
+if hasattr(os, "register_at_fork"):  # a child has no thread that would release what others hold
+    os.register_at_fork(after_in_child=_being_made.clear)
