@@ -46,6 +46,7 @@ def every() -> dict[str, Kind]:
     from hypothesis import strategies as st
     from programs import programs
     from randomextrema import extremum_programs
+    from randomlarge import large_programs
     from randomloops import loop_programs
     from randommixed import mixed_programs
     from randomragged import ragged_programs
@@ -64,8 +65,10 @@ def every() -> dict[str, Kind]:
         "extrema": Kind(extremum_programs, either(checks.exact_extrema), 20),
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
         "mutated": Kind(some, either(checks.unharmed), 20),
-        "forks": Kind(some, either(checks.survives_forks), 12),
-        "interrupts": Kind(some, either(checks.survives_interrupts), 8),
+        "forks": Kind(lambda: st.one_of(large_programs(), some()), either(checks.survives_forks), 12),
+        "interrupts": Kind(
+            lambda: st.one_of(large_programs(), some()), either(checks.survives_interrupts), 8
+        ),
         "expressions": Kind(programs, guarded, 30, single=False),
         "loops": Kind(loop_programs, guarded, 12),
         "mixed": Kind(mixed_programs, guarded, 8),
@@ -115,6 +118,7 @@ MINIMAL = "==== minimal program ===="
 
 
 def shown(program: Any, narrow: bool) -> str:
+    """A program and its arguments; NumPy writes the ends of long ones."""
     return f"{program.source.strip()}\n# arguments{' in float32' * narrow}: {program.args!r}"
 
 
