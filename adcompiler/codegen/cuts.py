@@ -29,15 +29,15 @@ Plan = Callable[[Sequence[int]], tuple[int, int, int]]
 
 
 def lengths(shape: Sequence[Element]) -> Lengths:
-    """A function from the values of the size symbols to lengths."""
+    """A function from the values of the size symbols to lengths, none of them less than 0."""
     if all(isinstance(n, Size) for n in shape):
         numbers = [n.number for n in shape if isinstance(n, Size)]
         return lambda sizes: tuple(sizes[k] for k in numbers)
     if all(isinstance(n, Const) for n in shape):
-        fixed = tuple(int(n.value) for n in shape if isinstance(n, Const))
+        fixed = tuple(max(int(n.value), 0) for n in shape if isinstance(n, Const))
         return lambda sizes: fixed
     each = [_length(n) for n in shape]
-    return lambda sizes: tuple(of(sizes) for of in each)
+    return lambda sizes: tuple(max(of(sizes), 0) for of in each)
 
 
 def _length(size: Element) -> Callable[[Sequence[int]], int]:

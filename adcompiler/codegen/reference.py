@@ -82,6 +82,11 @@ def length(size: Element, sizes: Sequence[int], values: Values | None = None) ->
     return int(evaluate((size,), (), values or {}, sizes, REAL)[0])
 
 
+def extent(shape: Sequence[Element], sizes: Sequence[int], values: Values | None = None) -> tuple[int, ...]:
+    """The lengths of a domain: as of a range, none is less than 0."""
+    return tuple(max(length(n, sizes, values), 0) for n in shape)
+
+
 def compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
     """Compute the arrays of `order` that have no value yet."""
     for array in order:
@@ -100,10 +105,10 @@ def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) ->
     order = arrays_of(loop.roots)
     carried = [values[a] for a in loop.inits]
     fixed = [values[a] for a in loop.consts]
-    count = 0 if loop.length is None else length(loop.length, sizes, values)
+    (count,) = (0,) if loop.length is None else extent((loop.length,), sizes, values)
     stacks = loop.items[len(loop.results) :]
     outs = [
-        np.zeros((count, *(length(n, sizes, values) for n in stack.shape[1:])), numbers.dtypes[o.dtype])
+        np.zeros((count, *extent(stack.shape[1:], sizes, values)), numbers.dtypes[o.dtype])
         for stack, o in zip(stacks, loop.outs, strict=False)
     ]
     # What is carried may have lengths that arrays around the loop give. Other loops have the same slots.
@@ -135,7 +140,7 @@ def row_of(array: np.ndarray, turn: int) -> np.ndarray:
 def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
     if isinstance(array, Call):
         return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
-    domain = tuple(length(n, sizes, values) for n in array.domain)
+    domain = extent(array.domain, sizes, values)
     if prod(domain) >= LARGEST:
         raise MemoryError
     found = evaluate(array.elements, domain, values, sizes, numbers)
@@ -147,7 +152,7 @@ def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers)
         case Reduce(op=op, shape=shape):
             return np.asarray(numbers.reduce(op, body, tuple(range(len(shape), len(domain))), dtype))
         case Accumulate(shape=shape):
-            total = np.zeros(tuple(length(n, sizes, values) for n in shape), dtype)
+            total = np.zeros(extent(shape, sizes, values), dtype)
             places = [np.broadcast_to(i, domain) for i in found[:-1]]
             inside = np.ones(domain, bool)
             for place, n in zip(places, total.shape, strict=True):

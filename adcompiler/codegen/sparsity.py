@@ -141,7 +141,7 @@ class _Scope:
         found = [self.value(n, ()) for n in shape]
         if any(n is None for n in found):
             raise LimitError("a length is computed from floats: there is no pattern", remedy="sparse=False")
-        return tuple(int(n) for n in found if n is not None)
+        return tuple(max(int(n), 0) for n in found if n is not None)
 
     # -- arrays --------------------------------------------------------------------------------
 

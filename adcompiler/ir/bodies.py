@@ -78,6 +78,11 @@ class Replace(Rewriter):
     def inner(self, loop: Loop | Ruled) -> None:
         """Bodies stay as they are."""
 
+    def resized(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        """Lengths that read what has been replaced."""
+        self.run(read_by(lengths))
+        return self._resize(lengths)
+
 
 def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
     """The open body of a loop, with placeholders of its own; `places` may say which stand for some slots.

@@ -76,6 +76,11 @@ class _Fold(Rewriter):
         facts = facts_of(element) if self.ranges and not element.axes else []
         return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
 
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        """A range that ends before it begins has no elements."""
+        zero = const(0, "i64")
+        return tuple(zero if isinstance(n, Const) and n.value < 0 else n for n in self._change(lengths))
+
     def array(self, array: Array) -> Array:
         """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
 

@@ -28,7 +28,7 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, is_computed, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
@@ -103,7 +103,7 @@ def _product(array: Array) -> Product | None:
     """A sum as a matrix product, if it is one."""
     if not (isinstance(array, Reduce) and array.op == "sum"):
         return None
-    if not is_float(array.dtype) or any(is_const(n, 1) for n in array.domain):
+    if not is_float(array.dtype) or any(is_const(n, 1) or is_computed(n) for n in array.domain):
         return None
     factors: list[Element] = []
     if not _flatten(array.body, factors):

@@ -30,12 +30,9 @@ class _Lift(Rewriter):
         slots = loop.slots[len(loop.slots) - len(loop.consts) :]
         made = Replace(dict(zip(slots, loop.consts, strict=True))).run(found)
         lengths = read_by(chain.from_iterable(a.shape for a in made))
-        operands = (
-            loop.length,
-            loop.inits,
-            loop.scanned,
-            tuple(dict.fromkeys((*loop.consts, *made, *lengths))),
-        )
+        # Slots go by position: consts that have become one array keep a slot each.
+        more = dict.fromkeys(a for a in (*made, *lengths) if a not in loop.consts)
+        operands = (loop.length, loop.inits, loop.scanned, (*loop.consts, *more))
         slots = Loop(*operands, (), (), None, loop.backward).slots[-len(operands[-1]) :]
         places = dict(zip(operands[-1], slots, strict=True))
         roots = Replace({a: places[m] for a, m in zip(found, made, strict=True)}).run(loop.roots)

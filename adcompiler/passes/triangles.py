@@ -31,7 +31,15 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite, substitute, with_elements
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    elements_of,
+    is_computed,
+    rewrite,
+    substitute,
+    with_elements,
+)
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.conditions import conditions
@@ -125,7 +133,8 @@ class _Bounded(Rewriter):
             return made
         changed = self.bounded(made, self.needed.get(array), range(len(made.domain)))
         sides = _sides(changed)
-        lanes = _lanes(changed, sides, array in self.fixed) if sides else None
+        known = not any(map(is_computed, changed.domain))  # before the kernel that lengths choose has run
+        lanes = _lanes(changed, sides, array in self.fixed) if sides and known else None
         if lanes is None:  # rows as they are, without their zeros
             return self.bounded(made, None, loop_order(made))
         self.found[array] = Triangle(sides, lanes)

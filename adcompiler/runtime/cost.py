@@ -11,7 +11,7 @@ import numpy as np
 
 from adcompiler.ad.split import value_and_grad
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.reference import length
+from adcompiler.codegen.reference import extent
 from adcompiler.codegen.threads import get_num_threads
 from adcompiler.codegen.timed import Timed, fastest
 from adcompiler.codegen.variants import kernel_at
@@ -86,9 +86,7 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
     part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
     found = [*values, *forward(values, False, sizes)]
     seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
-    cotangents = [
-        np.ones(tuple(length(n, sizes) for n in r.shape), NUMPY[r.dtype])[()] for r, used in seeds if used
-    ]
+    cotangents = [np.ones(extent(r.shape, sizes), NUMPY[r.dtype])[()] for r, used in seeds if used]
     args = [*(found[k] for k in part.reads), *cotangents]
     yield Kernel(
         "propagate", propagate, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}

@@ -9,7 +9,7 @@ from typing import Any
 
 from adcompiler.ad.split import Propagate
 from adcompiler.ad.vjp import vjp
-from adcompiler.codegen.reference import length
+from adcompiler.codegen.reference import extent
 from adcompiler.ir import text
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
@@ -111,7 +111,7 @@ def saved(
 
 
 def _bytes(array: Array, sizes: Sequence[int]) -> int:
-    return NUMPY[array.dtype].itemsize * prod(length(n, sizes) for n in array.shape)
+    return NUMPY[array.dtype].itemsize * prod(extent(array.shape, sizes))
 
 
 def again(program: SplitProgram, part: Propagate) -> Iterator[str]:

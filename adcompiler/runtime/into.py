@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.reference import length
+from adcompiler.codegen.reference import extent
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
@@ -84,7 +84,7 @@ def _is_apart(target: np.ndarray, others: Sequence[Any]) -> bool:
 
 def _check(k: int, target: Any, array: Array, found: Specialisation, sizes: list[int], device: bool) -> None:
     name = found.func.result_names[k]
-    shape = tuple(length(n, sizes) for n in array.shape)
+    shape = extent(array.shape, sizes)
     there = device and array.rank > 0 and not isinstance(target, np.ndarray) and is_on_device(target)
     if not there and (not isinstance(target, np.ndarray) or not target.flags.writeable):
         raise DtypeError(f"the buffer for {name} is no writable array", remedy=f"pass np.empty({shape})")

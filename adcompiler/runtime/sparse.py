@@ -14,7 +14,7 @@ import numpy as np
 
 from adcompiler.ad.coloring import Coloring, coloring
 from adcompiler.ad.dense import pulled, pushed
-from adcompiler.codegen.reference import length
+from adcompiler.codegen.reference import extent
 from adcompiler.codegen.sparsity import pattern
 from adcompiler.errors import Error
 from adcompiler.ir.naming import distinct
@@ -203,7 +203,7 @@ class _Program:
 
     def _bounds(self, arrays: Sequence[Array], sizes: Sequence[int]) -> list[int]:
         """Where each array begins among the entries of all, and the end."""
-        counts = [prod(length(n, sizes) for n in a.shape) for a in arrays]
+        counts = [prod(extent(a.shape, sizes)) for a in arrays]
         return [0, *np.cumsum(counts, dtype=int).tolist()]
 
     def _entries(self, plan: Coloring, values: Sequence[Any], sizes: Sequence[int]) -> np.ndarray:
@@ -245,7 +245,7 @@ class _Program:
         bounds = self._bounds(arrays, sizes)
         given = []
         for k in mode.seeded:
-            shape = tuple(length(n, sizes) for n in arrays[k].shape)
+            shape = extent(arrays[k].shape, sizes)
             part = seeds[:, bounds[k] : bounds[k + 1]].reshape(len(seeds), *shape)
             given.append(np.ascontiguousarray(part, NUMPY[arrays[k].dtype]))
         found = mode.compiled([*values, *given], False, [*sizes, len(seeds)])

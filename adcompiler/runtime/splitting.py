@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
-from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.loop import Item
 from adcompiler.ir.types import NUMPY
@@ -140,10 +139,12 @@ class _Programs(dict[str, Any]):
 
 
 class Saved(tuple[Any, ...]):
-    """The values that propagate reads, with the program that saved them and the lengths of its sizes."""
+    """The values that propagate reads, with the program that saved them, the lengths of its sizes, and the
+    shapes of forward's results."""
 
     program: SplitProgram
     values: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     plain: bool
 
@@ -156,6 +157,7 @@ class Saved(tuple[Any, ...]):
         saved = cls(read_only(kept[k]) for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         saved.values = tuple(kept)
+        saved.shapes = tuple(np.shape(v) for v in values[len(program.parts.forward.inputs) :])
         return saved
 
     @property
@@ -279,7 +281,7 @@ class SplitFunction:
         array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
         if not device and array.dtype.kind not in "biuf":
             raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
-        shape = tuple(length(n, saved.sizes) for n in result.shape)
+        shape = saved.shapes[k]
         if np.shape(array) != shape:
             raise ShapeError(
                 f"the cotangent of {name} has shape {array.shape}, the result {shape}",

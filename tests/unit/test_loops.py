@@ -221,3 +221,33 @@ def test_mistakes(marked: str, x: Any, kind: type[adc.Error], cause: str, remedy
     assert remedy in (error.remedy or "")
     assert (error.line, error.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
     assert "^" in str(error)
+
+
+ARM = """
+def arm(angles, lengths):
+    p = [[1.0, 0.0], [0.0, 1.0]]
+    for j in range(7):
+        c, s = cos(angles[j]), sin(angles[j])
+        p = [[lengths[j] * c, 0.0], [s, c]] @ p
+    return p[0, 0] + p[1, 0]
+
+def reach(angles, poses):
+    return sum(arm(angles, poses[i])**2 for i in range(len(poses)))
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_loop_with_matrices_for_each_case(dtype):
+    """What a turn reads twice under two conditions that turn out to be one keeps its places."""
+    random = np.random.default_rng(2)
+    angles, poses = random.uniform(0.1, 1, 7).astype(dtype), random.uniform(0.8, 1.2, (4, 7)).astype(dtype)
+    f, plain = adc.compile(ARM), adc.compile(ARM, backend="numpy")
+    near = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    for wrt in ("angles", "poses"):
+        np.testing.assert_allclose(
+            adc.grad(f, wrt)(angles, poses), adc.grad(plain, wrt)(angles, poses), **near
+        )
+        exact = adc.hessian(plain, wrt)(angles, poses)
+        np.testing.assert_allclose(adc.hessian(f, wrt)(angles, poses), exact, **near)
+    if dtype == np.float64:
+        adc.check_grad(f, angles, poses)

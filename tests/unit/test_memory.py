@@ -74,3 +74,28 @@ def test_a_million_turns_stay_within_the_budget():
 def test_what_is_no_amount_of_memory_is_refused(memory):
     with pytest.raises(adc.Error, match="amount of memory"):
         adc.compile("x", memory=memory)
+
+
+TRIANGLE = """
+def triangle(x):
+    s = 1.0
+    for i in range(len(x)):
+        for j in range(i):
+            s = sin(s) * x[j] + x[i]
+    return s
+"""
+
+
+@pytest.mark.parametrize("memory", [1, 64, "1MB"])
+def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory):
+    """A segment's length is made of square roots, which a split would save; it stays a length."""
+    x = np.random.default_rng(0).uniform(0.2, 1.0, 6)
+    f = adc.compile(TRIANGLE, memory=memory)
+    gradient, hessian = adc.grad(f)(x), adc.hessian(f)(x)
+    _, saved = f.split().forward(x)
+    np.testing.assert_allclose(f.split().propagate(saved, 1.0)[0], gradient, rtol=1e-12)
+    v = adc.Variable(x, requires_grad=True)
+    first = adc.tape.grad(f(v), v, create_graph=True)
+    second = adc.tape.grad((first * first).sum(), v)
+    np.testing.assert_allclose(first.value, gradient, rtol=1e-12)
+    np.testing.assert_allclose(second.value, 2 * hessian @ gradient, rtol=1e-10)

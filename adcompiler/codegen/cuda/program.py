@@ -26,7 +26,7 @@ from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Prod
 from adcompiler.codegen.cuda.tiles import is_wide, turns_of
 from adcompiler.codegen.cuts import Lengths, lengths
 from adcompiler.codegen.nests import computed
-from adcompiler.codegen.reference import length, require
+from adcompiler.codegen.reference import extent, require
 from adcompiler.ir.nodes import Array, Element, Func, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute
@@ -179,7 +179,7 @@ class _Call:
         shape = tuple(substitute(n, places) for n in shape)
         values = {a: np.asarray(v) for a, v in self.numbers(reads).items()}
         values |= {a: self.on_host(a) for a in reads if a not in values}
-        return tuple(max(length(n, self.sizes, values), 0) for n in shape)
+        return extent(shape, self.sizes, values)
 
     def on_host(self, array: Array) -> np.ndarray:
         """An array, or a number that is an argument, as NumPy's."""
