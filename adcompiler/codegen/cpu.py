@@ -69,6 +69,7 @@ class Compiled:
         kernel, nests = self.kernel, range(len(self.plans))
         params = [Param(name, "i64") for name in kernel.sizes]
         params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
+        written = len(params)
         for b in kernel.buffers:
             known = widened(_known(b.shape)) if b.name in self.lanes.rows else _known(b.shape)
             params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + known))
@@ -76,7 +77,7 @@ class Compiled:
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        return Source(kernel.text, params, results, shared, self.precise, sorted(kernel.rows))
+        return Source(kernel.text, params, results, shared, self.precise, sorted(kernel.rows), written)
 
     def lengths(self, buffer: Buffer) -> Lengths:
         """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""

@@ -21,7 +21,7 @@ def with_header(comment: str, text: str) -> str:
     if used := [n for n in SPECIAL if f"{n}." in text]:
         lines.append(f"from adcompiler.codegen.special import {', '.join(used)}")
     if called := sorted(word for word in words if word.startswith("library_")):
-        lines.append(f"from adcompiler.codegen.library import {', '.join(called)}")
+        lines.append(f"from adcompiler.codegen.special import {', '.join(called)}")
     lines.append("")
     lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
     return comment + "\n".join(lines) + "\n\n" + text

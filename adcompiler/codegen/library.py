@@ -1,7 +1,8 @@
 """The library's routines for kernels: one matrix each, on buffers that the kernel brings.
 
-Matrices are row-major. The right side may stand where the result does not: results are written whole.
-Only generated modules import this file; numba compiles the routines into them.
+Matrices are row-major, results are written whole, and no operand stands where a result does. They are plain
+Python and the only source: `llvm/routines.py` reads them, and numba compiles them (`special.py`, and
+`cuda/routines.py` for a device).
 """
 
 from __future__ import annotations
@@ -10,21 +11,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from adcompiler.codegen.intrinsics import reduce_add
-
-jit = njit(error_model="numpy", fastmath={"contract"}, nogil=True)
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 
 
-@jit
+def reduce_add(total: Any, value: Any) -> Any:
+    """A sum whose order a compiler may change; compilers have their own in its place."""
+    return total + value
+
+
 def _exchange(f: Any, i: int, k: int, n: int) -> None:
     for j in range(n):
         f[i, j], f[k, j] = f[k, j], f[i, j]
 
 
-@jit
 def _panel(f: Any, first: int, last: int, n: int) -> None:
     """Eliminate the columns from `first` to `last` below the diagonal, with partial pivoting."""
     for k in range(first, last):
@@ -44,7 +44,6 @@ def _panel(f: Any, first: int, last: int, n: int) -> None:
                     f[i, j] -= factor * f[k, j]
 
 
-@jit
 def _minus(f: Any, rows: int, top: int, first: int, last: int, end: int) -> None:
     """f[i, j] -= Σ f[i, k] f[k, j] for the rows from `rows` to `end`, k from `first` to `last`, j from `last`
     on; four k at a time, so that a row is read less often."""
@@ -62,7 +61,6 @@ def _minus(f: Any, rows: int, top: int, first: int, last: int, end: int) -> None
             k += 1
 
 
-@jit
 def library_lu(a: Any, f: Any) -> None:
     """P A = L U with partial pivoting, packed into n columns and one of the rows exchanged."""
     n = a.shape[0]
@@ -80,7 +78,6 @@ def library_lu(a: Any, f: Any) -> None:
         _minus(f, last, n, first, last, n)
 
 
-@jit
 def _is_singular(f: Any, n: int) -> bool:
     found = False
     for k in range(n):
@@ -88,21 +85,18 @@ def _is_singular(f: Any, n: int) -> bool:
     return found
 
 
-@jit
 def _copy(b: Any, x: Any) -> None:
     for i in range(b.shape[0]):
         for j in range(b.shape[1]):
             x[i, j] = b[i, j]
 
 
-@jit
 def _fill(x: Any, value: float) -> None:
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] = value
 
 
-@jit
 def _take_rows(f: Any, x: Any, i: int, first: int, last: int) -> None:
     """x[i] -= Σ f[i, k] x[k] for k from `first` to `last`."""
     if x.shape[1] == 1:
@@ -117,7 +111,6 @@ def _take_rows(f: Any, x: Any, i: int, first: int, last: int) -> None:
                 x[i, j] -= factor * x[k, j]
 
 
-@jit
 def _take_row(f: Any, x: Any, k: int, first: int, last: int) -> None:
     """x[i] -= f[k, i] x[k] for i from `first` to `last`."""
     if x.shape[1] == 1:
@@ -131,13 +124,11 @@ def _take_row(f: Any, x: Any, k: int, first: int, last: int) -> None:
                 x[i, j] -= factor * x[k, j]
 
 
-@jit
 def _divide(x: Any, i: int, by: Any) -> None:
     for j in range(x.shape[1]):
         x[i, j] /= by
 
 
-@jit
 def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
     """A X = B by the factor of A; NaN if it is singular."""
     n = f.shape[0]
@@ -156,7 +147,6 @@ def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
         _divide(x, i, f[i, i])
 
 
-@jit
 def library_solve_transposed(a: Any, f: Any, b: Any, x: Any) -> None:
     """Aᵀ X = B by the factor of A; NaN if it is singular."""
     n = f.shape[0]
@@ -175,7 +165,6 @@ def library_solve_transposed(a: Any, f: Any, b: Any, x: Any) -> None:
             _exchange(x, k, pivot, x.shape[1])
 
 
-@jit
 def library_triangular(l: Any, b: Any, x: Any) -> None:  # noqa: E741 (its name in the literature)
     """L X = B for a lower triangle L; NaN if it is singular."""
     n = l.shape[0]
@@ -188,7 +177,6 @@ def library_triangular(l: Any, b: Any, x: Any) -> None:  # noqa: E741 (its name 
         _divide(x, i, l[i, i])
 
 
-@jit
 def library_triangular_transposed(l: Any, b: Any, x: Any) -> None:  # noqa: E741
     """Lᵀ X = B for a lower triangle L; NaN if it is singular."""
     n = l.shape[0]
@@ -201,7 +189,6 @@ def library_triangular_transposed(l: Any, b: Any, x: Any) -> None:  # noqa: E741
         _take_row(l, x, k, 0, k)
 
 
-@jit
 def _parity(f: Any, n: int) -> int:
     """The sign of the exchanges."""
     sign = 1
@@ -211,7 +198,6 @@ def _parity(f: Any, n: int) -> int:
     return sign
 
 
-@jit
 def library_det(a: Any, f: Any, d: Any) -> None:
     """The determinant by the factor."""
     n = f.shape[0]
@@ -220,7 +206,6 @@ def library_det(a: Any, f: Any, d: Any) -> None:
         d[0] *= f[k, k]
 
 
-@jit
 def library_slogdet(a: Any, f: Any, d: Any) -> None:
     """The sign of the determinant, and the logarithm of its magnitude, by the factor."""
     n = f.shape[0]
@@ -231,25 +216,21 @@ def library_slogdet(a: Any, f: Any, d: Any) -> None:
         d[1] += math.log(abs(f[k, k]))
 
 
-@jit
 def library_matmul(a: Any, b: Any, c: Any) -> None:
     """C = A B, by BLAS."""
     np.dot(a, b, c)
 
 
-@jit
 def library_matmul_nt(a: Any, b: Any, c: Any) -> None:
     """C = A Bᵀ, by BLAS."""
     np.dot(a, b.T, c)
 
 
-@jit
 def library_matmul_tn(a: Any, b: Any, c: Any) -> None:
     """C = Aᵀ B, by BLAS."""
     np.dot(a.T, b, c)
 
 
-@jit
 def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
     """L Lᵀ = A; NaN if A is not positive definite."""
     n = a.shape[0]

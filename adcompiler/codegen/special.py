@@ -1,7 +1,7 @@
-"""The scalar functions of `ops/series.py` and `ops/bessel.py` for numba; generated code has both from here.
+"""The functions of `ops/series.py`, `ops/bessel.py` and `library.py` for numba, which generated code imports.
 
 They are compiled into each kernel that calls one, so that its cached machine code holds no address of
-another function. They compute in float64; float32 is converted there and back.
+another function. Scalar functions compute in float64; float32 is converted there and back.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numba.extending import overload
 
+from adcompiler.codegen import library
+from adcompiler.codegen.intrinsics import reduce_add
 from adcompiler.ops import bessel, series
 
 __all__ = ["bessel", "series"]
@@ -42,3 +44,16 @@ for _module in (series, bessel):
     for _function in vars(_module).values():
         if isinstance(_function, FunctionType) and _function.__module__ == _module.__name__:
             _register(_function)
+
+
+def _routines() -> dict[str, Any]:
+    """The routines on matrices, compiled."""
+    jit = njit(**OPTIONS, nogil=True)
+    namespace = dict(vars(library)) | {"reduce_add": reduce_add}
+    for name, routine in vars(library).items():
+        if isinstance(routine, FunctionType) and name != "reduce_add":
+            namespace[name] = jit(FunctionType(routine.__code__, namespace, name))
+    return {name: routine for name, routine in namespace.items() if name.startswith("library_")}
+
+
+globals().update(_routines())

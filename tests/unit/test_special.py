@@ -117,7 +117,7 @@ def test_cached_kernels_work_in_a_fresh_process(tmp_path: Path) -> None:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
     first = run()
-    machine_code = sorted(tmp_path.rglob("*.nbc"))
+    machine_code = sorted(tmp_path.rglob("*.o"))
     assert machine_code
     assert run() == first
-    assert sorted(tmp_path.rglob("*.nbc")) == machine_code, "the second process compiled nothing"
+    assert sorted(tmp_path.rglob("*.o")) == machine_code, "the second process compiled nothing"

@@ -17,8 +17,8 @@ def _on_device() -> dict[str, Callable[..., Any]]:
     namespace = dict(vars(library)) | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
     found: dict[str, Callable[..., Any]] = {}
     for name, routine in vars(library).items():
-        if hasattr(routine, "py_func") and name not in CPU_ONLY:
-            found[name] = namespace[name] = _compiled(FunctionType(routine.py_func.__code__, namespace, name))
+        if isinstance(routine, FunctionType) and name not in (*CPU_ONLY, "reduce_add"):
+            found[name] = namespace[name] = _compiled(FunctionType(routine.__code__, namespace, name))
     return found
 
 

@@ -54,7 +54,7 @@ class Source(NamedTuple):
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
     numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
     the mathematics of the scalar C library everywhere; so has one without arrays. Each turn of a nest has
-    `rows` for itself."""
+    `rows` for itself. The parameters from the number `written` on are what it writes."""
 
     text: str
     params: Sequence[Param]
@@ -62,6 +62,7 @@ class Source(NamedTuple):
     shared: Sequence[str] = ()
     precise: bool = False
     rows: Sequence[str] = ()
+    written: int = 0
 
 
 def translated(source: Source, contiguous: bool) -> Code:

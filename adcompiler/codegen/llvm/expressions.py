@@ -2,8 +2,7 @@
 
 numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
 instruction by instruction, and so are the bits, save for those of mathematics on vectors (`vectors.py`).
-What a text has beyond this (a function that is not in the tables, powers of integers) is an
-`UnsupportedError`, and numba compiles the text.
+What a text has beyond this is an `UnsupportedError`, and numba compiles the text.
 """
 
 from __future__ import annotations
@@ -152,8 +151,10 @@ class Expressions:
         x, y = self.together(x, y)
         if isinstance(op, ast.Pow) and x.is_float:
             return self.intrinsic("pow", [x, y])
-        if isinstance(op, ast.FloorDiv | ast.Mod) and x.type == "i64":
-            return self.divided(op, x, y)
+        if isinstance(op, ast.FloorDiv | ast.Mod):
+            return self.divided_floats(op, x, y) if x.is_float else self.divided(op, x, y)
+        if isinstance(op, ast.Pow) and y.text in ("2", "3"):
+            return self.binary(ast.Mult(), x, x if y.text == "2" else self.binary(ast.Mult(), x, x))
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
@@ -167,22 +168,51 @@ class Expressions:
         return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)._replace(unsigned=True)
 
     def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
-        """The quotient rounded down, or its remainder; 0 for a divisor of 0 and for what overflows."""
-        least = self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
-        undefined = self.both("or", [least, self.same(y, 0)])
-        divisor = self.select(undefined, literal(1), y)
-        quotient, rest = (self.emit(f"{how} {x}, {divisor.text}", "i64") for how in ("sdiv", "srem"))
-        signs = self.emit(f"icmp slt i64 {self.emit(f'xor {rest}, {divisor.text}', 'i64').text}, 0", "i1")
-        nothing = self.same(rest, 0)
-        below = self.both("and", [self.emit(f"xor {nothing}, true", "i1"), signs])
+        """The quotient rounded down, or its remainder; 0 for a divisor of 0. The least number by -1 wraps."""
+        zero, one = literal(0, x.type), literal(1, x.type)
+        nothing, least = self.same(y, 0), self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
+        divisor = self.select(self.both("or", [least, nothing]), one, y)
+        quotient, rest = (self.emit(f"{how} {x}, {divisor.text}", x.type) for how in ("sdiv", "srem"))
+        signs = self.emit(
+            f"icmp slt {self.emit(f'xor {rest}, {divisor.text}', x.type)}, {zero.text}", x.typed("i1")
+        )
+        uneven = self.unary(ast.Not(), self.same(rest, 0))
+        below = self.both("and", [uneven, signs])
         if isinstance(op, ast.FloorDiv):
-            found = self.select(below, self.emit(f"sub {quotient}, 1", "i64"), quotient)
+            found = self.select(below, self.emit(f"sub {quotient}, {one.text}", x.type), quotient)
         else:
-            found = self.select(below, self.emit(f"add {rest}, {divisor.text}", "i64"), rest)
-        return self.select(undefined, literal(0), found)
+            found = self.select(below, self.emit(f"add {rest}, {divisor.text}", x.type), rest)
+        return self.select(nothing, zero, found)
+
+    def divided_floats(self, op: ast.operator, x: Value, y: Value) -> Value:
+        """The quotient rounded down, or its remainder, as NumPy has them: the remainder is signed as the
+        divisor; by 0 the quotient is x / 0."""
+        zero = literal(0.0, x.type)
+        rest = self.emit(f"frem {x}, {y.text}", x.type)
+        uneven, below = (self.ordered("une", rest, zero), self.ordered("olt", rest, zero))
+        signs = self.emit(f"xor {below}, {self.ordered('olt', y, zero).text}", below.type)
+        above = self.both("and", [uneven, signs])
+        if isinstance(op, ast.Mod):
+            whole = self.select(above, self.emit(f"fadd {rest}, {y.text}", x.type), rest)
+            return self.select(uneven, whole, self.intrinsic("copysign", [zero, y]))
+        quotient = self.emit(f"fdiv {self.emit(f'fsub {x}, {rest.text}', x.type)}, {y.text}", x.type)
+        quotient = self.select(
+            above, self.emit(f"fsub {quotient}, {literal(1.0, x.type).text}", x.type), quotient
+        )
+        whole = self.intrinsic("floor", [quotient])
+        half = self.ordered("ogt", self.emit(f"fsub {quotient}, {whole.text}", x.type), literal(0.5, x.type))
+        whole = self.select(half, self.emit(f"fadd {whole}, {literal(1.0, x.type).text}", x.type), whole)
+        plain = self.emit(f"fdiv {x}, {y.text}", x.type)
+        signed = self.intrinsic("copysign", [zero, plain])
+        whole = self.select(self.ordered("une", quotient, zero), whole, signed)
+        return self.select(self.ordered("oeq", y, zero), plain, whole)
+
+    def ordered(self, how: str, x: Value, y: Value) -> Value:
+        """A comparison of floats."""
+        return self.emit(f"fcmp {how} {x}, {y.text}", x.typed("i1"))
 
     def same(self, x: Value, number: int) -> Value:
-        return self.emit(f"icmp eq {x}, {number}", "i1")
+        return self.emit(f"icmp eq {x}, {literal(number, x.type).text}", x.typed("i1"))
 
     def compare(self, node: ast.Compare) -> Value:
         values = [self.value(v) for v in (node.left, *node.comparators)]
@@ -226,6 +256,16 @@ class Expressions:
                     less, more = (x, y) if name == "min" else (y, x)
                     x = self.select(self.emit(f"icmp slt {less}, {more.text}", x.typed("i1")), x, y)
                 return x
+            case "max" | "min", [x, y] if x.is_float or y.is_float:
+                x, y = self.together(x, y)
+                how = "ogt" if name == "max" else "olt"
+                return self.select(self.emit(f"fcmp contract {how} {y}, {x.text}", x.typed("i1")), y, x)
+            case "fma", [_, _, _]:
+                return self.intrinsic("fma", args)
+            case "int", [x]:
+                return self.cast(x, "i64")
+            case "np.signbit", [x] if x.type == "double":
+                return self.emit(f"icmp slt i64 {self.emit(f'bitcast {x} to i64', 'i64').text}, 0", "i1")
             case "ticks", []:
                 return self.call("llvm.readcyclecounter", "i64", [])
             case "select", [guard, then, otherwise]:
@@ -235,7 +275,17 @@ class Expressions:
             case "abs", [x] if x.element == "i64":
                 negative = self.emit(f"icmp slt {x}, {literal(0, x.type).text}", x.typed("i1"))
                 return self.select(negative, self.unary(ast.USub(), x), x)
-            case "np.sign", [x] if x.is_float:
+            case "np.floor" | "np.ceil" | "np.trunc", [x] if not x.is_float:
+                return self.cast(x, "i64")
+            case "np.sign", [x] if not x.is_float:
+                x = self.cast(x, "i64")
+                signs = [
+                    self.emit(f"icmp {how} {x}, {literal(0, x.type).text}", x.typed("i1"))
+                    for how in ("sgt", "slt")
+                ]
+                above, below = (self.cast(sign, "i64") for sign in signs)
+                return self.binary(ast.Sub(), above, below)
+            case "np.sign", [x]:
                 zero = literal(0.0, x.type).text
                 above = self.emit(f"fcmp contract ogt {x}, {zero}", x.typed("i1"))
                 below = self.emit(f"fcmp contract olt {x}, {zero}", x.typed("i1"))

@@ -9,19 +9,19 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Sequence
-from math import prod
 
 from adcompiler.codegen.llvm.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.llvm.lanes import functions_of
+from adcompiler.codegen.llvm.memory import Memory
+from adcompiler.codegen.llvm.routines import call, routine, special
 from adcompiler.codegen.llvm.short import short
-from adcompiler.codegen.llvm.tables import BYTES, CASTS
+from adcompiler.codegen.llvm.tables import BYTES, CASTS, SOURCES
 from adcompiler.codegen.llvm.turns import array_of
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
-from adcompiler.codegen.llvm.variables import Variables
+from adcompiler.codegen.llvm.variables import indices_of
 from adcompiler.codegen.llvm.vectors import vectorises
 
-SMALL = 64  # elements of an array on the stack
 PAIR = 2  # vectors at a time in loops that call functions
 
 
@@ -88,13 +88,12 @@ class Module:
         return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
 
 
-class Function(Variables):
+class Function(Memory):
     """One function of a module: its statements."""
 
     def __init__(self, module: Module) -> None:
-        super().__init__(module.needs)
+        super().__init__(module.needs, module.lanes)
         self.module = module
-        self.widened: set[str] = set()  # rows with lanes side by side
         self.exits: list[str] = []
         self.results: list[Value] = []
 
@@ -167,6 +166,9 @@ class Function(Variables):
             case ast.If(test=test, body=body, orelse=[]):
                 with self.when(self.cast(self.value(test), "i1")):
                     self.body(body)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args)) if name.startswith("library_"):
+                given = [self.argument(a) for a in args]
+                call(self, routine(self.needs, "library", name, given), given)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args)):
                 self.module.call(self, name, [self.argument(a) for a in args])
             case ast.Return(value=ast.Tuple(elts=results)):
@@ -175,50 +177,6 @@ class Function(Variables):
                 pass
             case _:
                 raise UnsupportedError
-
-    def allocate(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """Memory for an array: the stack if it is small, so that LLVM may keep it in registers."""
-        known = all(n.text.isdigit() for n in lengths)
-        count = prod(int(n.text) for n in lengths) if known else SMALL + 1
-        if count > SMALL:
-            self.from_heap(name, lengths, kind)
-        elif name not in self.arrays:
-            self.on_stack(name, lengths, kind)
-            if name in self.widened and self.module.lanes > 1:
-                last = literal(int(lengths[-1].text) * self.module.lanes)
-                self.on_stack(name + LANE, [*lengths[:-1], last], kind)
-
-    def on_stack(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """A place for a small array."""
-        count = prod(int(n.text) for n in lengths)
-        self.arrays[name] = ArrayValue(Value(f"%own_{name}", "ptr"), kind, tuple(lengths), None)
-        self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
-
-    def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """Memory for an array whose lengths the kernel computes; what the name had before is given back.
-
-        Where there is none, the function goes on at `no_memory`.
-        """
-        if self.heap.setdefault(name, (kind, len(lengths))) != (kind, len(lengths)):
-            raise UnsupportedError
-        place = f"%heap_{name}"
-        slots = [f"{place}_{d}" for d in range(len(lengths))]
-        if (own := f"{place} = alloca ptr") not in self.stack:
-            self.stack += [own, f"store ptr null, ptr {place}", *(f"{slot} = alloca i64" for slot in slots)]
-        size = literal(BYTES[kind])
-        for slot, n in zip(slots, lengths, strict=True):
-            self.lines.append(f"store {n}, ptr {slot}")
-            size = self.product(size, n)
-        self.free(name)
-        data = self.call("PyMem_RawMalloc", "ptr", [size])
-        self.lines.append(f"store {data}, ptr {place}")
-        with self.when(self.emit(f"icmp eq {data}, null", "i1")):
-            self.lines.append("br label %no_memory")
-            self.begin(f"{self.label()}_never")
-
-    def free(self, name: str) -> None:
-        """Give the memory of an array back, if it has any."""
-        self.call("PyMem_RawFree", "void", [self.emit(f"load ptr, ptr %heap_{name}", "ptr")])
 
     def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
         """The turns of a short loop, one after the other."""
@@ -373,7 +331,23 @@ class Function(Variables):
         self.lines.append(f"br label %{turn}")
         self.begin(self.exits.pop())
 
+    def function(self, name: str, args: list[Value]) -> Value:
+        if name.partition(".")[0] in SOURCES:
+            return special(self, name, args)
+        return super().function(name, args)
+
+    def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
+        if isinstance(op, ast.Pow) and x.type == y.type == "i64":
+            return call(self, routine(self.needs, "whole", "power", [x, y]), [x, y])
+        return super().binary(op, x, y)
+
     def argument(self, node: ast.expr) -> Value | ArrayValue:
         """What is passed to a function of the module."""
-        found = self.array(node.id) if isinstance(node, ast.Name) else None
-        return found or self.value(node)
+        match node:
+            case ast.Name(id=name) if found := self.array(name):
+                return found
+            case ast.Subscript(value=ast.Name(id=name)) if len(indices_of(node)) < len(
+                self.known(name).shape
+            ):
+                return self.part_of(self.known(name), node)
+        return self.value(node)

@@ -21,6 +21,7 @@ from adcompiler.lazy import cached_property
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 LIBRARIES = 16  # that one linker links
+CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays alone
 _NAME = b"kernel"
 
 
@@ -39,8 +40,20 @@ class Native:
 
     @cached_property
     def strided(self) -> Callable[..., Any]:
-        """The function for any arrays."""
+        """The function for any arrays; BLAS needs copies."""
+        if any(name in self.source.text for name in CONTIGUOUS):
+            return self.copied
         return _callable(_library(self.source, False), METH_FASTCALL)
+
+    def copied(self, *args: Any) -> Any:
+        """The kernel on contiguous copies of arrays."""
+        first = self.source.written
+        copies = [np.require(a, requirements=["C", "A"]) if isinstance(a, np.ndarray) else a for a in args]
+        found = self.contiguous(*copies)
+        for array, copy in zip(args[first:], copies[first:], strict=True):
+            if array is not copy:
+                array[...] = copy
+        return found
 
     def __call__(self, *args: Any) -> Any:
         found = self.contiguous(*args)

@@ -17,12 +17,22 @@ RANKS = ("i1", "i64", "float", "double")
 INTRINSICS: Mapping[str, str] = {
     **{f"math.{f}": f for f in ("exp", "exp2", "log", "log10", "sin", "cos", "copysign")},
     **{f"np.{f}": f for f in ("floor", "ceil", "trunc", "rint")},
+    **{f"np.{f}": f for f in ("exp", "log", "sin", "cos", "sqrt", "copysign")},
     "math.sqrt": "sqrt",
 }
 LIBRARY: Mapping[str, str] = {
-    f"math.{f}": f
-    for f in ("log1p", "expm1", "log2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
-              "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
+    **{
+        f"math.{f}": f
+        for f in ("log1p", "expm1", "log2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+                  "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
+    },
+    **{f"np.{f}": f for f in ("log1p", "expm1", "tan")},
+    "math.gamma": "tgamma",
+}  # fmt: skip
+# Functions written in Python (`routines.py`): the first part of their names in kernels, and where they stand.
+SOURCES: Mapping[str, str] = {
+    **{f: f"adcompiler.ops.{f}" for f in ("series", "bessel", "whole")},
+    "library": "adcompiler.codegen.library",
 }  # fmt: skip
 # What may become a call of the C library.
 CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt", "rsqrt"}
@@ -42,6 +52,8 @@ COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
     ast.Lt: ("olt", "slt", "ult"), ast.LtE: ("ole", "sle", "ule"), ast.Gt: ("ogt", "sgt", "ugt"),
     ast.GtE: ("oge", "sge", "uge"), ast.Eq: ("oeq", "eq", "eq"), ast.NotEq: ("une", "ne", "ne"),
 }  # fmt: skip
-CONSTANTS: Mapping[str, float] = {"math.inf": math.inf, "math.nan": math.nan}
+CONSTANTS: Mapping[str, float] = {
+    f"{module}.{name}": getattr(math, name) for module in ("math", "np") for name in ("inf", "nan", "pi")
+}
 LIMITS: Mapping[str, int] = {"-2 ** 63": -(2**63), "2 ** 63 - 1": 2**63 - 1}
 INFINITIES = (math.inf, -math.inf)

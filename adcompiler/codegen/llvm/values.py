@@ -42,6 +42,11 @@ class Value(NamedTuple):
         return self.type[self.type.index("x") + 2 : -1] if self.type[0] == "<" else self.type
 
     @property
+    def number(self) -> float:
+        """What a constant is."""
+        return struct.unpack("<d", bytes.fromhex(self.text[2:])[::-1])[0] if self.is_float else int(self.text)
+
+    @property
     def lanes(self) -> int:
         """How many numbers it is."""
         return int(self.type[1 : self.type.index(" ")]) if self.type[0] == "<" else 1
@@ -73,6 +78,7 @@ class Needs:
     mixed: bool = False
     doubles: bool = True
     declared: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)  # types of the results of functions of our own
     externals: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     hints: list[str] = field(default_factory=list)

@@ -8,6 +8,7 @@ elements of arrays that each lane has for itself.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from adcompiler.codegen.llvm.across import LANE, Lane
 from adcompiler.codegen.llvm.blocks import Blocks
@@ -174,31 +175,43 @@ class Variables(Blocks):
     def address(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
         """The address of an element, or of that of each lane, and the type of what stands there. Elements of
         lanes that are side by side are one vector at one address."""
-        *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        *others, last = indices_of(node)
         row = isinstance(node, Lane) and node.row
         beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
         if beside:
             assert isinstance(last, ast.Name)
             last = ast.Name(last.id.removesuffix(LANE))  # the turn of the first lane
         indices = [self.value(n) for n in (*others, last)]
-        if any(i.element != "i64" for i in indices) or len(indices) != len(array.shape):
+        if any(i.element != "i64" for i in indices):
             raise UnsupportedError
         if row:
             indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
         if isinstance(node, Lane) and node.alone:
             assert self.lane is not None
             indices[-1] = self.integers("add", indices[-1], self.lane)
+        found = self.located(array, indices)
+        return found, typed(array.stored, self.width if row or beside else 1)
+
+    def located(self, array: ArrayValue, indices: Sequence[Value]) -> Value:
+        """The address of an element, or of the first one of a part of an array; or those of lanes."""
         at = literal(0)
-        for k, index in enumerate(indices):
+        for k, length in enumerate(array.shape):
+            index = indices[k] if k < len(indices) else literal(0)
             if array.strides is not None:
                 index = self.integers("mul", index, self.step(array.strides[k]))
             elif k:
-                at = self.integers("mul", at, self.step(array.shape[k]))
+                at = self.integers("mul", at, self.step(length))
             at = index if k == 0 else self.integers("add", at, index)
         unit = "i8" if array.strides is not None else array.stored
-        pointers = at.typed("ptr")
-        found = self.emit(f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}", pointers)
-        return found, typed(array.stored, self.width if row or beside else 1)
+        instruction = f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}"
+        return self.emit(instruction, at.typed("ptr"))
+
+    def part_of(self, array: ArrayValue, node: ast.Subscript) -> ArrayValue:
+        """The part of an array at some first indices."""
+        indices = [self.value(n) for n in indices_of(node)]
+        first = len(indices)
+        strides = array.strides and array.strides[first:]
+        return ArrayValue(self.located(array, indices), array.type, array.shape[first:], strides)
 
     def step(self, distance: Value) -> Value:
         """The distance of neighbours. LLVM would make a loop over neighbours twice, with vectors if they are
@@ -232,3 +245,8 @@ class Variables(Blocks):
         zero = literal(-0.0, kind)
         self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
         return self.emit(f"call reassoc contract {kind} @{name}({zero}, {value})", kind)
+
+
+def indices_of(node: ast.Subscript) -> list[ast.expr]:
+    """The indices of an access."""
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adcompiler.codegen.llvm.short import has_loops
-from adcompiler.codegen.llvm.tables import CALLS
+from adcompiler.codegen.llvm.tables import CALLS, SOURCES
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, typed
 from adcompiler.codegen.vectormath import Set, known
 
@@ -60,7 +60,8 @@ def _is_mathematics(node: ast.AST) -> bool:
         case ast.BinOp(op=ast.Pow()):
             return True
         case ast.Call(func=function):
-            return ast.unparse(function) in CALLS
+            name = ast.unparse(function)
+            return name in CALLS or name.partition(".")[0] in SOURCES
     return False
 
 
@@ -74,9 +75,7 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
     whole = found.symbol(name, kind) if known(found, name, kind) else ""
     scalar = f"adc_{plain}" if whole else plain
     lanes = found.lanes(kind)
-    # Besides the natural length: half of it for float32 among float64, the double for the contrary.
-    lengths = (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
-    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in lengths}
+    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in _lengths(needs, lanes)}
     if scalar not in needs.declared:
         needs.externals |= {whole or scalar} if not found.has(name) else set()
         # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
@@ -85,14 +84,34 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
         needs.declared |= {
             f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
         }
+    return _one_or_many(scalar, forms, args)
+
+
+def own_call(needs: Needs, found: Set, scalar: str, args: Sequence[Value]) -> str:
+    """The text of a call of a function that the module defines for single numbers."""
+    kind, natural = args[0].element, found.lanes(args[0].element)
+    forms = {n: f"{scalar}_{n}" for n in _lengths(needs, natural)}
+    needs.kept.update(forms.values())
+    needs.declared |= {f: _form(kind, n, len(args), f, scalar, "", natural) for n, f in forms.items()}
+    return _one_or_many(scalar, forms, args)
+
+
+def _lengths(needs: Needs, lanes: int) -> tuple[int, ...]:
+    """The lengths of vectors in a kernel: besides the natural one, half of it for float32 among float64, the
+    double for the contrary."""
+    return (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+
+
+def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -> str:
+    """A call for a vector, or of the scalar function that says which forms it has for vectors."""
     given = ", ".join(map(str, args))
     if args[0].lanes > 1:
         if args[0].lanes not in forms:
             raise UnsupportedError
         return f"call contract {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
-    variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * count}_{scalar}({form})" for n, form in forms.items())
+    variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{scalar}({form})" for n, form in forms.items())
     attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
-    return f"call contract {kind} @{scalar}({given}) {attributes}"
+    return f"call contract {args[0].type} @{scalar}({given}) {attributes}"
 
 
 def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
@@ -112,7 +131,7 @@ def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str,
 
 def _head(kind: str, lanes: int, name: str, count: int) -> str:
     given = typed(kind, lanes)
-    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xy'[:count])})"
+    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xyz'[:count])})"
 
 
 def _definition(head: str, lines: Iterator[str]) -> str:
@@ -123,13 +142,13 @@ def _definition(head: str, lines: Iterator[str]) -> str:
 def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
     """A call of a function with the registers %x and %y of a suffix."""
     given = typed(kind, lanes)
-    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xy'[:count])})"
+    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xyz'[:count])})"
 
 
 def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """One number, in all lanes: so no other lane takes a slow way."""
     vector = typed(kind, lanes)
-    for p in "xy"[:count]:
+    for p in "xyz"[:count]:
         yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
         yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
     yield f"%r = {_call(kind, lanes, whole, 's', count)}"
@@ -140,7 +159,7 @@ def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """Half a vector: each number twice."""
     half, full = typed(kind, lanes), typed(kind, 2 * lanes)
-    for p in "xy"[:count]:
+    for p in "xyz"[:count]:
         yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
     yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
     yield f"%r0 = shufflevector {full} %r, {full} poison, {_mask(range(lanes))}"
@@ -151,7 +170,7 @@ def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """Two vectors, one after the other."""
     half, full, middle = typed(kind, lanes // 2), typed(kind, lanes), lanes // 2
     for k, part in enumerate((range(middle), range(middle, lanes))):
-        for p in "xy"[:count]:
+        for p in "xyz"[:count]:
             yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
         yield f"%r{k} = {_call(kind, middle, whole, k, count)}"
     yield f"%r = shufflevector {half} %r0, {half} %r1, {_mask(range(lanes))}"
@@ -162,7 +181,7 @@ def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
     """The scalar function of each lane."""
     vector, result = typed(kind, lanes), "poison"
     for k in range(lanes):
-        for p in "xy"[:count]:
+        for p in "xyz"[:count]:
             yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"
         yield f"%f{k} = {_call(kind, 1, scalar, k, count)}"
         yield f"%r{k} = insertelement {vector} {result}, {kind} %f{k}, i64 {k}"

@@ -1,0 +1,154 @@
+"""Nothing of the rule table or of the library of routines needs numba on the backend `cpu`.
+
+Each is compiled for both types of floats, as a value and to second derivatives, and beside a reduction that
+runs in parallel; numba's door to kernels is shut meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.codegen import cpu
+from adcompiler.ops.library import LIBRARY
+from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.table import TABLE
+
+FLOATS = (np.float64, np.float32)
+LONG = 100_000  # elements of a reduction that runs in parallel
+
+
+@pytest.fixture(autouse=True)
+def _no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str) -> Any:
+        raise AssertionError(f"numba is asked to compile\n{source}")
+
+    monkeypatch.setattr(cpu, "_loaded", refuse)
+
+
+def text_of(entry: Primitive) -> tuple[str, tuple[str, ...]]:
+    """A call of a primitive, and its arguments; an order is 2."""
+    if entry.orders is None:
+        return f"{entry.name}({', '.join(entry.params)})", entry.params
+    names = entry.params[1:]
+    return f"{entry.name}(2, {', '.join(names)})", names
+
+
+def arguments(entry: Primitive, dtype: Any) -> list[np.ndarray]:
+    """Numbers of the domain of each argument."""
+    if entry.kind == "integer":
+        return [np.arange(1, 5)] * len(entry.params)
+    if entry.kind == "logical":
+        return [np.array([True, False, True, True])] * len(entry.params)
+    domain = entry.domain[entry.orders is not None :]
+    return [np.linspace(*parts[-1], 4).astype(dtype) for parts in domain]
+
+
+def near(found: Any, expected: Any, dtype: Any) -> None:
+    """The results are those of the interpreter."""
+    for a, b in zip(flat(found), flat(expected), strict=True):
+        scale = max(1, np.max(np.abs(b), initial=0))
+        np.testing.assert_allclose(a, b, rtol=0, atol=scale * (2e-3 if dtype == np.float32 else 1e-9))
+
+
+def flat(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, tuple | list):
+        for part in tree:
+            yield from flat(part)
+    else:
+        yield tree
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", TABLE)
+def test_every_primitive_and_its_derivatives(name: str, dtype: Any) -> None:
+    entry = TABLE[name]
+    text, names = text_of(entry)
+    args = arguments(entry, dtype)
+    f, reference = (adc.compile(text, args=", ".join(names), backend=b) for b in ("cpu", "numpy"))
+    near(f(*args), reference(*args), dtype)
+    near(f(*(x[0] for x in args)), reference(*(x[0] for x in args)), dtype)
+    if entry.differentiable and entry.kind not in ("integer", "logical"):
+        s, reference = (
+            adc.compile(f"sum({text})", args=", ".join(names), backend=b) for b in ("cpu", "numpy")
+        )
+        near(adc.grad(s)(*args), adc.grad(reference)(*args), dtype)
+        near(adc.hessian(s)(*args), adc.hessian(reference)(*args), dtype)
+
+
+# For each routine a program that calls it, or one that a derivative of does.
+ROUTINES = {
+    "lu": "sum(inv(a))",
+    "solve": "sum(solve(a, b)**2)",
+    "solve_transposed": "sum(solve(a.T, b)**2)",
+    "triangular": "sum(solve_triangular(a, b, lower=True)**2)",
+    "triangular_transposed": "sum(solve_triangular(a.T, b)**2)",
+    "det": "det(a)",
+    "slogdet": "slogdet(a)[1]",
+    "cholesky": "sum(cholesky(a)**3)",
+}
+PRODUCTS = {"matmul": "a @ b", "matmul_nt": "a @ b.T", "matmul_tn": "a.T @ b"}
+
+
+def test_every_routine_has_a_program() -> None:
+    assert {*ROUTINES, *PRODUCTS} == set(LIBRARY)
+
+
+def matrices(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(n, n)) / np.sqrt(n)
+    return (a @ a.T + 2 * np.eye(n)).astype(dtype), rng.normal(size=(n, 3)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ROUTINES)
+def test_every_routine_and_its_derivatives(name: str, dtype: Any) -> None:
+    f, reference = (adc.compile(ROUTINES[name], args="a, b", backend=b) for b in ("cpu", "numpy"))
+    for n in (0, 1, 4):
+        args = matrices(n, dtype)
+        for how in (lambda g: g, adc.grad, adc.hessian):
+            near(how(f)(*args), how(reference)(*args), dtype)
+
+
+@pytest.mark.parametrize("name", ROUTINES)
+def test_every_routine_takes_arrays_of_any_layout(name: str) -> None:
+    f, reference = (adc.compile(ROUTINES[name], args="a, b", backend=b) for b in ("cpu", "numpy"))
+    a, b = matrices(4, np.float64)
+    wide = np.zeros((4, 9))
+    wide[:, ::3] = b
+    near(f(np.asfortranarray(a), wide[:, ::3]), reference(a, b), np.float64)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_calls_of_blas(name: str, dtype: Any) -> None:
+    n = 260  # large enough for a call
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(n, n)).astype(dtype) for _ in range(2))
+    f = adc.compile(f"exp({PRODUCTS[name]} / 100)", args="a, b")
+    expected = np.exp(eval(PRODUCTS[name]) / 100)  # our own text
+    for x, y in ((a, b), (np.asfortranarray(a), b), (a[:, ::-1][:, ::-1], b)):
+        near(f(x, y), expected, dtype)
+
+
+# Functions that no instruction and no function of the C library's vectors computes.
+OWN = [
+    name
+    for name, e in TABLE.items()
+    if e.differentiable and any(m in e.kernel for m in ("series.", "bessel.", "gamma"))
+]
+
+
+@pytest.mark.parametrize("name", [*OWN, "floor_divide", "remainder"])
+def test_beside_a_long_reduction_in_parallel(name: str) -> None:
+    text, names = text_of(TABLE[name])
+    source = f"logsumexp(v) + {text} + max(v) * sum(v * {text})"
+    args = [np.linspace(0, 1, LONG), *(float(x[1]) for x in arguments(TABLE[name], np.float64))]
+    params = ", ".join(("v", *names))
+    f, reference = (adc.compile(source, args=params, backend=b) for b in ("cpu", "numpy"))
+    near(f(*args), reference(*args), np.float64)
+    near(adc.grad(f)(*args), adc.grad(reference)(*args), np.float64)
