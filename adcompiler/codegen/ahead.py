@@ -32,7 +32,7 @@ KEYWORDS = frozenset(
         "auto bool break case char const constexpr continue default do double else enum extern false",
         "float for goto if inline int int64_t long nullptr register restrict return short signed sizeof",
         "static struct switch true typedef typeof uint8_t union unsigned void volatile while",
-        "bytes work code none failed malloc free size_t k",  # the names of the C function itself
+        "bytes work code none failed malloc free size_t temporary",  # the names of the C function itself
     )
     for word in line.split()
 )
@@ -53,8 +53,9 @@ class Compiled:
 def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
     """The C function `name` of a program: `int name(sizes, inputs, results)`.
 
-    Sizes come first, in order of appearance; arrays are contiguous, in row-major order; each result is
-    written to its pointer. `native` is code for this machine's processor, otherwise for any of its kind.
+    Sizes of arrays come first, in order of appearance; lengths that integer parameters give are computed
+    inside. Arrays are contiguous, in row-major order; each result is written to its pointer. `native` is code
+    for this machine's processor, otherwise for any of its kind.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
         raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
@@ -203,35 +204,41 @@ def _in_c(func: Func, name: str, kernel: Kernel, count: int) -> tuple[str, str]:
     wanted = [*kernel.sizes, *func.input_names, *func.result_names]
     if not all(re.fullmatch(r"[A-Za-z_]\w*", n, re.ASCII) for n in wanted):
         raise DtypeError(f"{func.name} has names that C does not have", remedy="rename its parameters")
-    names = distinct(wanted, KEYWORDS)
-    sizes = [f"int64_t {n}" for n in names[: len(kernel.sizes)]]
+    by = dict(func.counts)  # the lengths that parameters give, and which: they have names of their own
+    order = sorted(range(len(wanted)), key=lambda k: k in by)
+    names = [n for _, n in sorted(zip(order, distinct([wanted[k] for k in order], KEYWORDS), strict=True))]
+    lengths, given = names[: len(kernel.sizes)], names[len(kernel.sizes) :]
+    counts = {number: given[position] for number, position in by.items()}
+    computed = [f"    const int64_t {lengths[k]} = {n} > 0 ? {n} : 0;\n" for k, n in counts.items()]
+    sizes = [f"int64_t {n}" for k, n in enumerate(lengths) if k not in counts]
     kinds = [f"const {C_TYPES[i.dtype]} *" if i.rank else f"{C_TYPES[i.dtype]} " for i in func.inputs]
     kinds += [f"{C_TYPES[r.dtype]} *" for r in func.results]
-    params = ", ".join([*sizes, *(k + n for k, n in zip(kinds, names[len(sizes) :], strict=True))]) or "void"
-    declaration = f"int {name}({params})"
-    comma = ", " * bool(sizes)
+    params = [k + n for k, n in zip(kinds, given, strict=True)]
+    declaration = f"int {name}({', '.join([*sizes, *params]) or 'void'})"
+    comma = ", " * bool(lengths)
+    every = [f"int64_t {n}" for n in lengths]
     work = [f"void *work{k}" for k in range(count)]
-    entry = ", ".join(["void *none, void **code", *params.split(", "), *work])
+    entry = ", ".join(["void *none, void **code", *every, *params, *work])
     passed = ", ".join(["&none", "&code", *names, *(f"work[{k}]" for k in range(count))])
     return (
         declaration,
         f"""\
-extern int {name}_need(void *, void **{comma}{", ".join(["int64_t"] * len(sizes))}, int64_t *);
+extern int {name}_need(void *, void **{comma}{", ".join(["int64_t"] * len(lengths))}, int64_t *);
 extern int {name}_entry({entry});
 
 {declaration}
 {{
-    int64_t bytes[{max(count, 1)}];
+{"".join(computed)}    int64_t bytes[{max(count, 1)}];
     void *work[{max(count, 1)}] = {{0}}, *none = 0, *code = 0;
-    int failed = {name}_need({", ".join(["&none", "&code", *names[: len(sizes)], "bytes"])});
-    for (int k = 0; k < {count} && !failed; k++) {{
-        work[k] = malloc(bytes[k] > 0 ? (size_t)bytes[k] : 1);
-        failed = work[k] == 0;
+    int failed = {name}_need({", ".join(["&none", "&code", *lengths, "bytes"])});
+    for (int temporary = 0; temporary < {count} && !failed; temporary++) {{
+        work[temporary] = malloc(bytes[temporary] > 0 ? (size_t)bytes[temporary] : 1);
+        failed = work[temporary] == 0;
     }}
     if (!failed)
         failed = {name}_entry({passed});
-    for (int k = 0; k < {count}; k++)
-        free(work[k]);
+    for (int temporary = 0; temporary < {count}; temporary++)
+        free(work[temporary]);
     return failed != 0;
 }}
 """,
@@ -239,7 +246,9 @@ extern int {name}_entry({entry});
 
 
 def comment(func: Func) -> str:
-    """What a C function takes and gives, for its header."""
+    """What a C function takes and gives, for its header; lengths that parameters give have their names."""
+    counts = {number: func.input_names[position] for number, position in func.counts}
+    func = func.with_(size_names=tuple(counts.get(k, n) for k, n in enumerate(func.size_names)))
     shapes = [
         f"{n}: {C_TYPES[a.dtype]}{''.join(f'[{m}]' for m in lengths(func, a.shape))}"
         for names, arrays in ((func.input_names, func.inputs), (func.result_names, func.results))

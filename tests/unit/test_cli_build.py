@@ -104,7 +104,7 @@ def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
 """
     library = build(tmp_path, source)
     text = (tmp_path / "lib" / "f.h").read_text()
-    assert "int f(int64_t n, const float *x, int64_t k_, uint8_t flag, const double *double_, " in text
+    assert "int f(int64_t n, const float *x, int64_t k, uint8_t flag, const double *double_, " in text
     assert "value_and_grad" not in text
     x, z = np.array([0.5, 2.0], np.float32), np.arange(6.0).reshape(2, 3)
     results = [np.asarray(r) for r in adc.compile(source)(x, -3, True, z)]
@@ -113,6 +113,49 @@ def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
     assert library.f(*given, *map(pointer, out)) == 0
     for got, want in zip(out, results, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+POWER = """
+def power(x: f64[n], k: i64):
+    s = 1.0
+    for i in range(k):
+        s = s * sum(x)
+    return s
+"""
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1, 3])
+def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path, k):
+    library = build(tmp_path, POWER)
+    text = (tmp_path / "lib" / "power.h").read_text()
+    assert "int power(int64_t n, const double *x, int64_t k, double *r);" in text
+    x, r, dx = np.array([0.5, 2.0]), np.full(1, np.nan), np.full(2, np.nan)
+    assert library.power(INTEGER(2), pointer(x), INTEGER(k), pointer(r)) == 0
+    f = adc.compile(POWER)
+    assert r[0] == f(x, k)
+    assert library.power_value_and_grad(INTEGER(2), pointer(x), INTEGER(k), pointer(r), pointer(dx)) == 0
+    np.testing.assert_allclose(dx, adc.grad(f)(x, k), rtol=1e-14)
+    assert r[0] == f(x, k)
+
+
+def test_lengths_that_arguments_give(tmp_path):
+    """As those of results, of temporaries and of loops beside each other; the header names them."""
+    source = """
+def f(m: i64, scale: f64, n: i64):
+    y = zeros(m * 2) + scale
+    for i in range(n):
+        y = y * 2 + sum(y)
+    return y, sum(j * scale for j in range(m))
+"""
+    library = build(tmp_path, source)
+    text = (tmp_path / "lib" / "f.h").read_text()
+    assert "int f(int64_t m, double scale, int64_t n, double *" in text
+    assert "double[m * 2]" in text
+    y, r = np.zeros(6), np.zeros(1)
+    assert library.f(INTEGER(3), ctypes.c_double(0.5), INTEGER(2), pointer(y), pointer(r)) == 0
+    want = adc.compile(source)(3, 0.5, 2)
+    np.testing.assert_array_equal(y, want[0])
+    assert r[0] == want[1]
 
 
 def test_types_on_the_command_line(tmp_path):
