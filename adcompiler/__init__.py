@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adcompiler.errors import (
     DtypeError,
     Error,
+    FileError,
     GradientError,
     GraphError,
     LimitError,
@@ -58,6 +59,7 @@ __all__ = [
     "DiffPair",
     "DtypeError",
     "Error",
+    "FileError",
     "Function",
     "GradientError",
     "GraphError",

@@ -111,5 +111,9 @@ class GradientError(Error, ArithmeticError):
     """A derivative does not agree with finite differences."""
 
 
+class FileError(Error, OSError):
+    """A file of programs cannot be read."""
+
+
 class LimitError(Error):
     """The source is larger or deeper than the compiler accepts."""

@@ -125,6 +125,9 @@ class _Entry:
         blocks = [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
         args = [*kernel.sizes, *inputs, *(b.name for b in kernel.buffers), *blocks]
         writer.line(f"scalars = run({', '.join(args)})")
+        for check in func.checks:
+            writer.line(f"if scalars[{kernel.scalars.index(check.holds)}] == 0:")
+            writer.line("    raise IndexError")  # a status other than 0
         for k, result in enumerate(func.results):
             if not result.rank:
                 writer.line(f"_r{k}[0] = {self.number(result)}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, overload
 
 import numpy as np
 
-from adcompiler.errors import DtypeError, Error, ParseError
+from adcompiler.errors import DtypeError, Error, FileError, ParseError
 from adcompiler.ir.walk import postorder
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import Options, options
@@ -85,16 +87,44 @@ def load(
 ) -> SimpleNamespace:
     """The definitions of an .adc file as attributes.
 
-    Raises OSError if the file cannot be read, and the errors of `compile`.
+    Raises FileError if the file cannot be read, and the errors of `compile`.
     """
-    path = Path(path)
+    path, text = _read(path)
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
-    module = parse(path.read_bytes(), name=str(path))
+    module = parse(text, name=str(path))
     if module.expression is not None:
         return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
     found = {name: _callable(name, value) for name, value in scope_of(module, {}).items()}
     made = {n: _made(v, (), chosen) if isinstance(v, Closure) else v for n, v in found.items()}
     return SimpleNamespace(**made)
+
+
+def _read(given: str | Path) -> tuple[Path, bytes]:
+    """A path and what its file holds; raises FileError."""
+    try:
+        path = Path(given)
+    except TypeError:
+        cause = f"load takes the path of a file, not {type(given).__name__}"
+        raise DtypeError(cause, remedy="compile takes a text, function a Python function") from None
+    try:
+        return path, path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> FileError:
+    """What is wrong with a path whose file cannot be read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        files = [p.name for p in path.parent.glob("*.adc")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, files, 1)
+        remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"
+        if not path.suffix:
+            remedy += "; the text of a program is for compile"
+        return FileError(f"there is no file {path}", remedy=remedy)
+    if os.path.isdir(path):
+        return FileError(f"{path} is a folder", remedy="name a file in it")
+    cause = getattr(error, "strerror", None) or str(error)
+    return FileError(f"cannot read {path}: {cause}", remedy="name a file that you may read")
 
 
 def _callable(name: str, value: Any) -> Any:

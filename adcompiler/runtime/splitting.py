@@ -41,14 +41,20 @@ def checked_save(save: Any) -> Save:
 
 
 class SplitProgram:
-    """The programs of one split: forward, and the propagates made so far, by pattern."""
+    """The programs of one split: forward, and the propagates made so far, by pattern. `origin` is the split
+    function and the types that it is made again from, where it is unpickled."""
 
-    def __init__(self, parts: Split, lowered: Lowered, backend: str, gradients: Any = None) -> None:
-        self.parts, self.backend, self.gradients = parts, backend, gradients
+    def __init__(
+        self, parts: Split, lowered: Lowered, backend: str, gradients: Any = None, origin: Any = None
+    ) -> None:
+        self.parts, self.backend, self.gradients, self.origin = parts, backend, gradients, origin
         self.structure = lowered.structure
         self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
         self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
         self._run: tuple[int, Any] = -1, None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SplitFunction.at, self.origin
 
     def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Specialisation]:
         """The program for a pattern; made when it is first seen."""
@@ -160,6 +166,9 @@ class Saved(tuple[Any, ...]):
         saved.shapes = tuple(np.shape(v) for v in values[len(program.parts.forward.inputs) :])
         return saved
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Saved.of, (self.program, self.values, self.sizes, self.plain)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the saved values."""
@@ -179,6 +188,10 @@ class SplitFunction:
         self.f, self.wrt, self.save = f, wrt, save
         self.lengths: dict[Types, tuple[int, ...]] = {}  # of the first call
         self._programs: dict[Any, SplitProgram] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without programs, which are made again when they are needed."""
+        return vars(self) | {"_programs": {}}
 
     def at(
         self, types: Types, wanted: tuple[int, ...] | None = None, values: Sequence[Any] | None = None
@@ -210,7 +223,7 @@ class SplitFunction:
         lowered = self.f.trace(types)
         gradients = tuple(places_of(types[k]) for k in positions)
         parts = split(lowered.func, everything if wanted is None else wanted, self._choice(types))
-        return SplitProgram(parts, lowered, self.f.backend, gradients)
+        return SplitProgram(parts, lowered, self.f.backend, gradients, (self, types, wanted))
 
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:
         """The results, and what propagate needs: inputs that it reads and temporaries.

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, Span
-from adcompiler.ir.nodes import Element, Index, Map, Read, Reduce, const, is_const
+from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Size, const, is_const
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ZERO, open_axes
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
-from adcompiler.syntax.shapes import array, combine
+from adcompiler.syntax.shapes import array, combine, counted
 from adcompiler.syntax.values import AnyValue, Value, describe
 
 ITERATORS = ("range", "enumerate", "zip")
@@ -137,13 +137,15 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
     """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`; the step is a constant."""
     if not 1 <= len(bounds) <= 3:
         context.fail(ParseError, "range takes (stop), (start, stop) or (start, stop, step)", span)
-    start, stop = (ZERO, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+    start, stop = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     step = bounds[2] if len(bounds) == 3 else 1
     if not isinstance(step, int) or isinstance(step, bool) or step == 0:
         context.fail(
             ParseError, "the step of range is a constant that is not 0", span, "write range(0, n, 2)"
         )
-    first, end = (_bound(context, b, span) for b in (start, stop))
+    # From 0 or more up to less than 0, or the other way, there is nothing: as up to 0.
+    up, down = step > 0 and _is_natural(start), step < 0 and _is_natural(stop)
+    first, end = _bound(context, start, span, clamps=down), _bound(context, stop, span, clamps=up)
     distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
     turns = _turns(context, distance, abs(step))
     fixed = not open_axes(turns) and not is_computed(turns)
@@ -156,6 +158,16 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
 
     guard = None if length is turns else (lambda index: apply("less", index, turns))
     return Iterable(length, distance - whole(1), at, abs(step), guard)
+
+
+def _is_natural(value: AnyValue) -> bool:
+    """Whether a bound is 0 or more: a number, a length, or an argument, since a call with a negative one is
+    refused."""
+    if isinstance(value, Value):
+        return isinstance(value.element, Size) or (
+            isinstance(value.element, Read) and isinstance(value.element.array, Input)
+        )
+    return isinstance(value, int) and value >= 0
 
 
 def _is_upper_part(context: Context, first: Element, end: Element) -> bool:
@@ -176,7 +188,7 @@ def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
     return Iterable(length, linear(end) - whole(1), at, 1, lambda index: apply("greater_equal", index, first))
 
 
-def _bound(context: Context, value: AnyValue, span: Span) -> Element:
+def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) -> Element:
     """A bound of a range: an integer, or a scalar of integers; an integer argument is a size."""
     if isinstance(value, Element):
         return value
@@ -186,8 +198,7 @@ def _bound(context: Context, value: AnyValue, span: Span) -> Element:
         remedy = "pass an integer: annotate the parameter as i64, or make it static"
         kind = f" of {value.dtype}" if isinstance(value, Value) else ""
         context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
-    (bound,) = rewrite((value.element,), context.sizes.of_input)
-    return rewrite((bound,), _number)[0]
+    return rewrite((counted(context, value.element, span, clamps),), _number)[0]
 
 
 def _number(element: Element) -> Element:

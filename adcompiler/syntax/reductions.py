@@ -156,7 +156,9 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if not isinstance(step, int) or step < 1:
         context.fail(ParseError, "arange takes integers and a positive constant step", span, "use linspace")
-    first, last = shapes.length_of(context, start, span), shapes.length_of(context, stop, span)
+    first = shapes.length_of(context, start, span, clamps=False)
+    natural = not isinstance(start, int) or start >= 0
+    last = shapes.length_of(context, stop, span, clamps=natural)
     length = shapes.combine("maximum", shapes.combine("subtract", last, first), const(0, "i64"))
     length = shapes.combine("add", length, const(step - 1, "i64"))
     length = shapes.combine("floor_divide", length, const(step, "i64"))

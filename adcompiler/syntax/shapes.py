@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Shape, const, is_const, select
+from adcompiler.ir.nodes import Element, Index, Input, Read, Shape, const, is_const, select
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
@@ -123,12 +123,12 @@ def unravel(flat: Element, shape: Shape) -> list[Element]:
     return indices[::-1]
 
 
-def length_of(context: Context, value: AnyValue, span: Span) -> Element:
+def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True) -> Element:
     """A length given by the program: an integer, or arithmetic of sizes."""
     if isinstance(value, int) and not isinstance(value, bool):
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
-        (length,) = rewrite((value.element,), context.sizes.of_input)
+        length = counted(context, value.element, span, clamps)
         if not is_computed(length):
             return context.sizes.find(length)
     context.fail(
@@ -137,6 +137,25 @@ def length_of(context: Context, value: AnyValue, span: Span) -> Element:
         span,
         "use len(x) or x.shape[k]",
     )
+
+
+def counted(context: Context, element: Element, span: Span, clamps: bool = False) -> Element:
+    """`element` with integer arguments as sizes. A size is not negative: a check of the call demands that of
+    the argument too, unless `element` is one whose negative values all mean 0 (it `clamps`)."""
+    given: dict[Input, None] = {}
+
+    def of_input(part: Element) -> Element:
+        size = context.sizes.of_input(part)
+        if size is not part and isinstance(part, Read) and isinstance(part.array, Input):
+            given[part.array] = None
+        return size
+
+    (found,) = rewrite((element,), of_input)
+    for argument in () if clamps and isinstance(element, Read) else given:
+        cause = f"the argument {context.sizes.whole[argument]} is negative, where it is a length or a bound"
+        remedy = "pass 0 or more; what is counted from the end is written x[-k:] with a static k"
+        context.binders.check(apply("greater_equal", Read(argument, ()), ZERO), (), cause, remedy, span)
+    return found
 
 
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:

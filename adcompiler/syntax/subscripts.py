@@ -8,12 +8,12 @@ from typing import Any
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Select, Shape, const, is_const, select
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import is_computed, rewrite, substitute
+from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
-from adcompiler.syntax.shapes import ZERO, combine, integer
+from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
@@ -278,7 +278,7 @@ def _slice(
 ) -> tuple[Element, Element]:
     """The length of a slice and the index it reads, by Python's rules for slices."""
     step = 1 if part.step is None else part.step
-    part = SliceValue(_counted(context, part.start), _counted(context, part.stop), part.step)
+    part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
     for bound in (part.start, part.stop, step):
         if not (bound is None or _is_length(bound)):
             context.fail(
@@ -310,11 +310,11 @@ def _slice(
     return length, combine("add", place, start)
 
 
-def _counted(context: Context, bound: AnyValue) -> AnyValue:
+def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:
     """A bound that is an integer argument as the size that it is."""
     if not isinstance(bound, Value):
         return bound
-    return replace(bound, element=rewrite((bound.element,), context.sizes.of_input)[0])
+    return replace(bound, element=counted(context, bound.element, span))
 
 
 def _never_negative(part: SliceValue, step: int) -> bool:

@@ -158,6 +158,15 @@ def f(m: i64, scale: f64, n: i64):
     assert r[0] == want[1]
 
 
+def test_a_call_that_a_check_refuses_has_a_status(tmp_path):
+    library = build(tmp_path, "def f(x: f64[n], i: i64, k: i64):\n    return sum(x[k:]) * x[i % 2]")
+    x, r = np.arange(4.0), np.zeros(1)
+    assert library.f(INTEGER(4), pointer(x), INTEGER(1), INTEGER(2), pointer(r)) == 0
+    assert r[0] == 5
+    assert library.f(INTEGER(4), pointer(x), INTEGER(1), INTEGER(-2), pointer(r)) == 1
+    assert library.f(INTEGER(1), pointer(x), INTEGER(1), INTEGER(0), pointer(r)) == 1
+
+
 def test_types_on_the_command_line(tmp_path):
     folder = tmp_path / "lib"
     command = ["build", "sum((a * x - y)**2) * gamma(a)", "--name", "cost", "-o", str(folder), "--wrt", "a"]
