@@ -18,7 +18,7 @@ from randomextrema import last_alone
 import adcompiler as adc
 
 SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
-QUICK = ("extrema", "mutated", "expressions")
+QUICK = ("extrema", "ragged", "mutated", "expressions")
 
 
 # -- the tool ------------------------------------------------------------------------------------------
