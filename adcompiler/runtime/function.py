@@ -156,9 +156,9 @@ class Function:
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
 
-        Buffers have the result's shape and dtype (ShapeError, DtypeError otherwise), share no
-        memory with each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or bfloat16 where the result
-        is float32. Returns `buffers`.
+        Buffers have the result's shape and dtype (ShapeError, DtypeError otherwise), share no memory with
+        each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or
+        bfloat16 where the result is float32. Returns `buffers`.
         """
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)

@@ -62,6 +62,13 @@ def _elementwise(op: str, name: str) -> Builtin:
     return call
 
 
+def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The nearest whole number; an integer is its own."""
+    x = args[0] if len(args) == 1 and not keywords else None
+    whole = isinstance(x, Value) and x.dtype == "i64"
+    return x if whole else _elementwise("rint", "round")(context, args, keywords, span)
+
+
 def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     guard, x, y = bind_arguments(context, "where", ("condition", "x", "y"), args, keywords, span)
     return context.where(guard, x, y, span)
@@ -206,6 +213,7 @@ _builtins: dict[str, Builtin] = (
     | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
     | {
         "where": _where,
+        "round": _round,
         "max": _extremum("maximum"),
         "min": _extremum("minimum"),
         "len": _len,

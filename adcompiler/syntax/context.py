@@ -35,7 +35,12 @@ from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
 ONE = const(1, "i64")
-OF_TRUTH = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
+OF_TRUTH = {
+    "add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and",
+    "fmax": "logical_or", "fmin": "logical_and", "bitwise_or": "logical_or", "bitwise_and": "logical_and",
+    "bitwise_xor": "logical_xor", "invert": "logical_not",
+}  # fmt: skip
+UNCHANGED = ("abs", "floor", "ceil", "trunc")  # of truth values
 INTEGERS_ONLY = {
     "bitwise_and": "for conditions write `and`",
     "bitwise_or": "for conditions write `or`",
@@ -89,12 +94,18 @@ class Context:
                 self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
         if TABLE[op].orders is not None:
             args = (self.order(op, args[0], span), *args[1:])
+        common, weak = self.meet(args)
+        if op == "reciprocal" and not is_float(common):
+            self.fail(
+                DtypeError, f"{op} of {common}, which NumPy rounds down", span, "write 1 / x, or 1 // x"
+            )
         if not any(isinstance(arg, Value) for arg in args):
             return self.fold(op, args, span)
-        common, weak = self.meet(args)
         if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
             self.fail(DtypeError, f"{op} takes integers, not {common}", span, INTEGERS_ONLY.get(op))
         if common == "bool":
+            if op in UNCHANGED:
+                return args[0]
             op = self.of_truth(op, span)
         operand, result = result_dtype(op, (common,) * len(args))
         shape = self.broadcast(op, args, span)
@@ -119,7 +130,7 @@ class Context:
 
     def of_truth(self, op: str, span: Span) -> str:
         """What an operation is for truth values: NumPy's + is `or`, * is `and`, and there is no -."""
-        if op in ("subtract", "negative"):
+        if op in ("subtract", "negative", "sign"):
             self.fail(DtypeError, f"{op} of truth values", span, "write 1 * x to count, or not x")
         return OF_TRUTH.get(op, op)
 
@@ -241,6 +252,13 @@ class Context:
             element = substitute(element, {p: Index(k) for p, k in enumerate(kept)})
             shape = tuple(ONE if k in gone else n for k, n in enumerate(value.shape))
         return Value(shape, element, value.weak)
+
+    def contract(self, value: AnyValue, axes: tuple[int, ...], span: Span) -> AnyValue:
+        """The sum of products over axes: of truth values whether any is true, as NumPy's @ has it."""
+        found = self.reduce("sum", value, axes, False, span)
+        if value.dtype != "bool":
+            return found
+        return Value(found.shape, Apply("greater", (found.element, const(0, "i64")), "bool"), found.weak)
 
     def normalise(self, axes: tuple[int, ...] | None, rank: int, span: Span) -> tuple[int, ...]:
         """Axes counted from 0, each once, in order."""

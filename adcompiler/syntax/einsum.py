@@ -79,7 +79,7 @@ def contracted(context: Context, what: str, operands: Sequence[Operand], kept: A
     for k in range(len(rest) + 1):
         needed = set(kept).union(*(names for _, names in rest[k:]))
         gone = tuple(p for p, a in enumerate(axes) if a not in needed)
-        total = context.reduce("sum", total, gone, False, span) if gone else total
+        total = context.contract(total, gone, span) if gone else total
         axes = [a for a in axes if a in needed]
         if k < len(rest):
             value, names = rest[k]

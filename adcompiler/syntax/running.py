@@ -42,7 +42,11 @@ def running(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span
         value, axis = shapes.reshape(context, value, (-1,), span), 0
     (along,) = context.normalise((known_integer(context, "axis", axis, 0, span),), value.rank, span)
     if value.dtype == "bool":
-        value = Value(value.shape, cast(value.element, "i64"), value.weak)
+        counted = running(
+            context, name, Value(value.shape, cast(value.element, "i64"), value.weak), along, span
+        )
+        truth = name in ("cummax", "cummin")
+        return Value(counted.shape, cast(counted.element, "bool"), value.weak) if truth else counted
     if unit(context.sizes.find(value.shape[along])):
         return value
     return _scanned(context, name, value, along, span)

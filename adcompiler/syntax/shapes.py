@@ -259,7 +259,7 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
     a = Value((*a.shape[:-1], ONE, a.shape[-1]), _before_last(a), a.weak)
     b = Value((*b.shape[:-2], ONE, b.shape[-1], b.shape[-2]), _swapped(b), b.weak)
     product = context.elementwise("multiply", (a, b), span)
-    total = context.reduce("sum", product, (-1,), False, span)
+    total = context.contract(product, (-1,), span)
     if left.rank == 1:
         total = _dropped(total, total.rank - 2)
     return _dropped(total, total.rank - 1) if right.rank == 1 else total
