@@ -23,6 +23,7 @@ from weakref import getweakrefcount
 import numpy as np
 
 SMALLEST = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
+LARGEST = 1 << 62  # bytes that NumPy would not even ask for
 MOST = 1 << 28  # bytes that are kept at most, idle and in use
 MOST_ARRAYS = 64  # that are looked through at a call
 LINE = 64  # bytes of a line of the cache, and of the longest vectors
@@ -48,6 +49,8 @@ class Pool:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array with any content, as `np.empty`."""
         size = prod(shape) * dtype.itemsize
+        if size > LARGEST:
+            raise MemoryError
         if size < SMALLEST:
             return np.empty(shape, dtype)
         if size > self.limit:

@@ -37,7 +37,7 @@ from adcompiler.ir.walk import arrays_of, lengths_read, postorder
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
-LARGEST = 2**62  # points that no memory holds; NumPy itself answers with a ValueError
+LARGEST = 2**59  # points that no memory holds: NumPy itself answers with a ValueError
 Values = dict[Array, np.ndarray]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Func, is_const
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
@@ -237,7 +237,7 @@ class Function:
         pairs = zip(given, self.parameters, strict=True)
         types = tuple(as_floats(kind, p.integer) for kind, p in pairs)
         lowered = self.trace(types)
-        if any(not c.merged for c in lowered.constraints):
+        if any(not c.merged and not is_const(c.right, 0) for c in lowered.constraints):
             raise ShapeError(
                 f"{self.__name__} needs lengths to be checked at each call", remedy="call it from Python"
             )

@@ -254,6 +254,8 @@ class Specialisation:
         for constraint in constraints:
             values = self.read(constraint, lengths, args)
             left, right = (length(size, lengths, values) for size in (constraint.left, constraint.right))
+            if constraint.reach is not None and length(constraint.reach, lengths) <= 0:
+                continue  # what demands it is never evaluated
             if left < right if constraint.at_least else left != right:
                 self._raise(constraint, left, right, owners, args)
 
@@ -285,6 +287,13 @@ class Specialisation:
             else str(n)
             for size, n in sides
         )
+        if constraint.at_least and is_const(constraint.right, 0):
+            raise ShapeError(
+                f"{constraint.what} of {left}",
+                remedy=f"{self._shapes(args)}; lengths are 0 or more",
+                source=self.func.source,
+                span=constraint.span,
+            )
         if constraint.at_least:
             raise OutOfRangeError(
                 f"{constraint.what}: the axis has length {x}, no less than {y} is needed",

@@ -146,13 +146,20 @@ def _renumbered(
                 numbers.append(total)
                 total += 1
 
+    def number(old: int) -> int:  # behind those of axes stand the values of integers
+        return numbers[old] if old < len(numbers) else total + old - len(numbers)
+
     def moved(size: Element) -> Element:
-        return rewrite((size,), lambda e: Size(numbers[e.number]) if isinstance(e, Size) else e)[0]
+        return rewrite((size,), lambda e: Size(number(e.number)) if isinstance(e, Size) else e)[0]
+
+    def renumbered(c: Constraint) -> Constraint:
+        reach = None if c.reach is None else moved(c.reach)
+        return replace(c, left=moved(c.left), right=moved(c.right), reach=reach)
 
     same = [
         Constraint(Size(mapped[0]), Size(other), "vmap: the mapped axes", None, SAME) for other in mapped[1:]
     ]
-    return (*same, *(replace(c, left=moved(c.left), right=moved(c.right)) for c in constraints))
+    return (*same, *(renumbered(c) for c in constraints))
 
 
 def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:

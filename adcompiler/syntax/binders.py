@@ -15,6 +15,7 @@ from adcompiler.errors import Span
 from adcompiler.ir.nodes import (
     Array,
     Check,
+    Const,
     Element,
     Index,
     Map,
@@ -26,7 +27,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax.linear import Linear, Range, facts_of, linear, never_negative, whole
 
@@ -40,6 +41,7 @@ class Binders:
         self.lengths: dict[int, Element] = {}
         self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
+        self.around: list[tuple[int | None, Element]] = []  # the ranges around: an open axis, and the length
         self.checks: list[Check] = []
         self.certain: set[Element] = set()  # conditions that hold wherever what they govern is computed
 
@@ -96,10 +98,30 @@ class Binders:
         own = enumerate(shape)
         return self.ranges | {Index(k): Range(linear(n) - whole(1), 1, len(self.ranges) + 1) for k, n in own}
 
+    def inside(self, axis: int | None, length: Element) -> None:
+        """What is lowered from now on happens once for each index below a length, or not at all."""
+        self.around.append((axis, length))
+
+    def reach(self) -> Element | None:
+        """1 if no range around is empty, 0 if one is; None if that takes more than lengths to tell."""
+        reached: Element = ONE
+        for _, length in self.around:
+            if is_const(length):
+                reached = reached if _is_positive(length) else ZERO
+            elif length.axes or is_computed(length):
+                return None
+            else:
+                some = apply("minimum", length, ONE)
+                reached = some if reached is ONE else apply("multiply", reached, some)
+        return reached
+
     def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span) -> None:
         """Demand that `holds` is true at all points where what is lowered now happens."""
         for condition in self.path:
             holds = apply("logical_or", apply("logical_not", condition), holds)
+        for axis, length in self.around:  # nothing happens in an empty range
+            if axis is not None and axis not in holds.axes and not _is_positive(length):
+                holds = apply("logical_or", apply("less_equal", length, ZERO), holds)
         axes = sorted(holds.axes)
         bit = select(holds, ONE, ZERO)
         lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
@@ -107,6 +129,10 @@ class Binders:
         array = Reduce("min", (), lengths, body) if axes else Map((), body)
         if not any(c.holds is array and c.cause == cause for c in self.checks):
             self.checks.append(Check(array, cause, remedy, span))
+
+
+def _is_positive(length: Element) -> bool:
+    return isinstance(length, Const) and length.value > 0
 
 
 def open_axes(element: Element) -> list[int]:

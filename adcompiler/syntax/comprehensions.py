@@ -34,7 +34,7 @@ class _Opened:
 def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
     """The array of a list comprehension, or the family of a generator."""
     opened = _Opened(dict(scope))
-    count = len(context.binders.path)
+    count, around = len(context.binders.path), len(context.binders.around)
     try:
         for k, clause in enumerate(node.clauses):
             items = yield from iterable(context, clause.iterable, opened.scope, unordered=True)
@@ -45,6 +45,7 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
         value = array(context, "a comprehension", (yield node.element, opened.scope), node.element.span)
     finally:
         del context.binders.path[count:]
+        del context.binders.around[around:]
     return _collected(context, node, opened, value)
 
 
@@ -52,6 +53,7 @@ def _open(context: Context, clause: tree.Clause, items: Iterable, opened: _Opene
     """Bind a clause's targets to the items at a new axis."""
     index = context.binders.fresh(items.length, items.last, items.step)
     opened.axes.append(-len(context.binders.lengths))
+    context.binders.inside(opened.axes[-1], items.length)
     if items.guard is not None:
         _require(context, items.guard(index), opened)
     _bind(context, clause, items.at(index), opened.scope)

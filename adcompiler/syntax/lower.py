@@ -202,8 +202,12 @@ class Lowering(Expressions):
 
         def turn(step: Element, inner: dict[str, AnyValue]) -> None:
             self.binders.know(step, items.last, items.step)
-            self.assign(statement.target, items.at(step), inner)
-            self.block(statement.body, inner)
+            self.binders.inside(None, items.length)
+            try:
+                self.assign(statement.target, items.at(step), inner)
+                self.block(statement.body, inner)
+            finally:
+                self.binders.around.pop()
 
         self.carry(Turns(turn, items.length, items.guard), statement, scope)
 

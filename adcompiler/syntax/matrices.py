@@ -44,8 +44,8 @@ def shifted(element: Element, by: int) -> Element:
 
 def eye(context: Context, n: AnyValue, m: AnyValue, k: AnyValue, span: Span) -> Value:
     """Ones on diagonal number `k`, zeros elsewhere."""
-    rows = shapes.length_of(context, n, span)
-    columns = rows if m is None else shapes.length_of(context, m, span)
+    rows = shapes.axis_length(context, n, span)
+    columns = rows if m is None else shapes.axis_length(context, m, span)
     return _on_diagonal(rows, columns, known_integer(context, "k", k, 0, span), const(1.0, "f64"), weak=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adcompiler.errors import ParseError, ShapeError, Span
+from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
@@ -141,10 +141,7 @@ REDUCTIONS: dict[str, Reduction] = {
 def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
     """An array that is `value` everywhere."""
     lengths = shape if isinstance(shape, tuple) else (shape,)
-    whole = context.ranked(tuple(shapes.length_of(context, n, span) for n in lengths), span)
-    for n in whole:
-        if is_const(n) and n.value < 0:
-            context.fail(ShapeError, f"a length of {n.value}", span, "lengths are 0 or more")
+    whole = context.ranked(tuple(shapes.axis_length(context, n, span) for n in lengths), span)
     filled = shapes.array(context, "full", value, span)
     if filled.rank:
         context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
@@ -169,7 +166,7 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
 
 def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue, span: Span) -> AnyValue:
     """`number` points from `start` to `stop`, both included."""
-    n = shapes.length_of(context, number, span)
+    n = shapes.axis_length(context, number, span)
     index = Value((n,), const(0, "i64") if unit(n) else Index(0), weak=True)
     steps = Value((), shapes.combine("maximum", shapes.combine("subtract", n, ONE), ONE), weak=True)
     width = context.elementwise("subtract", (stop, start), span)

@@ -7,7 +7,8 @@ from adcompiler.ir.nodes import Index, is_const
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.shapes import combine, length_of, moved
+from adcompiler.syntax.linear import linear
+from adcompiler.syntax.shapes import ZERO, combine, length_of, moved
 from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe
 
 MOST_ITEMS = 10_000
@@ -83,6 +84,8 @@ def _sized(context: Context, value: tuple[AnyValue, ...], count: int, span: Span
 def _tiled(context: Context, array: Value, count: AnyValue, span: Span) -> Value:
     """An array several times, one after the other, along its first axis."""
     times, own = length_of(context, count, span), context.sizes.find(array.shape[0])
+    if not is_const(times) and not context.binders.sure(linear(times)):
+        times = combine("maximum", times, ZERO)
     shape = (combine("multiply", times, own), *array.shape[1:])
     if is_const(own, 1):
         return Value(shape, array.element, array.weak)

@@ -10,6 +10,7 @@ from adcompiler.ir.nodes import Element, Index, Input, Read, Shape, const, is_co
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
+from adcompiler.syntax.linear import linear
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe, is_number
 
@@ -125,7 +126,7 @@ def unravel(flat: Element, shape: Shape) -> list[Element]:
 
 def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True) -> Element:
     """A length given by the program: an integer, or arithmetic of sizes."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
         length = counted(context, value.element, span, clamps)
@@ -156,6 +157,16 @@ def counted(context: Context, element: Element, span: Span, clamps: bool = False
         remedy = "pass 0 or more; what is counted from the end is written x[-k:] with a static k"
         context.binders.check(apply("greater_equal", Read(argument, ()), ZERO), (), cause, remedy, span)
     return found
+
+
+def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
+    """The length of an axis given by the program: it must not be negative."""
+    if isinstance(value, int) and not 0 <= value < 2**63:
+        context.fail(ShapeError, f"a length of {value}", span, "lengths are 0 or more, and below 2**63")
+    length = length_of(context, value, span)
+    if not is_const(length) and not context.binders.sure(linear(length)):
+        context.sizes.demand(length, ZERO, "a length", span)
+    return length
 
 
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:

@@ -26,6 +26,7 @@ class Constraint:
     remedy: str
     merged: bool = True
     at_least: bool = False
+    reach: Element | None = None  # where this length is 0, nothing is demanded
 
 
 class Sizes:
@@ -72,10 +73,12 @@ class Sizes:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
 
-    def demand(self, size: Element, least: Element, what: str, span: Span | None) -> None:
-        """Demand that a size is `least` or more."""
+    def demand(
+        self, size: Element, least: Element, what: str, span: Span | None, reach: Element | None = None
+    ) -> None:
+        """Demand that a size is `least` or more; not where `reach` is 0."""
         remedy = "the index must lie in the axis"
-        self.constraints.append(Constraint(size, least, what, span, remedy, merged=False, at_least=True))
+        self.constraints.append(Constraint(size, least, what, span, remedy, False, True, reach))
 
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST

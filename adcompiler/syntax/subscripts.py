@@ -17,6 +17,9 @@ from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
+OUTSIDE = "an index is out of range"
+INSIDE = "indices count from 0, negative ones from the end; both must lie in the axis"
+
 
 @dataclass(frozen=True, slots=True)
 class SliceValue:
@@ -201,7 +204,7 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
     index = form.element()
     binders = context.binders
     if not binders.path and (length - form).constant == 1:  # x[n - 1]
-        context.sizes.demand(size, ONE, "negative index", span)
+        _demand(context, size, ONE, "negative index", span)
         return index
     low, high = binders.sure(form, shape), binders.sure(length - form - whole(1), shape)
     if not low:
@@ -210,20 +213,28 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
     if low and high:
         return index
     if not binders.path and not index.axes and not is_computed(index):  # lengths alone tell
-        context.sizes.demand(size, combine("add", index, ONE), "index", span)
+        _demand(context, size, combine("add", index, ONE), "index", span)
         if not low:
-            context.sizes.demand(size, combine("subtract", size, index), "negative index", span)
+            _demand(context, size, combine("subtract", size, index), "negative index", span)
         return index
     least = lowest(length - form - whole(1), binders.within(shape))
     if low and least is not None and not binders.path and not is_computed(least.element()):
-        context.sizes.demand(size, (length - least).element(), "index", span)
+        _demand(context, size, (length - least).element(), "index", span)
         return index
     inside = [] if low else [apply("less_equal", ZERO, index)]
     inside += [] if high else [apply("less", index, size)]
     holds = inside[0] if len(inside) == 1 else apply("logical_and", *inside)
-    remedy = "indices count from 0, negative ones from the end; both must lie in the axis"
-    binders.check(holds, shape, "an index is out of range", remedy, span)
+    binders.check(holds, shape, OUTSIDE, INSIDE, span)
     return index
+
+
+def _demand(context: Context, size: Element, least: Element, what: str, span: Span) -> None:
+    """Demand that an axis is `least` long, if what is lowered now happens at all."""
+    reach = context.binders.reach()
+    if reach is None:
+        context.binders.check(apply("less_equal", least, size), (), OUTSIDE, INSIDE, span)
+    elif not is_const(reach, 0):
+        context.sizes.demand(size, least, what, span, None if is_const(reach) else reach)
 
 
 def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Span) -> AnyValue:
@@ -264,12 +275,14 @@ def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Elem
         )  # fmt: skip
     need = index + 1 if index >= 0 else -index
     if is_const(size):
-        if need > int(size.value):
+        if need > int(size.value) and context.binders.around:
+            _demand(context, size, integer(need), f"index {index}", span)
+        elif need > int(size.value):
             context.fail(
                 OutOfRangeError, f"index {index} of an axis of length {size.value}", span, "use a smaller one"
             )
     else:
-        context.sizes.demand(size, integer(need), f"index {index}", span)
+        _demand(context, size, integer(need), f"index {index}", span)
     return integer(index) if index >= 0 else combine("add", size, integer(index))
 
 
