@@ -31,6 +31,7 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.binders import Binders
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container
+from adcompiler.syntax.powers import exponent
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
@@ -101,6 +102,9 @@ class Context:
             )
         if not any(isinstance(arg, Value) for arg in args):
             return self.fold(op, args, span)
+        if op == "power" and common in ("i64", "bool"):
+            args = (args[0], exponent(self, args[0], args[1], span))
+            common, weak = self.meet(args)
         if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
             self.fail(DtypeError, f"{op} takes integers, not {common}", span, INTEGERS_ONLY.get(op))
         if common == "bool":

@@ -185,8 +185,6 @@ class Expressions(Context):
             return sequence
         if op in LOGICAL and _is_bool(left) and _is_bool(right):
             op = LOGICAL[op]
-        elif op == "power" and _is_integer(left) and isinstance(right, int) and right < 0:
-            right = float(right)
         return self.elementwise(op, (left, right), span)
 
     def operator(self, symbol: str, span: Span) -> str:
@@ -385,7 +383,3 @@ def _is_bool(value: AnyValue) -> bool:
 def _is_static(value: AnyValue) -> bool:
     """Whether a value is compared while compiling: a text or None, as a container may hold."""
     return value is None or isinstance(value, str)
-
-
-def _is_integer(value: AnyValue) -> bool:
-    return value.dtype in ("bool", "i64") if isinstance(value, Value) else isinstance(value, int)

