@@ -103,7 +103,7 @@ class Context:
         if not any(isinstance(arg, Value) for arg in args):
             return self.fold(op, args, span)
         if op == "power" and common in ("i64", "bool"):
-            args = (args[0], exponent(self, args[0], args[1], span))
+            args = (args[0], exponent(self.binders, args[0], args[1], span))
             common, weak = self.meet(args)
         if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
             self.fail(DtypeError, f"{op} takes integers, not {common}", span, INTEGERS_ONLY.get(op))

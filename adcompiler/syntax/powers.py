@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from adcompiler.errors import Span
 from adcompiler.ir.nodes import Const
 from adcompiler.ops.build import apply
-from adcompiler.syntax.binders import ONE, ZERO
+from adcompiler.syntax.binders import ONE, ZERO, Binders
 from adcompiler.syntax.linear import linear
 from adcompiler.syntax.values import AnyValue, Value
-
-if TYPE_CHECKING:
-    from adcompiler.syntax.context import Context
-    from adcompiler.errors import Span
 
 CAUSE = "an integer to a negative integer power"
 REMEDY = "powers of integers are integers, as in NumPy: make the base a float, as in 2.0 ** k"
 
 
-def exponent(context: Context, base: AnyValue, given: AnyValue, span: Span) -> AnyValue:
+def exponent(binders: Binders, base: AnyValue, given: AnyValue, span: Span) -> AnyValue:
     """The exponent of a power of integers: a float where it is a negative constant, so that the result is one
     too, as in Python. Where only a call knows it, that it is not negative is proved or checked; powers of 1
     and -1 have no need of it."""
@@ -31,7 +26,6 @@ def exponent(context: Context, base: AnyValue, given: AnyValue, span: Span) -> A
         return given
     if constant(base) in (1, -1):
         return Value(given.shape, apply("bitwise_and", element, ONE), given.weak)
-    binders = context.binders
     proved = binders.sure(linear(element), given.shape)
     if not proved:
         binders.check(apply("less_equal", ZERO, element), given.shape, CAUSE, REMEDY, span)

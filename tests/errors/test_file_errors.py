@@ -12,9 +12,7 @@ import adcompiler as adc
 def test_a_missing_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.adc").write_text("x")
-    with pytest.raises(
-        adc.FileError, match=r"no file modle\.adc\n  help: did you mean model\.adc\?"
-    ):
+    with pytest.raises(adc.FileError, match=r"no file modle\.adc\n  help: did you mean model\.adc\?"):
         adc.load("modle.adc")
     with pytest.raises(adc.Error, match=rf"no file nowhere/else\.adc\n  help: the folder here is {tmp_path}"):
         adc.load("nowhere/else.adc")
