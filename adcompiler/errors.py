@@ -115,5 +115,9 @@ class FileError(Error, OSError):
     """A file of programs cannot be read."""
 
 
+class MissingFileError(FileError, FileNotFoundError):
+    """There is no such file."""
+
+
 class LimitError(Error):
     """The source is larger or deeper than the compiler accepts."""

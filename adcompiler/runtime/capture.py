@@ -13,7 +13,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from adcompiler.errors import DtypeError, Error, FileError, ParseError
+from adcompiler.errors import DtypeError, Error, FileError, MissingFileError, ParseError
+from adcompiler.frames import public
 from adcompiler.ir.walk import postorder
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import Options, options
@@ -26,6 +27,7 @@ from adcompiler.syntax.program import closure_of, scope_of
 from adcompiler.syntax.values import Closure, Foreign, FunctionValue
 
 
+@public
 def compile(
     source: Any,
     name: str | None = None,
@@ -75,6 +77,7 @@ def compile(
     return _made(closure, _names(static), chosen)
 
 
+@public
 def load(
     path: str | Path,
     broadcasting: str = "numpy",
@@ -120,7 +123,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> FileError:
         remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"
         if not path.suffix:
             remedy += "; the text of a program is for compile"
-        return FileError(f"there is no file {path}", remedy=remedy)
+        return MissingFileError(f"there is no file {path}", remedy=remedy)
     if os.path.isdir(path):
         return FileError(f"{path} is a folder", remedy="name a file in it")
     cause = getattr(error, "strerror", None) or str(error)
@@ -148,6 +151,7 @@ def function(
     unchecked: bool = False,
     threads: int | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
+@public
 def function(
     f: Callable[..., Any] | None = None,
     /,

@@ -10,6 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.complex_step import ComplexStep, NotAnalytic
 from adcompiler.errors import Error, GradientError
+from adcompiler.frames import public
 from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
@@ -105,6 +106,7 @@ def _dot(result: Array, weight: Array) -> Any:
     return Read(Reduce("sum", (), result.shape, product), ())
 
 
+@public
 def check_grad(
     f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
 ) -> float:
@@ -120,6 +122,7 @@ def check_grad(
     return check_report(f, *args, order=order, wrt=wrt, rtol=rtol, seed=seed).worst
 
 
+@public
 def check_report(
     f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
 ) -> Report:

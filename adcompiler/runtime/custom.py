@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, GradientError
+from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.runtime.capture import function
 from adcompiler.runtime.check import check_grad
@@ -20,6 +21,7 @@ from adcompiler.syntax.values import ArgType
 LENGTH = 3  # of every axis of a sample
 
 
+@public
 def custom_vjp(
     rule: Any, *, samples: Sequence[Sequence[Any]] | None = None, check: bool = True
 ) -> Callable[[Any], Function]:
@@ -39,6 +41,7 @@ def custom_vjp(
     """
     body = _source_function(rule, "the rule")
 
+    @public
     def decorate(f: Any) -> Function:
         given = _source_function(f, "what has a rule")
         closure = replace(given.closure, rule=body.closure)

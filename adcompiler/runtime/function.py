@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error, ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.nodes import Func, is_const
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
@@ -138,6 +139,7 @@ class Function:
 
     # -- calls ---------------------------------------------------------------------------------
 
+    @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a door to others like it."""
         if keywords or not PLAIN.issuperset(map(type, args)):
@@ -153,6 +155,7 @@ class Function:
             self.__call__ = found.door(lengths, types, args, plain, self._call)
         return unflatten(found.lowered.structure, results)
 
+    @public
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
 
@@ -276,6 +279,7 @@ class Function:
 
         return Styles(self)
 
+    @public
     def call(self, *args: Any, **keywords: Any) -> Any:
         """The value: `f(...)`, of the values of DiffPairs among the arguments."""
         from adcompiler.runtime.pairs import DiffPair
@@ -283,10 +287,12 @@ class Function:
         bound = bind(self.__name__, self.parameters, args, keywords)
         return self(*(a.p if isinstance(a, DiffPair) else a for a in bound))
 
+    @public
     def forward(self, *args: Any, **keywords: Any) -> Any:
         """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments."""
         return self._styles.forward(bind(self.__name__, self.parameters, args, keywords))
 
+    @public
     def backward(self, *args: Any) -> tuple[Any, ...]:
         """Reverse mode: `backward(*args, dresult)` with a cotangent nested like the result.
 
@@ -305,6 +311,7 @@ class Function:
         """What forward saves for propagate, unless `split` is told otherwise."""
         return PARTIALS
 
+    @public
     def split(self, wrt: Any = None, save: str | Sequence[str] | None = None) -> SplitFunction:
         """The explicit programs: forward with its saved temporaries, and propagate for each pattern.
 
@@ -316,6 +323,7 @@ class Function:
         kept = self.save if save is None else checked_save(save)
         return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
 
+    @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
         """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" or "ptx".
 
@@ -323,6 +331,7 @@ class Function:
         """
         return show(self, stage, self._shown(args), wrt)
 
+    @public
     def explain(self, wrt: Any = None, *args: Any, cost: bool = False) -> str:
         """Which gradients there are, why the others are None, and what forward saves for them.
 

@@ -9,6 +9,7 @@ from adcompiler.ad.dense import forward_is_cheaper, forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
 from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.errors import ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.text import lengths
@@ -132,6 +133,7 @@ def _result_names(
     return (*before, *distinct(names, taken))
 
 
+@public
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
 
@@ -162,6 +164,7 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+@public
 def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     """`product(args, v)`: the Hessian of the scalar function `f` times `v`, forward over reverse.
 
@@ -169,6 +172,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     """
     gradient = Gradient(f, wrt, with_value=False)
 
+    @public
     def product(args: Sequence[Any], v: Any) -> Any:
         args = as_tuple("hvp", "args", args)
         types, _, _ = f.describe(args, {})
@@ -191,6 +195,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 def jacobian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Jacobian: ...
 @overload
 def jacobian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseDerivative: ...
+@public
 def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | SparseDerivative:
     """The Jacobian of `f`: a function of the same arguments.
 
@@ -207,6 +212,7 @@ def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | S
 def hessian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Hessian: ...
 @overload
 def hessian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseHessian: ...
+@public
 def hessian(f: Function, wrt: Any = None, sparse: bool = False) -> Hessian | SparseHessian:
     """The Hessian of the scalar function `f`: a function of the same arguments.
 

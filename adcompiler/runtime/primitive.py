@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import Error, GradientError
+from adcompiler.frames import public
 from adcompiler.ir.walk import postorder
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.shorthand import ANY
@@ -27,6 +28,7 @@ SAMPLES = 5  # in each direction
 _mine: dict[str, str] = {}  # the names that are the user's, and the primitives that they mean
 
 
+@public
 def primitive(
     name: str,
     params: str | Sequence[str],
@@ -86,6 +88,7 @@ class _Reference:
     def __init__(self, text: str, names: Sequence[str]) -> None:
         self.function = compile(text, args=names, backend="numpy")
 
+    @public
     def __call__(self, *args: Any) -> Any:
         return self.function(*args)
 

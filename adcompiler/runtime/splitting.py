@@ -9,6 +9,7 @@ import numpy as np
 
 from adcompiler.ad.split import Choice, Pattern, Propagate, Split, by_cost, by_names, pattern_text, split
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.loop import Item
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
@@ -225,6 +226,7 @@ class SplitFunction:
         parts = split(lowered.func, everything if wanted is None else wanted, self._choice(types))
         return SplitProgram(parts, lowered, self.f.backend, gradients, (self, types, wanted))
 
+    @public
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:
         """The results, and what propagate needs: inputs that it reads and temporaries.
 
@@ -253,6 +255,7 @@ class SplitFunction:
                 everything[k] = held(everything[k])
         return results, Saved.of(program, everything, sizes, plain)
 
+    @public
     def propagate(self, saved: Saved, cotangents: Any) -> tuple[Any, ...]:
         """Gradients of the inputs in `wrt`, for cotangents nested like the results.
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, overload
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.frames import public
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import (
     Cotangents,
@@ -42,6 +43,7 @@ def grad(
     grad_outputs: Any = None,
     create_graph: bool = False,
 ) -> list[Variable | None]: ...
+@public
 def grad(
     outputs: Variable | Sequence[Variable],
     inputs: Variable | Sequence[Variable],

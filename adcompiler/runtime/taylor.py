@@ -7,6 +7,7 @@ from typing import Any
 
 from adcompiler.ad.taylor import taylor as differentiate
 from adcompiler.errors import Error, ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, zeros_like
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -56,6 +57,7 @@ class Line(Derived):
         return Lowered(run(SIMPLIFY, made_func), lowered.constraints, structure)
 
 
+@public
 def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: int) -> tuple[Any, ...]:
     """The derivatives of t ↦ f(args + t * direction) at 0: (value, first, second, ..., of `order`).
 

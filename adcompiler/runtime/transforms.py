@@ -7,6 +7,7 @@ from typing import Any
 
 from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -90,6 +91,7 @@ class Gradient(Derived):
             )
 
 
+@public
 def grad(f: Function, wrt: Any = None) -> Gradient:
     """The gradient of the scalar function `f`: a function of the same arguments.
 
@@ -101,11 +103,13 @@ def grad(f: Function, wrt: Any = None) -> Gradient:
     return Gradient(f, wrt, with_value=False)
 
 
+@public
 def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
     """The value of the scalar function `f` and its gradient, computed together: (value, grads)."""
     return Gradient(f, wrt, with_value=True)
 
 
+@public
 def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f` at `args`, and the pullback of cotangents.
 
@@ -115,6 +119,7 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     split = compiled("vjp", f).split(wrt)
     value, saved = split.forward(*args)
 
+    @public
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         return split.propagate(saved, cotangent)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
 from adcompiler.runtime.graph import Entry, Node, fresh_name, is_variable, reachable, serials, setting, walk
@@ -194,6 +195,7 @@ class Variable(Operators):
             raise GraphError(f"{self.name} does not require a gradient", remedy=REQUIRE)
         self._retains = not self.is_leaf
 
+    @public
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
     ) -> None:

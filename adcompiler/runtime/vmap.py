@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import ShapeError
+from adcompiler.frames import public
 from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
@@ -162,6 +163,7 @@ def _renumbered(
     return (*same, *(renumbered(c) for c in constraints))
 
 
+@public
 def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     """`f` applied to many cases at once: a function of the same parameters.
 

@@ -13,7 +13,20 @@ from pathlib import Path
 import pytest
 
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
-LAYERS = ["errors", "lazy", "store", "ir", "ops", "syntax", "ad", "passes", "codegen", "runtime", "interop"]
+LAYERS = [
+    "errors",
+    "frames",
+    "lazy",
+    "store",
+    "ir",
+    "ops",
+    "syntax",
+    "ad",
+    "passes",
+    "codegen",
+    "runtime",
+    "interop",
+]
 LAYERS += ["adcompiler", "cli", "__main__"]
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich", "torch", "jax", "dask"}
 
