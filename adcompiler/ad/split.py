@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from adcompiler.ad.consistent import consistent
 from adcompiler.ad.mincut import cheapest
 from adcompiler.ad.saves import outline
 from adcompiler.ad.vjp import relevance, vjp
@@ -112,7 +113,13 @@ class Split:
             source=forward.source,
         )
         available = (*forward.inputs, *forward.results)
-        func, reads = rebind(func, available, [c for c in cotangents if c is not None], self.value_names())
+        usable = consistent(grads, available)
+        func, reads = rebind(
+            func,
+            {a: k for k, a in reversed(list(enumerate(available))) if a in usable},
+            [c for c in cotangents if c is not None],
+            self.value_names(),
+        )
         asked_known = tuple(
             ask and known[forward.inputs[k]] for k, ask in zip(self.wanted, asked, strict=True)
         )
@@ -240,21 +247,18 @@ class _Bind(Rewriter):
 
 
 def rebind(
-    func: Func, available: Sequence[Array], cotangents: Sequence[Array], names: Sequence[str]
+    func: Func, numbers: Mapping[Array, int], cotangents: Sequence[Array], names: Sequence[str]
 ) -> tuple[Func, tuple[int, ...]]:
-    """`func` as a program of its own: reads of `available` arrays become inputs, where it has any.
+    """`func` as a program of its own: reads of arrays that have numbers become inputs, where it has any.
 
-    Returns the program and the numbers of the available arrays that it reads, in order.
+    Returns the program and the numbers of the arrays that it reads, in order.
     """
-    numbers: dict[Array, int] = {}
-    for k, array in enumerate(available):
-        numbers.setdefault(array, k)
-    reads = sorted(numbers[a] for a in _reached(func.results, cotangents, numbers))
-    bind = _Bind([*(available[k] for k in reads), *cotangents])
+    reads = sorted(_reached(func.results, cotangents, numbers), key=numbers.__getitem__)
+    bind = _Bind([*reads, *cotangents])
     inputs = bind.inputs
     results = bind.run(func.results)
     moved = bind.moved()
-    labels = [names[k] for k in reads] + [func.names[c] for c in cotangents]
+    labels = [names[numbers[a]] for a in reads] + [func.names[c] for c in cotangents]
     return (
         func.with_(
             inputs=tuple(inputs.values()),
@@ -264,11 +268,11 @@ def rebind(
             names={moved[n]: name for n, name in func.names.items() if n in moved and n not in inputs},
             spans={moved[n]: span for n, span in func.spans.items() if n in moved},
         ),
-        tuple(reads),
+        tuple(numbers[a] for a in reads),
     )
 
 
-def _reached(results: Iterable[Array], given: Sequence[Array], stops: dict[Array, int]) -> set[Array]:
+def _reached(results: Iterable[Array], given: Sequence[Array], stops: Mapping[Array, int]) -> set[Array]:
     """The arrays of `stops` that `results` read, not looking behind them, and those that say how long these
     and the arrays `given` are."""
 

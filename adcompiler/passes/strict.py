@@ -19,7 +19,7 @@ without contraction (`codegen/rounding.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
@@ -36,7 +36,7 @@ from adcompiler.ir.nodes import (
     Size,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
@@ -48,16 +48,9 @@ from adcompiler.ir.walk import (
     with_args,
 )
 from adcompiler.ops.build import apply
-from adcompiler.ops.comparison import COMPARISON
-from adcompiler.ops.piecewise import PIECEWISE
-from adcompiler.ops.rounding import ROUNDING
+from adcompiler.ops.decisions import decided
 
 STRICT = "strict"
-DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - {
-    "abs",
-    "hypot",
-    "copysign",
-}
 
 
 def strict(func: Func) -> Func:
@@ -80,7 +73,9 @@ class _Decided:
         self.marked: dict[Body, set[Element]] = {}
         self.sums: dict[Body, set[Array]] = {}
         self.followed: set[tuple[Body, Array]] = set()
-        self.pending = [(body, e) for body, a in self.arrays.items() for array in a for e in _decided(array)]
+        self.pending = [
+            (body, e) for body, a in self.arrays.items() for array in a for g in decided(array) for e in g
+        ]
         self.spread()
         for body, marked in self.marked.items():
             self.pending += ((body, e) for e in _equal_elsewhere(marked, self.arrays[body]))
@@ -127,20 +122,6 @@ class _Decided:
             ):  # an operand; the first slot is the number of the iteration
                 for outside in self.outside[body]:
                     self.follow(outside, body.operands[array.position - 1])
-
-
-def _decided(array: Array) -> Iterator[Element]:
-    """The floats that an array's elements decide on."""
-    if isinstance(array, Reduce) and array.op in ("min", "max") and is_float(array.dtype):
-        yield array.body
-    for element in elements_of(array.elements):
-        if isinstance(element, Apply) and decides(element.op, element.dtype):
-            yield from (a for a in element.args if is_float(a.dtype))
-
-
-def decides(op: str, dtype: str) -> bool:
-    """Whether an operation on floats jumps, or has a derivative that does."""
-    return op in DECISIONS or (op in DTYPES and dtype in ("bool", "i64"))
 
 
 # -- one value at different places --------------------------------------------------------------

@@ -1,0 +1,29 @@
+"""Decisions: operations on floats whose result, or whose derivative, jumps with a last bit of an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adcompiler.ir.nodes import Apply, Array, Element, Reduce
+from adcompiler.ir.types import DTYPES, is_float
+from adcompiler.ir.walk import elements_of
+from adcompiler.ops.comparison import COMPARISON
+from adcompiler.ops.piecewise import PIECEWISE
+from adcompiler.ops.rounding import ROUNDING
+
+CONTINUOUS = frozenset(("abs", "hypot", "copysign"))  # their derivatives say themselves what they compare
+DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - CONTINUOUS
+
+
+def decided(array: Array) -> Iterator[tuple[Element, ...]]:
+    """For each decision in an array, the floats that it is about: what an extremum is taken of, too."""
+    if isinstance(array, Reduce) and array.op in ("min", "max") and is_float(array.dtype):
+        yield (array.body,)
+    for element in elements_of(array.elements):
+        if isinstance(element, Apply) and decides(element):
+            yield tuple(a for a in element.args if is_float(a.dtype))
+
+
+def decides(element: Apply) -> bool:
+    """Whether an operation is a decision, if it is about floats."""
+    return element.op in DECISIONS or (element.op in DTYPES and element.dtype in ("bool", "i64"))
