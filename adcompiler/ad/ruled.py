@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from adcompiler.ad.linearity import is_linear
 from adcompiler.errors import GradientError
 from adcompiler.ir.bodies import Replace, like
 from adcompiler.ir.nodes import Array, zeros_like
@@ -33,12 +34,15 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
     place = like(array)
     pulled = _opened(array, place, [array.pulled[k] for k in moving])
     (tangent,) = vjp(pulled, [tangents[array.args[k]] for k in moving], [place])
-    if tangent is not None and place in arrays_of((tangent,)):
+    if tangent is None or place not in arrays_of((tangent,)):
+        return zeros_like(array) if tangent is None else tangent
+    if not is_linear(pulled, place):
         raise GradientError(
             "a rule is not linear in the cotangent, so that it has no forward mode",
             remedy="use reverse mode: grad, vjp, or hessian by nested grad",
         )
-    return zeros_like(array) if tangent is None else tangent
+    # It depends on nothing but whether there is a cotangent: what a loop carries is made again, in vain.
+    return Replace({place: zeros_like(place)}).run((tangent,))[0]
 
 
 def _opened(array: Ruled, cotangent: Array, pulled: Sequence[Array]) -> tuple[Array, ...]:

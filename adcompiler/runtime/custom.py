@@ -16,6 +16,8 @@ from adcompiler.runtime.capture import function
 from adcompiler.runtime.check import check_grad
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.show import default_types
+from adcompiler.runtime.transforms import vjp
+from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.values import ArgType
 
 LENGTH = 3  # of every axis of a sample
@@ -33,7 +35,8 @@ def custom_vjp(
              higher derivatives go through it
     samples  tuples of arguments at which the rule is checked; by default one, of the annotated types with
              axes of length 3, between 0.5 and 1.5
-    check    compare the rule with finite differences of the function; False for rules that are meant to
+    check    compare the rule with finite differences of the function, and for several cotangents with itself:
+             it is linear in them; False for rules that are meant to
              differ, as a straight-through estimator's
 
     The function returns one float array or scalar. Its tangents (forward mode) come from the rule's
@@ -96,6 +99,7 @@ def _check(f: SourceFunction, sample: Sequence[Any], guessed: bool) -> None:
     )
     try:
         check_grad(on_numpy, *sample, order=1)
+        _check_linear(on_numpy, sample)
     except GradientError as error:
         raise GradientError(
             f"the rule of {f.__name__} is wrong: {error.cause}",
@@ -108,3 +112,38 @@ def _check(f: SourceFunction, sample: Sequence[Any], guessed: bool) -> None:
                 remedy="annotate the parameters, or pass samples=[(x, y), ...]",
             ) from error
         raise
+
+
+def _check_linear(f: SourceFunction, sample: Sequence[Any]) -> None:
+    """Raise GradientError if the rule is not linear in the cotangent, at a sample."""
+    value, pullback = vjp(f, *sample)
+    random = np.random.default_rng(1)
+    first = random.uniform(0.5, 1.5, np.shape(value))
+    second = 1.0 - first  # their sum is what the rule was compared with differences for
+    tried = (
+        ("negative", -1.0, 0.0),
+        ("larger", 3e4, 0.0),
+        ("smaller", 1e-4, 0.0),
+        ("summed", 1.0, 1.0),
+        ("mixed", 1.0, -2.0),
+        ("zero", 0.0, 0.0),
+    )
+    one, other = _flat(pullback(first)), _flat(pullback(second))
+    tolerance = 1e-3 if np.asarray(value).dtype == np.float32 else 1e-8
+    for what, a, b in tried:
+        found, expected = _flat(pullback(a * first + b * second)), a * one + b * other
+        scale = abs(a) * np.abs(one) + abs(b) * np.abs(other)
+        if not np.all((np.abs(found - expected) <= tolerance * scale) | ~np.isfinite(expected)):
+            k = int(np.argmax(np.abs(found - expected)))
+            raise GradientError(
+                f"it is not linear in the cotangent: for a {what} one it gives {found[k]:.6g}, not "
+                f"{expected[k]:.6g}",
+            )
+
+
+def _flat(gradients: Sequence[Any]) -> np.ndarray:
+    """The entries of gradients, of containers too, in one row."""
+    parts: list[np.ndarray] = []
+    for gradient in gradients:
+        mapped(lambda g: parts.append(np.zeros(0) if g is None else np.ravel(g)), gradient)
+    return np.concatenate([np.zeros(0), *parts]).astype(float)

@@ -62,8 +62,9 @@ class Mapped(Derived):
             for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
             if axis is not None
         }
-        if any(axes[position] is not None for _, position in func.counts):
-            raise ShapeError("vmap: a length differs from case to case", remedy="map another argument")
+        for _, position in func.counts:
+            if axes[position] is not None:
+                _refuse_count(func.input_names[position])
         found = batch(func.results, cases, (count,))
         checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
         results = tuple(
@@ -124,6 +125,16 @@ def _input(single: Input, axis: int | None, count: Element) -> Input:
     if axis is None:
         return single
     return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
+
+
+def _refuse_count(name: str) -> None:
+    """Refuse an integer, one for each case, that is a number of iterations or a length."""
+    raise ShapeError(
+        f"vmap: {name} is a number of iterations or a length, which differs from case to case",
+        remedy=f"count iterations by `while`: `i = 0`, `while i < {name}:` and `i += 1` in it, so that each "
+        f"case ends for itself, or write a condition, `for i in range(n) if i < {name}`; lengths are those "
+        f"of all cases: None in in_axes for {name}",
+    )
 
 
 def _every(holds: Array) -> Array:

@@ -222,3 +222,81 @@ def test_a_rule_of_other_parameters_and_a_function_of_two_results_are_refused():
         adc.custom_vjp(3)(two)
     with pytest.raises(adc.OutOfRangeError, match="cannot be checked with scalars"):
         adc.custom_vjp(stable)(adc.compile("def f(x):\n    return x[0]"))
+
+
+# ---- Linearity ----
+
+NOT_LINEAR = [
+    "c * c * cos(x)", "abs(c) * cos(x)", "cos(x) * c**3", "cos(x) * maximum(c, 0.0)", "cos(x)",
+    "cos(x) * sin(c) / sin(1.0)", "where(c > 0, cos(x) * c, 2 * cos(x) * c)", "cos(x) * c**2 / abs(c)",
+    "where(c == 1, cos(x) * c, 0.0)", "cos(x) * (c + (c - 1) * 0.01)", "cos(x) * clip(c, -10, 10)",
+    "cos(x) * exp(log(abs(c)))", "cos(x) * round(c)", "cos(x) * sqrt(c * c)",
+]  # fmt: skip
+
+FLAT = ("cos(x)", "cos(x) * (c + (c - 1) * 0.01)", "cos(x) * round(c)")
+
+
+@pytest.mark.parametrize("rule", NOT_LINEAR)
+def test_a_rule_is_linear_in_the_cotangent(rule):
+    f = adc.compile("def f(x):\n    return sin(x)")
+    pull = adc.compile(f"def pull(x, r, c):\n    return {rule}")
+    with pytest.raises(adc.GradientError, match="the rule of f is wrong"):
+        adc.custom_vjp(pull)(f)
+    made = adc.custom_vjp(pull, check=False)(f)  # as one who clips gradients wants it
+    if rule not in FLAT:  # whose derivative by the cotangent is a constant
+        with pytest.raises(adc.GradientError, match="not linear in the cotangent"):
+            adc.jvp(made, (1.0,), (1.0,))
+
+
+@pytest.mark.parametrize("rule", ["cos(x) * c * abs(c) / c[0]", "cos(x) * c[0]", "cos(x) * c * c[::-1]"])
+def test_a_rule_of_arrays_is_linear_too(rule):
+    f = adc.compile("def f(x: f64[n]):\n    return sin(x)")
+    with pytest.raises(adc.GradientError):
+        adc.custom_vjp(adc.compile(f"def pull(x: f64[n], r: f64[n], c: f64[n]):\n    return {rule}"))(f)
+
+
+# Functions, and rules of theirs that are linear in the cotangent, by loops.
+LOOPS = {
+    "a sum": (
+        "def f(x):\n    return 5 * x",
+        "def pull(x, r, c):\n    t = 0.0\n    for i in range(5):\n        t += c\n    return t",
+    ),
+    "while": (
+        "def f(x):\n    return 5 * x",
+        "def pull(x, r, c):\n    t, i = 0.0, 0\n    while i < 5:\n        t, i = t + c, i + 1\n    return t",
+    ),
+    "products": (
+        "def f(x):\n    return x**5",
+        "def pull(x, r, c):\n    t = 5 * c\n    for i in range(5 - 1):\n        t = t * x\n    return t",
+    ),
+    "a while of products": (
+        "def f(x):\n    return x**5",
+        "def pull(x, r, c):\n    t = 5 * c\n    i = 0\n"
+        "    while i < 4:\n        t = x * t\n        i += 1\n    return t",
+    ),
+    "reverse mode": (
+        "def f(x):\n    t = x\n    for i in range(6):\n        t = sin(t) + x\n    return t",
+        "def pull(x, r, c):\n    s = zeros(7)\n    s[0] = x\n    for i in range(6):\n"
+        "        s[i + 1] = sin(s[i]) + x\n    g = 0.0\n    t = c\n    for k in range(6):\n"
+        "        g += t\n        t = cos(s[5 - k]) * t\n    return g + t",
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_rules_that_loop_have_all_modes(name, backend):
+    source, rule = LOOPS[name]
+    plain = adc.compile(source, backend=backend)
+    f = adc.custom_vjp(adc.compile(rule))(plain)
+    for x in (0.7, 1.3):
+        np.testing.assert_allclose(adc.jvp(f, (x,), (2.0,))[1], 2 * adc.grad(plain)(x), rtol=1e-12)
+        np.testing.assert_allclose(adc.grad(f)(x), adc.grad(plain)(x), rtol=1e-12)
+        np.testing.assert_allclose(adc.hessian(f)(x), adc.hessian(plain)(x), rtol=1e-12)
+        np.testing.assert_allclose(adc.grad(adc.grad(f))(x), adc.hessian(plain)(x), rtol=1e-12)
+
+
+def test_a_rule_in_float32_is_checked_as_float32():
+    pull = adc.compile("def pull(x: f32[n], r: f32[n], c: f32[n]):\n    return cos(x) * c")
+    f = adc.custom_vjp(pull)(adc.compile("def f(x: f32[n]):\n    return sin(x)"))
+    assert f(np.ones(2, "f4")).dtype == np.float32

@@ -57,3 +57,36 @@ def test_what_does_not_fit_is_refused():
         adc.vmap(f, 0)(X, 1.0)
     with pytest.raises(adc.Error, match="in_axes"):
         adc.vmap(f, (0,))
+
+
+COUNTED = {
+    "a loop": (
+        "def f(x, k: i64):\n    t = x\n    for i in range(k):\n        t = sin(t) * x\n    return t",
+        "def f(x, k: i64):\n    t, i = x, 0\n    while i < k:\n        t, i = sin(t) * x, i + 1\n    return t",
+    ),
+    "a sum": (
+        "def f(x, k: i64):\n    return sum(x**i for i in range(k))",
+        "def f(x, k: i64):\n    return sum(x**i for i in range(10) if i < k)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_differing_trip_counts_say_what_to_write(name):
+    """And what they say is right, with its derivatives."""
+    refused, written = map(adc.compile, COUNTED[name])
+    x, k = np.array([0.5, 1.5, 2.0]), np.array([0, 3, 5])
+    with pytest.raises(adc.ShapeError, match="k is a number of iterations") as caught:
+        adc.vmap(refused)(x, k)
+    assert "`while i < k:`" in str(caught.value.remedy)
+    assert "if i < k" in str(caught.value.remedy)
+    for transform in (lambda f: f, lambda f: adc.grad(f, "x"), lambda f: adc.hessian(f, "x")):
+        expected = [transform(refused)(a, int(n)) for a, n in zip(x, k, strict=True)]
+        np.testing.assert_allclose(adc.vmap(transform(written))(x, k), expected)
+
+
+@pytest.mark.parametrize("source", ["[x for i in range(k)]", "sum(zeros(k) + x)", "sum([x] * k)"])
+def test_differing_lengths_are_refused(source):
+    with pytest.raises(adc.ShapeError, match="k is a number of iterations or a length") as caught:
+        adc.vmap(adc.compile(f"def f(x, k: i64):\n    return {source}"))(np.ones(2), np.array([1, 2]))
+    assert "in_axes" in str(caught.value.remedy)
