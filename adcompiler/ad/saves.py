@@ -31,7 +31,15 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import arrays_of, elements_of, substitute, with_args, with_elements
+from adcompiler.ir.walk import (
+    arrays_of,
+    arrays_read,
+    elements_of,
+    postorder,
+    substitute,
+    with_args,
+    with_elements,
+)
 from adcompiler.ops.table import TABLE
 
 
@@ -44,7 +52,9 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     saved: dict[Array, None] = {}
     names: dict[Node, str] = dict(func.names)
     arrays = arrays_of(func.results)
-    active = active_arrays(arrays, wanted)
+    # What only the value of a rule is made of is not differentiated.
+    read = postorder(func.results, lambda a: a.args if isinstance(a, Ruled) else arrays_read(a))
+    active = active_arrays(arrays, wanted) & set(read)
     for array in arrays:
         if isinstance(array, Input):
             moved[array] = array

@@ -12,6 +12,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import shapes
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.squares import root_of_squares
 from adcompiler.syntax.values import AnyValue, Value
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
@@ -68,20 +69,15 @@ def variance(
 def deviation(
     context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
 ) -> AnyValue:
-    """The square root of the variance; where that is 0 its derivative is 0."""
-    return _root(context, variance(context, x, axes, keepdims, span), span)
-
-
-def _root(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    none = context.elementwise("equal", (x, 0), span)
-    return context.where(none, x, context.elementwise("sqrt", (x,), span), span)
+    """The square root of the variance; where that is 0 all its derivatives are 0."""
+    centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
+    return root_of_squares(context, centred, axes, keepdims, span, count(context, x, axes, span))
 
 
 def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
-    """The Euclidean norm; its derivative at 0 is 0."""
+    """The Euclidean norm; all its derivatives at 0 are 0."""
     x = context.elementwise("multiply", (x, 1.0), span)
-    squares = context.reduce("sum", context.elementwise("square", (x,), span), axes, keepdims, span)
-    return _root(context, squares, span)
+    return root_of_squares(context, x, axes, keepdims, span)
 
 
 def logsumexp(
