@@ -61,14 +61,19 @@ def every() -> dict[str, Kind]:
     def some() -> Any:
         return st.one_of(programs(smooth=True, empty=False), loop_programs(), mixed_programs())
 
+    def large() -> Any:
+        return st.one_of(large_programs(), some())
+
     return {
         "extrema": Kind(extremum_programs, either(checks.exact_extrema), 20),
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
         "mutated": Kind(some, either(checks.unharmed), 20),
-        "forks": Kind(lambda: st.one_of(large_programs(), some()), either(checks.survives_forks), 12),
+        "forks": Kind(large, either(checks.survives_forks), 12),
         "interrupts": Kind(
             lambda: st.one_of(large_programs(), some()), either(checks.survives_interrupts), 8
         ),
+        "threads": Kind(large, either(checks.same_on_all_threads), 12),
+        "memory": Kind(loop_programs, either(checks.same_in_segments), 10),
         "expressions": Kind(programs, guarded, 30, single=False),
         "loops": Kind(loop_programs, guarded, 12),
         "mixed": Kind(mixed_programs, guarded, 8),

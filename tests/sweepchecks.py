@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import randomextrema
 import randomragged
 from compared import leaves
 from programs import Program
+from threads import same_bits
 
 import adcompiler as adc
 
@@ -36,7 +38,8 @@ def same(found: Any, expected: Any, relative: float = 1e-7) -> None:
 
 
 def bits(value: Any) -> list[bytes]:
-    return [b"" if v is None else np.asarray(v).tobytes() for v in leaves(value)]
+    """All bits but the sign of zeros."""
+    return [b"" if v is None else (np.asarray(v) + 0).tobytes() for v in leaves(value)]
 
 
 def floats(args: Sequence[Any]) -> tuple[int, ...]:
@@ -181,6 +184,25 @@ def differences(f: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int]) 
             columns.append((4 * close - wide) / 3)
         found.append(np.stack(columns, axis=-1))
     return tuple(found)
+
+
+# -- threads, and memory -------------------------------------------------------------------------------
+
+
+def same_on_all_threads(program: Program) -> None:
+    """One thread or several, as often as they are asked: all bits are the same."""
+    f = adc.compile(program.source)
+    for _ in range(3):
+        same_bits(lambda: tuple(everything(f, program.args)))
+
+
+def same_in_segments(program: Program) -> None:
+    """Loops that run in segments of any length give the same bits, unless the compiler refuses segments."""
+    whole = everything(adc.compile(program.source), program.args)
+    for budget in (1, 200, 3000):
+        with suppress(adc.LimitError):
+            part = everything(adc.compile(program.source, memory=budget), program.args)
+            assert part == whole, f"memory={budget}"
 
 
 # -- forks ---------------------------------------------------------------------------------------------
