@@ -13,6 +13,7 @@ import typer
 from adcompiler.cli.arguments import Arguments, collect
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.runtime.cost import in_words
 from adcompiler.runtime.function import Function
@@ -21,7 +22,7 @@ from adcompiler.syntax.structures import flatten, unflatten
 
 EXAMPLES = """\b
 Examples:
-  adc bench "exp(-x**2) * sin(y)"
+  adc bench "sum(exp(-x**2) * y)" --types "f64[n], f64" --size 100000
   adc bench model.adc:loss --size 100000 --size d=3
   adc bench model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --seconds 1
 """
@@ -31,6 +32,7 @@ def bench_source(
     source: Source,
     arg: Arguments = None,
     size: Sizes = None,
+    types: Types = None,
     seconds: Annotated[
         float, typer.Option(min=0.0, help="How long to repeat each program; at least five times.")
     ] = 0.3,
@@ -41,8 +43,16 @@ def bench_source(
     without an annotation); named axes are 1000 long unless --size says otherwise. Prints for each program the
     first call, which compiles or loads it, and the median and the fastest of the calls after it.
     """
-    f = function_of(source)
-    args = tuple(collect(f, arg, sampler(f, {"": 1000} | lengths(size))).values())
+    f = typed(function_of(source), types)
+    sample, sampled = sampler(f, {"": 1000} | lengths(size)), set[int]()
+
+    def sample_of(k: int) -> Any:
+        sampled.add(k)
+        return sample(k)
+
+    args = tuple(collect(f, arg, sample_of).values())
+    given = frozenset(p.name for k, p in enumerate(f.parameters) if k not in sampled)
+    note(untyped(f, given), "here")
     print(f"{'':<16}{'first call':>12}{'median':>12}{'fastest':>12}{'calls':>9}")
     for name, call in _programs(f, args):
         first, times = _timed(call, seconds)

@@ -16,15 +16,12 @@ import typer
 from adcompiler.cli.arguments import names_of
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.codegen.ahead import SHIMS, Compiled, comment, compile_ahead
 from adcompiler.codegen.cuda.ahead import build, parsed_arch
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.ir.nodes import Func
-from adcompiler.runtime.capture import compile
-from adcompiler.runtime.function import Function, SourceFunction
-from adcompiler.runtime.options import Options
 from adcompiler.runtime.transforms import value_and_grad
-from adcompiler.syntax.values import Closure
 
 EXAMPLES = """\b
 Examples:
@@ -37,13 +34,7 @@ FORMS = ("c", "ptx", "cubin")
 
 def build_source(
     source: Source,
-    types: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPES", show_default=False,
-            help='The types of the parameters, as in "f64[n], f64"; otherwise as annotated, or doubles.',
-        ),
-    ] = None,
+    types: Types = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the library.")
     ] = Path(),
@@ -72,10 +63,11 @@ def build_source(
         raise UsageError(f"--emit does not know {', '.join(unknown)}", remedy=f"it takes {', '.join(FORMS)}")
     f = function_of(source)
     name = name or f.__name__
-    typed = f if types is None else _typed(f, types)
-    functions = {name: typed._of_c()}
+    of_types = typed(f, types)
+    note(untyped(of_types), "in C")
+    functions = {name: of_types._of_c()}
     try:
-        joint = value_and_grad(typed, names_of(f, wrt, "--wrt") if wrt else None)
+        joint = value_and_grad(of_types, names_of(f, wrt, "--wrt") if wrt else None)
         functions[f"{name}_value_and_grad"] = joint._of_c()
     except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
         if wrt:
@@ -91,32 +83,6 @@ def build_source(
     _link(library, header, _header(name, functions, made), made)
     for path in (header, library):
         print(path)
-
-
-def _typed(f: Function, types: str) -> Function:
-    """`f` with annotated parameters, as a definition that calls it."""
-    texts = _split(types)
-    names = [p.name for p in f.parameters]
-    if len(texts) != len(names) or f.closure is None:
-        cause = f"--types names {len(texts)} types for the parameters {', '.join(names)}"
-        raise UsageError(cause, remedy='one for each, as in "f64[n], f64"')
-    params = ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True))
-    stub = compile(f"def {f.__name__}({params}):\n    return {f.__name__}({', '.join(names)})").closure
-    assert stub is not None
-    closure = Closure(stub.definition, {**f.closure.scope, f.__name__: f.closure}, stub.source)
-    return SourceFunction(closure, (), Options(backend=f.backend))
-
-
-def _split(types: str) -> list[str]:
-    """The types between commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for c in types:
-        depth += (c == "[") - (c == "]")
-        if c == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts]
 
 
 def _header(name: str, functions: dict[str, Func], made: dict[str, Compiled]) -> str:

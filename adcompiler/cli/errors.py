@@ -38,7 +38,7 @@ def _message(error: Exception) -> str:
         return f"adc: {error.filename}: {error.strerror}" if error.filename else f"adc: {error}"
     return (
         f"adc: internal error: {type(error).__name__}: {error}\n"
-        "  help: this is a fault of adcompiler; with ADC_TRACEBACK=1 in the environment adc shows where"
+        "  help: this is a fault of adcompiler; with ADC_TRACEBACK=full in the environment adc shows where"
     )
 
 

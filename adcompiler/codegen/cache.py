@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from adcompiler import store
+from adcompiler.progress import compiling
 
 ENDING = ".nbc"
 _lock = threading.RLock()
@@ -50,7 +51,8 @@ def callback(module: ModuleType) -> Any:
 
     made: Any = CFunc(module.entry, sigutils.normalize_signature(module.signature), {}, {})
     made._cache = _cache_class(FunctionCache)(module.entry, module.__key__)
-    made.compile()
+    with compiling("a callback"):
+        made.compile()
     return made
 
 

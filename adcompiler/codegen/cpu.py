@@ -22,6 +22,7 @@ from adcompiler.codegen.threads import region
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.lazy import cached_property
+from adcompiler.progress import compiling
 
 MOST_LAYOUTS = 1000  # that are remembered
 
@@ -88,7 +89,8 @@ class Compiled:
     def native(self) -> Native | None:
         """The kernel compiled without numba, if that can be."""
         try:
-            return compiled(self.source)
+            with compiling(self.func.name):
+                return compiled(self.source)
         except UnsupportedError:
             return None
 

@@ -15,6 +15,7 @@ from adcompiler.ir.nodes import Func, is_const
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
+from adcompiler.progress import compiling
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import converted, settled, whole_lists
@@ -102,7 +103,8 @@ class Function:
         if found is None:
             if values is not None:
                 self.first_call(types, values)
-            found = Specialisation(self.trace(types), self.backend)
+            with compiling(self.__name__):
+                found = Specialisation(self.trace(types), self.backend)
             found = self._specialisations.setdefault(types, found)
         self.seen(types)
         return found

@@ -21,6 +21,7 @@ from adcompiler.ir.walk import arrays_of, is_computed, read_by
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
+from adcompiler.progress import compiling
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint, merged
 from adcompiler.syntax.values import Kind
@@ -167,7 +168,8 @@ class Specialisation:
         if self._executable is None:
             with self.lock:
                 if self._executable is None:
-                    self._executable = self._compiled()
+                    with compiling(self.func.name):
+                        self._executable = self._compiled()
         return self._executable
 
     def _compiled(self) -> Executable:

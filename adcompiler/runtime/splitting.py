@@ -15,6 +15,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.progress import compiling
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
@@ -61,8 +62,9 @@ class SplitProgram:
         """The program for a pattern; made when it is first seen."""
         key = (present, asked)
         if key not in self.made:
-            part = self.parts.propagate(present, asked)
-            part = Propagate(run(SIMPLIFY, part.func), part.reads, part.known)
+            with compiling("propagate"):
+                part = self.parts.propagate(present, asked)
+                part = Propagate(run(SIMPLIFY, part.func), part.reads, part.known)
             compiled = Specialisation(Lowered(part.func, (), (None,) * len(part.func.results)), self.backend)
             self.made.setdefault(key, (part, compiled))
         return self.made[key]
@@ -205,7 +207,8 @@ class SplitFunction:
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
         found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault(key, self._split(types, wanted))
+            with compiling("forward and propagate"):
+                found = self._programs.setdefault(key, self._split(types, wanted))
         return found
 
     def _choice(self, types: Types) -> Choice | None:

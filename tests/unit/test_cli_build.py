@@ -167,6 +167,14 @@ def test_a_call_that_a_check_refuses_has_a_status(tmp_path):
     assert library.f(INTEGER(1), pointer(x), INTEGER(1), INTEGER(0), pointer(r)) == 1
 
 
+def test_parameters_without_a_type_are_numbers_which_a_note_says(tmp_path, capsys):
+    folder = str(tmp_path / "lib")
+    assert main(["build", "sum(x * y)", "--name", "cost", "-o", folder]) == 0
+    assert "note: x, y have no types and are numbers in C; " in capsys.readouterr().err
+    assert main(["build", "sum(x * y)", "--name", "cost", "--types", "f64[n], f64", "-o", folder]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_types_on_the_command_line(tmp_path):
     folder = tmp_path / "lib"
     command = ["build", "sum((a * x - y)**2) * gamma(a)", "--name", "cost", "-o", str(folder), "--wrt", "a"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import adcompiler as adc
@@ -72,6 +73,29 @@ def test_adc_bench_times_each_program(capsys, tmp_path):
     time = r" +[\d.e+]+ (s|ms|us|ns)"
     for name, row in zip(names, rows, strict=True):
         assert re.fullmatch(f"{name}{time}{time}{time} +5", row)
+
+
+def test_adc_bench_says_what_it_takes_for_numbers(capsys, tmp_path):
+    assert main(["bench", "sum(x * y)", "--size", "100", "--seconds", "0"]) == 0
+    assert (
+        "note: x, y have no types and are numbers here; for an array write x: f64[n]"
+        in capsys.readouterr().err
+    )
+    np.save(tmp_path / "x.npy", np.ones(3))
+    assert main(["bench", "sum(x * y)", "--arg", f"x=@{tmp_path / 'x.npy'}", "--seconds", "0"]) == 0
+    assert "note: y has no type and is a number here" in capsys.readouterr().err
+    file = tmp_path / "model.adc"
+    file.write_text("def f(x: f64[n], y: f64):\n    return sum(x * y)")
+    assert main(["bench", str(file), "--size", "100", "--seconds", "0"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_adc_bench_of_types_on_the_command_line(capsys):
+    assert main(["bench", "x * y", "--types", "f64[n], f64", "--size", "7", "--seconds", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "value and grad" not in out  # the result is an array
+    assert main(["bench", "x * y", "--types", "f64", "--seconds", "0"]) == 2
 
 
 def test_adc_bench_of_what_has_no_gradient(capsys):
