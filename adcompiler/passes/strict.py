@@ -177,6 +177,15 @@ class _Mark(Rewriter):
         super().__init__()
         self.found = found
         self.marked, self.sums = found.marked.get(body, set()), found.sums.get(body, set())
+        self.lengths: dict[Element, Element] = {}
+
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        """A length is computed once, for the call, and slots of loops are as long as what they stand for."""
+
+        def moved(element: Element) -> Element:
+            return Read(self.arrays[element.array], element.args) if isinstance(element, Read) else element
+
+        return rewrite(lengths, moved, self.lengths)
 
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         return type(self)(self.found, loop) if isinstance(loop, Loop) else None

@@ -99,3 +99,19 @@ def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory):
     second = adc.tape.grad((first * first).sum(), v)
     np.testing.assert_allclose(first.value, gradient, rtol=1e-12)
     np.testing.assert_allclose(second.value, 2 * hessian @ gradient, rtol=1e-10)
+
+
+RECURRENT = """
+def recurrent(w: f64[d, d], x: f64[n, d], b: f64[d]):
+    h = zeros(d)
+    for t in range(n):
+        h = tanh(w @ h + x[t] + b)
+    return sum(h * h)
+"""
+
+
+def test_rows_of_matrices_within_a_budget():
+    """The rows of a segment are as long as the segment, whatever passes mark in the square root it is."""
+    random = np.random.default_rng(0)
+    args = random.normal(size=(3, 3)), random.normal(size=(20, 3)), random.normal(size=3)
+    adc.check_grad(adc.compile(RECURRENT, memory=1), *args, order=2)
