@@ -76,6 +76,29 @@ def backward(f: adc.Function, args: Sequence[Any]) -> Any:
     return f.split().propagate(f.split().forward(*args)[1], 1.0)
 
 
+# -- routines ------------------------------------------------------------------------------------------
+
+
+def same_routines(program: Program) -> None:
+    """Values and derivatives of both orders are those of the interpreter."""
+    args, wrt = program.args, floats(program.args)
+    relative = 2e-2 if args[0].dtype == np.float32 else 1e-7
+    fast, plain = (adc.compile(program.source, backend=b) for b in ("cpu", "numpy"))
+    value = plain(*args)
+    same(fast(*args), value, relative)
+    slopes = [adc.vjp(f, *args, wrt=wrt)[1](cotangents(value)) for f in (fast, plain)]
+    same(*slopes, relative)
+    fast, plain = (adc.compile(summed(program.source), backend=b) for b in ("cpu", "numpy"))
+    ways = tuple(np.cos(np.asarray(args[k])).astype(np.asarray(args[k]).dtype) for k in wrt)
+    same(adc.grad(fast, wrt)(*args), adc.grad(plain, wrt)(*args), relative)
+    same(adc.hvp(fast, wrt)(args, ways), adc.hvp(plain, wrt)(args, ways), 10 * relative)
+
+
+def summed(source: str) -> str:
+    """A program that returns a vector v and a number s, as one number."""
+    return source.replace("return v, s", "return sum(v * v) + s")
+
+
 # -- results that are written to -----------------------------------------------------------------------
 
 
