@@ -146,7 +146,7 @@ UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "floor": (np.floor, mp.floor),
     "ceil": (np.ceil, mp.ceil),
     "trunc": (np.trunc, lambda x: mp.sign(x) * mp.floor(abs(x))),
-    "round": (np.rint, mp.nint),
+    "round": (np.round, mp.nint),
 }
 
 

@@ -20,6 +20,7 @@ from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import Options, options
 from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.builtins import BUILTINS
+from adcompiler.syntax.early import check
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.syntax.functionals import gradient_of
 from adcompiler.syntax.parse import parse
@@ -64,7 +65,8 @@ def compile(
     threads       among how many threads long loops share their work, derivatives as well; as many as
                   `adc.get_num_threads()` says, unless told. The bits are the same for any number
 
-    Raises ParseError and LimitError at once; errors of shapes and types come with the call.
+    Raises ParseError, LimitError and whatever else no arguments would mend at once (unknown names, calls that
+    do not fit, texts as operands); errors of shapes and types come with the call.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if isinstance(source, FunctionType):
@@ -269,6 +271,7 @@ def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFun
                 f"static names {name!r}, which {closure.name} does not take",
                 remedy=f"it takes {', '.join(names)}",
             )
+    check(closure)
     return SourceFunction(closure, static, chosen)
 
 

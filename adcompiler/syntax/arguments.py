@@ -9,6 +9,11 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.values import AnyValue
 
+
+class BoundError(Exception):
+    """The arguments of a builtin fit its parameters: raised where nothing else is asked (early.py)."""
+
+
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 
 
@@ -32,6 +37,7 @@ def bind_arguments(
         remedy = why if bad or missing else f"it is given {len(args)}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
+    context.bound()
     return [bound.get(p) for p in params]
 
 

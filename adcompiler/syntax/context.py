@@ -78,6 +78,9 @@ class Context:
         """The value of a function on these arguments."""
         raise NotImplementedError
 
+    def bound(self) -> None:
+        """What follows when a builtin has taken its arguments: here it is applied to them."""
+
     def ranked(self, shape: Shape, span: Span) -> Shape:
         """A shape, unless it has more axes than arrays may have."""
         if len(shape) > MOST_AXES:

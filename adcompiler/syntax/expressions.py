@@ -254,7 +254,10 @@ class Expressions(Context):
             whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
-        value = yield node.value
+        return self.part((yield node.value), node)
+
+    def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
+        """What a value has under a name."""
         if isinstance(value, Value):
             if node.name == "T":
                 return transpose(self, value, None, node.span)
@@ -285,7 +288,7 @@ class Expressions(Context):
         target = self.callee(node, scope)
         if target is None:
             target = yield node.function
-            if not isinstance(target, Closure | FunctionValue):
+            if not self.is_function(target):
                 cause = f"{describe(target)} is not a function"
                 self.fail(ParseError, cause, node.function.span, "write * to multiply")
         args, keywords = [], {}
@@ -299,6 +302,10 @@ class Expressions(Context):
                 self.fail(ParseError, f"the argument {name!r} is given twice", node.span)
             keywords[name] = yield argument
         return self.invoke(target, args, keywords, node.span)
+
+    def is_function(self, target: AnyValue) -> bool:
+        """Whether a value can be called."""
+        return isinstance(target, Closure | FunctionValue)
 
     def function_named(self, node: tree.Expression, scope: Mapping[str, AnyValue]) -> AnyValue:
         """The function that an expression names: a def, or a builtin that is no variable; else None."""

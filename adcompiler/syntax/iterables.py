@@ -38,12 +38,12 @@ def iterable(
 ) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
     """What an expression behind `in` runs over; a tuple is one known while compiling. With `unordered` it
     does not matter at which index an item is."""
-    called = _called(node, scope)
-    if called is not None:
+    name = called(node, scope)
+    if name is not None:
         assert isinstance(node, tree.Call)
         if node.keywords or not node.arguments:
-            context.fail(ParseError, f"{called} takes its arguments by position", node.span, ITERATE)
-        if called == "range":
+            context.fail(ParseError, f"{name} takes its arguments by position", node.span, ITERATE)
+        if name == "range":
             bounds = []
             for argument in node.arguments:
                 bounds.append((yield argument, scope))
@@ -51,7 +51,7 @@ def iterable(
         parts = []
         for argument in node.arguments:
             parts.append((yield from iterable(context, argument, scope)))
-        return (_zipped if called == "zip" else _numbered)(context, parts, node.span)
+        return (_zipped if name == "zip" else _numbered)(context, parts, node.span)
     value = yield node, scope
     if isinstance(value, tuple):
         return tuple(value)
@@ -60,7 +60,7 @@ def iterable(
     return rows(context, value)
 
 
-def _called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
+def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
     """Which of range, enumerate and zip an expression calls."""
     if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
         name = node.function.id

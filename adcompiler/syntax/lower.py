@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from adcompiler.errors import LimitError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, const, is_const
@@ -303,6 +303,9 @@ class Lowering(Expressions):
             self.source, self.body = caller
         if returned is not None:
             return returned.value
+        self.never_returns(closure)
+
+    def never_returns(self, closure: Closure) -> NoReturn:
         raise ParseError(
             f"{closure.definition.name} ends without a return", remedy="return one value or more",
             source=closure.source, span=closure.definition.span,

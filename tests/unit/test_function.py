@@ -526,12 +526,12 @@ def test_numpy_numbers_are_captured(k: Any) -> None:
 def test_what_cannot_be_captured_is_named() -> None:
     table = np.ones(3)
 
-    @adc.function(backend="numpy")
-    def looked_up(x):
-        return x * table
-
     with pytest.raises(adc.ParseError, match="table") as caught:
-        looked_up(1.0)
+
+        @adc.function(backend="numpy")
+        def looked_up(x):
+            return x * table
+
     assert caught.value.remedy == "make table a parameter"
 
 
@@ -539,12 +539,12 @@ def test_a_plain_function_is_to_be_decorated() -> None:
     def plain(x: float) -> float:
         return x
 
-    @adc.function(backend="numpy")
-    def caller(x):
-        return plain(x)
-
     with pytest.raises(adc.ParseError, match="plain") as caught:
-        caller(1.0)
+
+        @adc.function(backend="numpy")
+        def caller(x):
+            return plain(x)
+
     assert "adc.function" in (caught.value.remedy or "")
 
 

@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused():
 COUNTED = {
     "a loop": (
         "def f(x, k: i64):\n    t = x\n    for i in range(k):\n        t = sin(t) * x\n    return t",
-        "def f(x, k: i64):\n    t, i = x, 0\n    while i < k:\n        t, i = sin(t) * x, i + 1\n    return t",
+        "def f(x, k: i64):\n    t, i = x, 0\n    while i < k:\n        t, i = sin(t) * x, i+1\n    return t",
     ),
     "a sum": (
         "def f(x, k: i64):\n    return sum(x**i for i in range(k))",

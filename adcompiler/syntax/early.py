@@ -1,0 +1,258 @@
+"""Mistakes that no argument mends, found before the first call: names, attributes, calls that take no such
+arguments, texts as operands.
+
+It is the lowering itself on values of which nothing is known: what needs to know them is skipped, and all
+that is refused is refused by the code, and in the words, of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from adcompiler.errors import ParseError, Span
+from adcompiler.ir.nodes import const
+from adcompiler.syntax import tree
+from adcompiler.syntax.arguments import BoundError
+from adcompiler.syntax.branches import assigned, returns
+from adcompiler.syntax.builtins import BUILTINS, FUNCTIONALS, METHODS
+from adcompiler.syntax.expressions import Steps
+from adcompiler.syntax.functionals import is_partial
+from adcompiler.syntax.iterables import ITERATE, called
+from adcompiler.syntax.lower import Lowering, Returned
+from adcompiler.syntax.subscripts import subscript
+from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, describe, is_number
+
+SCALAR = Value((), const(0.0, "f64"))  # in whose words attributes are refused
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value of which nothing is known, or (an `array`) that it is a number or an array."""
+
+    array: bool = False
+
+
+ANY, ARRAY = Unknown(), Unknown(array=True)
+
+
+def check(closure: Closure) -> None:
+    """Raise what a call of a definition raises with any arguments."""
+    checker = _Checker(closure.source)
+    work, seen = [closure], {closure.definition}
+    while work:
+        here = work.pop()
+        checker.definition(here)
+        for other in checker.called:
+            if other.definition not in seen:
+                seen.add(other.definition)
+                work.append(other)
+        checker.called.clear()
+
+
+class _Checker(Lowering):
+    """Lowers nothing; `called` are the definitions that were called."""
+
+    def definition(self, closure: Closure) -> None:
+        """Check the body of a definition on unknown arguments."""
+        self.source = closure.source
+        definition = closure.definition
+        self.body = (*definition.parameters, *definition.body)
+        names = [p.name for p in definition.parameters]
+        names += [n for p in definition.parameters for n in _sizes(p.annotation)]
+        self.block(definition.body, {**closure.scope, **dict.fromkeys(names, ANY)})
+        if not returns(definition.body):
+            self.never_returns(closure)
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.called: list[Closure] = []
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+        for statement in statements:
+            match statement:
+                case tree.Return():
+                    self.expression(statement.value, scope)
+                case tree.If():
+                    self.either(statement, scope)
+                case tree.For():
+                    self.run(self.iterated(statement.iterable, scope), scope)
+                    self.assign(statement.target, ANY, scope)
+                    self.turn(statement, scope)
+                case tree.While():
+                    self.expression(statement.test, scope)
+                    self.turn(statement, scope)
+                case _:
+                    self.statement(statement, scope)
+        return None
+
+    def either(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
+        """Both branches, unless the condition is a number; what they assign is unknown."""
+        test = self.expression(statement.test, scope)
+        if not isinstance(test, Unknown):
+            self.block(statement.body if test else statement.otherwise, scope)
+            return
+        for block in (statement.body, statement.otherwise):
+            self.block(block, dict(scope))
+        scope.update(dict.fromkeys(assigned((statement,)), ANY))
+
+    def turn(self, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
+        """The body of a loop, in which what it assigns may have any value."""
+        names = assigned((statement,))
+        scope.update((n, ANY) for n in names if n in scope)
+        self.block(statement.body, scope)
+        scope.update(dict.fromkeys(names, ANY))
+
+    def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        if isinstance(target, tree.Sequence) and isinstance(value, Unknown):
+            for item in target.items:
+                self.assign(item, ANY, scope)
+        else:
+            super().assign(target, value, scope)
+
+    def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        if isinstance(target.value, tree.Name):
+            self.expression(target.value, scope)
+            self.run(self.indices(target), scope)
+            scope[target.value.id] = ANY
+        else:
+            super().store(target, value, scope)
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
+        return (
+            self.comprehended(node, scope)
+            if isinstance(node, tree.Comprehension)
+            else super().steps(node, scope)
+        )
+
+    def comprehended(self, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
+        inner = dict(scope)
+        for clause in node.clauses:
+            yield from self.iterated(clause.iterable, inner)
+            inner.update(dict.fromkeys(clause.targets, ANY))
+            for condition in clause.conditions:
+                yield condition, inner
+        yield node.element, inner
+        return ANY
+
+    def iterated(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
+        """What stands behind `in`."""
+        name = called(node, scope)
+        if name is None:
+            value = yield node, scope
+            if not isinstance(value, Unknown | tuple):
+                self.fail(ParseError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
+            return ANY
+        assert isinstance(node, tree.Call)
+        for argument in node.arguments:
+            if name == "range":
+                yield argument, scope
+            else:
+                yield from self.iterated(argument, scope)
+        return ANY
+
+    def subscripted(self, node: tree.Subscript) -> Steps:
+        value = yield node.value
+        indices = yield from self.indices(node)
+        known = isinstance(value, tuple) and all(isinstance(i, int) for i in indices)
+        return subscript(self, value, indices, node.span) if known else ANY
+
+    def operated(
+        self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
+    ) -> AnyValue:
+        if not any(isinstance(v, Unknown) for v in (left, right)):
+            return super().operated(symbol, left, right, span, displays)
+        if symbol == "@" or any(isinstance(v, tuple) for v in (left, right)):
+            return ANY
+        self.elementwise(self.operator(symbol, span), (left, right), span)
+        return ARRAY if all(is_number(v) or v is ARRAY for v in (left, right)) else ANY
+
+    def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
+        if any(isinstance(a, Unknown) for a in args):
+            if all(isinstance(a, Unknown) or is_number(a) for a in args):
+                return ARRAY
+            args = [0.0 if isinstance(a, Unknown) else a for a in args]  # one of the others is refused
+        return super().elementwise(op, args, span)
+
+    def compare(self, node: tree.Compare) -> Steps:
+        left = yield node.operands[0]
+        known = not isinstance(left, Unknown)
+        for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
+            right = yield operand
+            known = known and not isinstance(right, Unknown)
+            if symbol not in ("==", "!=") and not any(isinstance(v, tuple) for v in (left, right)):
+                self.elementwise("less", (left, right), node.span)
+            left = right
+        return (yield from super().compare(node)) if known else ANY
+
+    def boolean(self, node: tree.Boolean) -> Steps:
+        values = []
+        for operand in node.operands:
+            values.append((yield operand))
+        unknown = any(isinstance(v, Unknown) for v in values)
+        return ANY if unknown else (yield from super().boolean(node))
+
+    def ternary(self, node: tree.Ternary) -> Steps:
+        test = yield node.test
+        if not isinstance(test, Unknown):
+            return (yield node.then if test else node.otherwise)
+        yield node.then
+        yield node.otherwise
+        return ANY
+
+    def sequence(self, node: tree.Sequence) -> Steps:
+        items = []
+        for item in node.items:
+            items.append((yield item))
+        return ANY if node.kind == "list" else tuple(items)
+
+    def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
+        """A field of a container may have any name, but those of Python's own."""
+        private = node.name.startswith("__") and node.name.endswith("__")
+        known = node.name in ("T", "shape", "ndim", "size")
+        if isinstance(value, Unknown) and (known or not (value.array or private)):
+            return ANY
+        return super().part(SCALAR if isinstance(value, Unknown) else value, node)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
+        if isinstance(node.function, tree.Name) and isinstance(scope.get(node.function.id), Unknown):
+            return BUILTINS.get(node.function.id, ANY)
+        return super().callee(node, scope)
+
+    def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+        return ANY if is_partial(node, scope) else (yield from super().call_of(node, scope))
+
+    def is_function(self, target: AnyValue) -> bool:
+        return isinstance(target, Unknown) or super().is_function(target)
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        self.called += [a for a in (function, *args, *keywords.values()) if isinstance(a, Closure)]
+        if isinstance(function, Closure):
+            self.arguments(function.definition, args, keywords, span)
+            return ANY
+        target = function.call if isinstance(function, FunctionValue) else function
+        if target in FUNCTIONALS.values() or target not in (*BUILTINS.values(), *METHODS.values()):
+            return ANY
+        with suppress(BoundError):
+            target(self, args, keywords, span)
+        return ANY if any(isinstance(a, tuple) for a in args) else ARRAY
+
+    def bound(self) -> NoReturn:
+        """A builtin takes its arguments: what it makes of them is not asked."""
+        raise BoundError
+
+
+def _sizes(annotation: tree.Expression | None) -> Iterator[str]:
+    """The names of lengths in an annotation."""
+    if isinstance(annotation, tree.Subscript):
+        yield from (index.id for index in annotation.indices if isinstance(index, tree.Name))
