@@ -9,7 +9,7 @@ import numpy as np
 
 from adcompiler.codegen import cache
 from adcompiler.codegen.buffers import POOL, Into
-from adcompiler.codegen.cuts import PARALLEL, Lengths, is_long, lengths, plan
+from adcompiler.codegen.cuts import HEAVY, PARALLEL, Lengths, is_long, lengths, plan
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
@@ -27,7 +27,8 @@ from adcompiler.progress import compiling
 MOST_LAYOUTS = 1000  # that are remembered
 
 # How each nest is cut (blocks, and turns a block), whether blocks run in parallel, and what arrays it takes.
-Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]]]
+# And whether a turn has so many points that loops inside it poll.
+Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bool]
 
 
 class Compiled:
@@ -42,8 +43,9 @@ class Compiled:
         kernel: Kernel | None = None,
         divides: bool = False,
         threads: int | None = None,
+        heavy: bool = False,
     ) -> None:
-        self.given, self.divides, self.threads = func, divides, threads
+        self.given, self.divides, self.threads, self.heavy = func, divides, threads, heavy
         self.kernel = kernel or emit(func, divides=divides)
         func = self.kernel.func
         self.func, self.precise = func, precise
@@ -78,7 +80,8 @@ class Compiled:
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        return Source(kernel.text, params, results, shared, self.precise, sorted(kernel.rows), written)
+        how = self.precise, sorted(kernel.rows), written, self.heavy
+        return Source(kernel.text, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
         """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""
@@ -129,10 +132,11 @@ class Compiled:
     ) -> tuple[list[np.ndarray], Sequence[Any]]:
         """Run the kernel: its buffers, and what it returns."""
         key = tuple(sizes)
-        blocks, parallel, needed = self.layouts.get(key) or self.layout(key)
+        blocks, parallel, needed, heavy = self.layouts.get(key) or self.layout(key)
         given = dict(zip(self.out, into or (), strict=False))
         buffers = [POOL.empty(*need) if (b := given.get(p)) is None else b for p, need in enumerate(needed)]
-        run = self.parallel if parallel else self.serial
+        kernel = self.polling if heavy else self
+        run = kernel.parallel if parallel else kernel.serial
         return buffers, run(*sizes, *args, *buffers, *blocks)
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:
@@ -148,16 +152,22 @@ class Compiled:
         """The kernel whose loops divide their turns."""
         return type(self)(self.given, self.precise, divides=True, threads=self.threads)
 
+    @cached_property
+    def polling(self) -> Compiled:
+        """The kernel whose turns poll."""
+        return Compiled(self.given, self.precise, self.kernel, self.divides, self.threads, heavy=True)
+
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""
         plans = [plan(sizes) for plan in self.plans]
-        blocks = tuple([n for count, rows, _ in plans for n in (count, rows)])
-        long = sum(points for _, _, points in plans) >= PARALLEL
+        blocks = tuple([n for count, rows, _, _ in plans for n in (count, rows)])
+        long = sum(points for _, _, points, _ in plans) >= PARALLEL
+        heavy = any(points > HEAVY for _, _, _, points in plans)
         needed = [
             (shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype)
             for b, shape, dtype in self.shapes
         ]
-        made = blocks, long and len(self.kernel.sequential) < len(plans), needed
+        made = blocks, long and len(self.kernel.sequential) < len(plans), needed, heavy
         if len(self.layouts) < MOST_LAYOUTS:
             self.layouts[sizes] = made
         return made

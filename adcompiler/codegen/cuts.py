@@ -23,9 +23,10 @@ FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a
 ADDING = 64  # turns of a block, where each lane has sums of its own
 LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program, or of a nest in a turn, run in parallel
+HEAVY = 1 << 22  # points of a turn of a nest from which loops inside it poll
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
-Plan = Callable[[Sequence[int]], tuple[int, int, int]]
+Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]
 
 
 def lengths(shape: Sequence[Element]) -> Lengths:
@@ -54,7 +55,7 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 
 
 def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> Plan:
-    """How a nest is cut: the number of blocks, turns a block, and points in all.
+    """How a nest is cut: the number of blocks, turns a block, and points in all and of a turn.
 
     Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads; they are
     several where lanes are `adding` to sums of their own, which each block fills and adds up. An outermost
@@ -62,16 +63,16 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> P
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
-        return lambda sizes: (1, LONGEST, 1)
+        return lambda sizes: (1, LONGEST, 1, 1)
     counts, (block, most, least) = _counts(loop), _limits(kernel, k)
     often = lengths(_often(kernel, k))
 
-    def cut(sizes: Sequence[int]) -> tuple[int, int, int]:
+    def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
         turns, points = counts(sizes)
         rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
         if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
             rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
-        return -(-turns // rows), rows, turns * points * prod(often(sizes))
+        return -(-turns // rows), rows, turns * points * prod(often(sizes)), points
 
     return cut
 

@@ -45,9 +45,9 @@ def door(
     kernel = kernel_at(executable, sizes)
     if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
         return None
-    blocks, parallel, needed = kernel.layout(tuple(sizes))
+    blocks, parallel, needed, heavy = kernel.layout(tuple(sizes))
     flat = iter(zip(kernel.func.results, kernel.out, strict=True))
-    if parallel or any(isinstance(r, Input) for r in kernel.func.results):
+    if parallel or heavy or any(isinstance(r, Input) for r in kernel.func.results):
         return None
     table = _Table(kernel)
     table.words += sizes

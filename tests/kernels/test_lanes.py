@@ -286,7 +286,7 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     sizes = (2000, D, K)
     assert kernel.lanes.rows
     wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]
-    _, _, needed = kernel.layout(sizes)
+    _, _, needed, _ = kernel.layout(sizes)
     assert all(needed[p][0][-1] == K * MOST for p in wide)
     rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
     assert all(r % MOST == 0 for r in rows)

@@ -18,8 +18,8 @@ import pytest
 import adcompiler as adc
 from adcompiler.codegen.threads import region
 
-WORK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-LAUNCH = ctypes.CFUNCTYPE(None, WORK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+WORK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+LAUNCH = ctypes.CFUNCTYPE(None, WORK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 def shared(blocks: int, threads: int, seconds: float = 0.0) -> tuple[Counter[int], set[int]]:
@@ -27,13 +27,14 @@ def shared(blocks: int, threads: int, seconds: float = 0.0) -> tuple[Counter[int
     done: Counter[int] = Counter()
     who: set[int] = set()
 
-    def work(first: int, stop: int, data: Any) -> None:
+    def work(first: int, stop: int, data: Any) -> bool:
         time.sleep(seconds)
         done.update(range(first, stop))
         who.add(threading.get_native_id())
+        return False  # the region goes on
 
     launch, count = region(threads)
-    LAUNCH(launch)(WORK(work), None, blocks, count)
+    LAUNCH(launch)(WORK(work), None, blocks, count, None)
     return done, who
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adcompiler.codegen.llvm.entry import Code, boxed
+from adcompiler.codegen.llvm.entry import Code, boxed, context, restored
 from adcompiler.codegen.llvm.functions import Function, Module
 from adcompiler.codegen.llvm.tables import TYPES
 from adcompiler.codegen.llvm.values import Value, literal
@@ -84,7 +84,7 @@ def door() -> Code:
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
         code.stack.append(f"%{name} = alloca [{MOST} x i64], align 64")
-    code.stack += ["%top = alloca i64", "store i64 0, ptr %top", "%state = alloca i64"]
+    code.stack += ["%top = alloca i64", "store i64 0, ptr %top"]
     code.stack += ["%started = alloca i64", "store i64 0, ptr %started"]
     table = code.call("PyTuple_GetItem", "i64", [Value("%self", "i64"), literal(0)])
     text = code.call("PyBytes_AsString", "i64", [table]).text
@@ -112,7 +112,16 @@ def door() -> Code:
     _forget(code)
     result = code.at(Value("%stack", "ptr"), 0)
     code.lines.append(f"ret {result}")
-    code.begin("failed")
+    code.begin("nothing")  # no array: there is no memory, or a signal's handler raised
+    code.needs.declared["PyExc_MemoryError"] = "@PyExc_MemoryError = external global i64"
+    kind = code.emit("load i64, ptr @PyExc_MemoryError", "i64")
+    matches = code.call("PyErr_ExceptionMatches", "i32", [kind])
+    code.insist(code.emit(f"icmp ne {matches}, 0", "i1"), "raised")
+    code.lines.append("br label %failed")
+    code.begin("raised")
+    _forget(code)
+    code.lines.append("ret i64 0")
+    code.begin("failed")  # the general way raises the same, in its own words
     _forget(code)
     code.call("PyErr_Clear", "void", [])
     code.lines.append("br label %general")
@@ -121,7 +130,7 @@ def door() -> Code:
     given = [Value("%args", "ptr"), Value("%count", "i64"), Value("%names", "i64")]
     end = f"ret {code.call('PyObject_Vectorcall', 'i64', [general, *given])}"
     entry = code.definition("i64 @entry(i64 %self, ptr %args, i64 %count, i64 %names)", end)
-    return Code(code.module.text(entry), frozenset(), ("entry",))
+    return Code(code.module.text(entry), frozenset(code.needs.externals), ("entry",))
 
 
 def _head(code: _Door, array: Value) -> Value:
@@ -161,7 +170,7 @@ def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
     """Make the array number `k`, for a result or for the kernel alone."""
     nothing = [Value("null", "ptr"), literal(0), literal(0)]
     array = code.call("PyObject_Vectorcall", "i64", [maker, *nothing])
-    code.insist(code.holds("ne", array, 0), "failed")
+    code.insist(code.holds("ne", array, 0), "nothing")
     code.put(Value("%made", "ptr"), k, array)
     code.lines.append(f"store {code.sum(k, 1)}, ptr %started")
     code.put(Value("%own", "ptr"), place, code.at(_head(code, array), DATA))
@@ -169,13 +178,13 @@ def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
 
 def _run(code: _Door, kernel: Value, loops: Value) -> None:
     """Call the kernel; other threads may run meanwhile if it has loops."""
-    many = code.holds("ne", loops, 0)
-    with code.when(many):
-        code.lines.append(f"store {code.call('PyEval_SaveThread', 'i64', [])}, ptr %state")
-    done = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own)", "i1")
-    with code.when(many):
-        code.call("PyEval_RestoreThread", "void", [code.at(Value("%state", "ptr"), 0)])
-    code.insist(code.emit(f"xor {done}, true", "i1"), "failed")
+    context(code, code.holds("ne", loops, 0))
+    gave_up = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own, ptr %context)", "i1")
+    restored(code)
+    with code.when(gave_up):
+        raised = code.holds("ne", code.call("PyErr_Occurred", "i64", []), 0)
+        code.lines.append(f"br {raised}, label %raised, label %failed")
+        code.begin(f"{code.label()}_never")
 
 
 def _half(code: _Door, base: Value, k: int) -> Value:

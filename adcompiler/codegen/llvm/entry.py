@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from adcompiler.codegen.llvm.blocks import CONTEXT, POLL, STATE
 from adcompiler.codegen.llvm.functions import Function, Module
 from adcompiler.codegen.llvm.tables import TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, Value, literal
@@ -25,6 +26,7 @@ PYTHON = (
     "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_ExceptionMatches", "PyExc_MemoryError",
 )  # fmt: skip
 
 
@@ -63,6 +65,7 @@ class Source(NamedTuple):
     precise: bool = False
     rows: Sequence[str] = ()
     written: int = 0
+    heavy: bool = False  # whether loops inside the turns of nests poll
 
 
 def translated(source: Source, contiguous: bool) -> Code:
@@ -70,9 +73,10 @@ def translated(source: Source, contiguous: bool) -> Code:
 
     It returns False for arrays that are not contiguous where they should be. For these there is another one,
     `packed(words)`: the parameters are words, an array's are its address and its lengths; results become the
-    words after them. It returns whether it got no memory.
+    words after them. It returns whether it gave up: it got no memory, or a signal's handler raised.
     """
     module = Module(source.text, source.shared, _needs(source), source.rows)
+    module.heavy = source.heavy
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)
     with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
@@ -92,13 +96,15 @@ def translated(source: Source, contiguous: bool) -> Code:
     parts = [p for b in bound for p in b.parts]
     _define_run(module, source, bound)
     code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
-    arrays = any(p.rank for p in source.params)
-    state = code.call("PyEval_SaveThread", "i64", []) if arrays else None
+    context(code, any(p.rank for p in source.params))
     extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
-    failed = code.emit(f"call i1 @run({_listed([*parts, *extra, Value('%results', 'ptr')])})", "i1")
-    if state is not None:
-        code.call("PyEval_RestoreThread", "void", [state])
+    passed = [*parts, *extra, Value("%results", "ptr"), Value("%context", "ptr")]
+    failed = code.emit(f"call i1 @run({_listed(passed)})", "i1")
+    restored(code)
     with code.when(failed):
+        with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+            code.lines.append("ret i64 0")  # what a signal's handler raised
+            code.begin(f"{code.label()}_never")
         code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
         code.begin(f"{code.label()}_never")
     made = code.call("PyList_New", "i64", [literal(len(source.results))])
@@ -113,30 +119,43 @@ def translated(source: Source, contiguous: bool) -> Code:
     )
 
 
+def context(code: Function, releases: bool | Value) -> None:
+    """The context of a call (`polls.py`), in which the thread `releases` Python's lock, or not yet."""
+    code.needs.externals.add(POLL)
+    code.needs.declared[POLL] = f"declare i1 @{POLL}(ptr)"
+    code.stack.append(f"%context = alloca {CONTEXT}")
+    thread = code.call("PyThread_get_thread_ident", "i64", [])
+    for k, value in enumerate((Value(f"@{POLL}", "ptr"), literal(0), literal(0), literal(0), thread)):
+        code.lines.append(f"store {value}, ptr {code.slot('%context', k)}")
+    with code.when(releases if isinstance(releases, Value) else Value(str(int(releases)), "i1")):
+        code.lines.append(
+            f"store {code.call('PyEval_SaveThread', 'i64', [])}, ptr {code.slot('%context', STATE)}"
+        )
+
+
+def restored(code: Function) -> None:
+    """Take Python's lock again, if the thread has given it back."""
+    state = code.load("%context", STATE, "i64")
+    with code.when(code.emit(f"icmp ne {state}, 0", "i1")):
+        code.call("PyEval_RestoreThread", "void", [state])
+
+
 def _listed(values: Sequence[Value]) -> str:
     return ", ".join(map(str, values))
 
 
 def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
-    """`run` for parameters that are words, on one thread."""
+    """`run` for parameters that are words, on one thread, and the context of a call (`polls.py`)."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
     extra = [literal(0), literal(1)] if source.shared else []
     results = Value(code.slot("%words", len(parts)), "ptr")
-    failed = code.emit(f"call i1 @run({_listed([*given, *extra, results])})", "i1")
-    return code.definition("i1 @packed(ptr %words)", f"ret {failed}")
-
-
-def _without_memory(code: Function, end: str) -> None:
-    """What a function does after its end where it got no memory: it gives back what it has."""
-    code.lines.append(end)
-    code.begin("no_memory")
-    for name in code.heap:
-        code.free(name)
+    failed = code.emit(f"call i1 @run({_listed([*given, *extra, results, Value('%context', 'ptr')])})", "i1")
+    return code.definition("i1 @packed(ptr %words, ptr %context)", f"ret {failed}")
 
 
 def _define_run(module: Module, source: Source, given: Sequence[Value | ArrayValue]) -> None:
-    """The kernel as a function that stores its results, and returns whether it got no memory. LLVM knows of
+    """The kernel as a function that stores its results, and returns whether it gave up. LLVM knows of
     parameters that arrays do not overlap, and loops of the program stand in it."""
     parts = [p for g in given for p in g.parts]
     inside = Function(module)
@@ -148,15 +167,15 @@ def _define_run(module: Module, source: Source, given: Sequence[Value | ArrayVal
         inside.lines.append(f"store {inside.cast(value, TYPES[dtype])}, ptr {inside.slot('%results', k)}")
     extra = ["i64 %launch", "i64 %threads"] if source.shared else []
     types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
-    params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results"])
+    params = ", ".join(
+        [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
+    )
     for name in inside.heap:
         inside.free(name)
-    end = "ret i1 false"
-    if inside.heap:
-        _without_memory(inside, end)
-        end = "ret i1 true"
     alone = " noinline" if any(p.rank for p in source.params) else ""
-    module.compiled["run"] = inside.definition(f"internal i1 @run({params}){alone}", end)
+    module.compiled["run"] = inside.definition(
+        f"internal i1 @run({params}){alone}", "ret i1 false", "ret i1 true"
+    )
 
 
 def _needs(source: Source) -> Needs:

@@ -9,20 +9,19 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 
 from adcompiler.codegen.llvm.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
+from adcompiler.codegen.llvm.blocks import ADDING, ASK, FUEL, LEAST
 from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.llvm.lanes import functions_of
-from adcompiler.codegen.llvm.memory import Memory
+from adcompiler.codegen.llvm.loops import Loops
 from adcompiler.codegen.llvm.routines import call, routine, special
-from adcompiler.codegen.llvm.short import short
-from adcompiler.codegen.llvm.tables import BYTES, CASTS, SOURCES
-from adcompiler.codegen.llvm.turns import array_of
+from adcompiler.codegen.llvm.short import has_loops, short
+from adcompiler.codegen.llvm.tables import CASTS, SOURCES
+from adcompiler.codegen.llvm.turns import array_of, is_of_program, turn_of
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.codegen.llvm.variables import indices_of
-from adcompiler.codegen.llvm.vectors import vectorises
-
-PAIR = 2  # vectors at a time in loops that call functions
 
 
 class Module:
@@ -36,9 +35,11 @@ class Module:
         self, text: str, shared: Sequence[str] = (), needs: Needs | None = None, rows: Collection[str] = ()
     ) -> None:
         self.shared = shared
+        self.heavy = False  # whether turns of nests take so long that loops inside them poll
         self.definitions = {n.name: n for n in functions_of(text, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
+        self.asking: set[str] = set()  # functions that may give up
         vectors = self.needs.vectors
         self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
 
@@ -58,13 +59,17 @@ class Module:
                 raise UnsupportedError  # nobody would give it back
             # An array that is written has one name only, whatever a program does: see `cpu.py`.
             types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
-            params = ", ".join(f"{t} %p{k}" for k, t in enumerate(types))
+            params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), "ptr %context"])
             self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
-        caller.lines.append(f"call void @{name}({', '.join(map(str, parts))})")
+            self.asking |= {name} if inside.gives_up else set()
+        caller.lines.append(f"call void @{name}({', '.join([*map(str, parts), 'ptr %context'])})")
+        if name in self.asking:
+            caller.unless_stopped()
 
     def share(self, caller: Function, statement: ast.For) -> None:
         """A loop over blocks as a function of its own that does some of them, from a first one to before
-        another; the threads of a parallel region call it (`pool.py`)."""
+        another, and returns whether the call shall end; the threads of a parallel region call it (`pool.py`).
+        """
         used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         known = {n: caller.bound(n) for n in sorted(used) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]
@@ -72,29 +77,37 @@ class Module:
         self.compiled[name] = ""
         inside = Function(self)
         slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
+        inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
         names = iter([s.text for s in slots])
         for variable, value in known.items():
             inside.bind(variable, value.named(names))
         assert isinstance(statement.target, ast.Name)
         start, stop = Value("%first", "i64"), Value("%stop", "i64")
-        inside.loop(statement.target.id, start, stop, statement.body)
-        head = f"internal void @{name}(i64 %first, i64 %stop, ptr %data) noinline"
-        self.compiled[name] = inside.definition(head, "ret void")
+        inside.over_blocks(statement.target.id, start, stop, statement.body)
+        head = f"internal i1 @{name}(i64 %first, i64 %stop, ptr %data) noinline"
+        self.compiled[name] = inside.definition(head, "ret i1 false", "ret i1 true")
         assert isinstance(statement.iter, ast.Call)
         caller.launch(name, parts, caller.value(statement.iter.args[0]))
 
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""
-        return "\n".join([*self.needs.head, *self.compiled.values(), entry, *self.needs.hints, ""])
+        return "\n".join([*self.needs.head, ASK, *self.compiled.values(), entry, *self.needs.hints, ""])
+
+    def is_coarse(self, body: Sequence[ast.stmt]) -> bool:
+        """Whether a turn of a loop may take long: it has loops, or calls functions."""
+        nodes = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Expr))
+        calls = (n.value.func for n in nodes if isinstance(n.value, ast.Call))
+        return has_loops(body) or any(isinstance(f, ast.Name) for f in calls)
 
 
-class Function(Memory):
+class Function(Loops):
     """One function of a module: its statements."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module.needs, module.lanes)
         self.module = module
         self.exits: list[str] = []
+        self.inside = False  # a loop over elements
         self.results: list[Value] = []
 
     # -- statements ----------------------------------------------------------------------------
@@ -153,11 +166,12 @@ class Function(Memory):
                 if turns is not None:
                     self.written_out(name, turns, statement.body)
                     return
-                if isinstance(statement, Lanes):
-                    first = self.across(statement, first, bounds[-1])
-                if isinstance(statement, Jam):
-                    first = self.several(statement, first, bounds[-1])
-                self.loop(name, first, bounds[-1], statement.body)
+                if is_of_program(name):
+                    self.of_program(statement, first, bounds[-1])
+                elif name == "block" and self.module.is_coarse(statement.body):
+                    self.over_blocks(name, first, bounds[-1], statement.body)
+                else:
+                    self.of_arrays(statement, first, bounds[-1])
             case ast.While(test=ast.Constant(value=True), body=body):
                 self.forever(body)
             case ast.Break() if self.exits:
@@ -178,20 +192,46 @@ class Function(Memory):
             case _:
                 raise UnsupportedError
 
-    def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
-        """The turns of a short loop, one after the other."""
-        for k in turns:
-            self.values[name] = literal(k)._replace(unsigned=True)
-            self.body(body)
-        self.values.pop(name, None)
+    def of_program(self, loop: ast.For, first: Value, stop: Value) -> None:
+        """A loop of the program: each turn ends with a poll, or each strip of turns without loops inside."""
+        if self.module.is_coarse(loop.body):
+            if isinstance(loop, Jam):
+                first = self.several(loop, first, stop)
+            with self.turns(first, stop) as turn, self.polled(1):
+                self.turn(turn_of(loop), turn, loop.body)
+            return
+        with self.strips(first, stop, literal(1)) as (begin, end):
+            self.elements(loop, begin, end)
 
-    def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
-        """`for name in range(first, stop)`."""
-        for start, end, hint in self.parts(first, stop, body):
-            with self.turns(start, end, hint) as turn:
-                self.values[name] = turn
-                self.body(body)
-                del self.values[name]
+    def over_blocks(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
+        """A loop whose turns call the function of a nest."""
+        with self.turns(first, stop) as turn, self.polled(FUEL // 4):
+            self.turn(name, turn, body)
+
+    def of_arrays(self, loop: ast.For, first: Value, stop: Value) -> None:
+        """A loop over elements. An outermost one is done in strips, or, in a turn of the program, after which
+        there is a poll, says how much it does; others know of no polls, unless turns are `heavy`."""
+        if self.inside:
+            self.elements(loop, first, stop)
+            return
+        self.inside, weight = not self.module.heavy, self.weight(loop.body)
+        if self.depth and self.inside:
+            turns = self.emit(f"sub {stop}, {first.text}", "i64")
+            self.spend(self.call("llvm.umin.i64", "i64", [self.product(turns, weight), literal(1 << 40)]))
+            self.elements(loop, first, stop)
+        else:
+            fewest = ADDING if isinstance(loop, Lanes) and loop.sums else LEAST
+            with self.strips(first, stop, weight, fewest) as (begin, end):
+                self.elements(loop, begin, end)
+        self.inside = False
+
+    def elements(self, loop: ast.For, first: Value, stop: Value) -> None:
+        """A loop over elements: turns as lanes of vectors, several turns at once, and the rest one by one."""
+        if isinstance(loop, Lanes):
+            first = self.across(loop, first, stop)
+        if isinstance(loop, Jam):
+            first = self.several(loop, first, stop)
+        self.loop(turn_of(loop), first, stop, loop.body)
 
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Several turns at once, as long as there are enough; the first turn that is left."""
@@ -199,7 +239,8 @@ class Function(Memory):
         turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
         whole = self.emit(f"and {turns}, {-step}", "i64")
         rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
-        with self.turns(first, rest, step=step) as turn:
+        polled = self.polled(step) if is_of_program(turn_of(loop)) else nullcontext()
+        with self.turns(first, rest, step=step) as turn, polled:
             for k, name in enumerate(loop.turns):
                 self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
             self.body(loop.together)
@@ -263,6 +304,7 @@ class Function(Memory):
                 self.body(loop.after)
         for array in (*loop.copies, *loop.sums):
             self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
+            self.lines.append(f"store ptr null, ptr %lanes_{array}")
         return end
 
     def one_by_one(self, statement: Alone) -> None:
@@ -282,18 +324,6 @@ class Function(Memory):
             self.statement(statement.loop)
         self.width, self.mask, self.lane, self.values = width, mask, None, values
 
-    def copy_of(self, name: str, axes: Sequence[int]) -> Value:
-        """Memory for what each lane has of some axes of an array; whether there is some."""
-        array = self.known(name)
-        *others, last = (array.shape[axis] for axis in axes)
-        shape = (*others, self.integers("mul", last, literal(self.width)))
-        size = literal(BYTES[array.type] * self.width)
-        for n in (*others, last):
-            size = self.product(size, n)
-        data = self.call("PyMem_RawMalloc", "ptr", [size])
-        self.arrays[name + LANE] = ArrayValue(data, array.type, shape, None)
-        return self.emit(f"icmp ne {data}, null", "i1")
-
     def total(self, target: ast.Subscript, how: str, value: Value) -> None:
         """Add what all lanes have to one element."""
         value = self.spread(value, self.width)
@@ -301,33 +331,14 @@ class Function(Memory):
             value = self.select(self.mask, value, literal(TOTALS[how], value.type))
         self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
-    def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
-        """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
-
-        Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
-        a little everywhere, and much where the processor stores slowly with them.
-        """
-        vectors = self.needs.vectors
-        if vectors is None or self.width > 1 or not vectorises(body, self.changing):
-            return [(first, stop, "")]
-        # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
-        # it would compile these loops three times.
-        hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
-        stop = hidden._replace(unsigned=first.unsigned)
-        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first]).text  # none if it ends before it begins
-        whole = self.emit(f"and i64 {turns}, {-PAIR * vectors.lanes('float')}", "i64").text
-        middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
-        pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
-        masked = 'vectorize.predicate.enable", i1 true'
-        return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
-
     def forever(self, body: Sequence[ast.stmt]) -> None:
         """`while True`, which something inside leaves."""
         turn = self.label()
         self.exits.append(f"{turn}_exit")
         self.lines.append(f"br label %{turn}")
         self.begin(turn)
-        self.body(body)
+        with self.polled(1):
+            self.body(body)
         self.lines.append(f"br label %{turn}")
         self.begin(self.exits.pop())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -12,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler import store
+from adcompiler.codegen.llvm.blocks import POLL
 from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.polls import polls
 from adcompiler.codegen.llvm.pool import pool as pool_code
 from adcompiler.codegen.llvm.second import inlined, run, version
 from adcompiler.codegen.llvm.values import UnsupportedError
@@ -99,7 +103,22 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
 def pool() -> Any:
     """The machine code of the thread pool, which is never given back: threads sleep in it until the process
     ends. Raises UnsupportedError where the system has no such threads."""
-    library = _linked(pool_code())
+    return _for_ever(_linked(pool_code()))
+
+
+@cache
+def _polls() -> Any:
+    """The machine code of polls, which knows the main thread."""
+    library = _for_ever(_loaded(polls()))
+    settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
+    settle(threading.main_thread().ident)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: settle(threading.get_ident()))
+    return library
+
+
+def _for_ever(library: Any) -> Any:
+    """Machine code that is not given back, not even when Python ends: other threads may run it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # which keeps its linker
     return library
 
@@ -127,8 +146,11 @@ def _loaded(code: Code) -> Any:
     cache if it is there."""
     from llvmlite import binding as llvm
 
-    host = _host()
-    symbols = {name: llvm.address_of_symbol(name) for name in code.externals}
+    host, number = _host(), next(_numbers)
+    linker = _linker(number // LIBRARIES)  # with one LLVM finds what the process has
+    outside = code.externals - {POLL}
+    symbols = {name: llvm.address_of_symbol(name) for name in outside}
+    symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
     if not all(symbols.values()):
         raise UnsupportedError
     content = store.kept(f"{host.name}\n{code.text}", ".o", lambda: _compiled(code.text))
@@ -137,8 +159,7 @@ def _loaded(code: Code) -> Any:
         builder.import_symbol(name, address)
     for name in code.functions:
         builder.export_symbol(name)
-    number = next(_numbers)
-    return builder.link(_linker(number // LIBRARIES), f"kernel {number}")
+    return builder.link(linker, f"kernel {number}")
 
 
 _numbers = count()

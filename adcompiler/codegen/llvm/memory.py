@@ -1,4 +1,4 @@
-"""Arrays that a function of a kernel makes for itself: on the stack, or allocated."""
+"""Memory of one function: arrays on the stack or the heap, and copies of arrays for lanes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL = 64  # elements of an array on the stack
 
 
 class Memory(Variables):
-    """Variables and arrays of a function whose turns may be `lanes`."""
+    """Variables of a function that makes arrays; vectors have `lanes`."""
 
     def __init__(self, needs: Needs, lanes: int) -> None:
         super().__init__(needs)
@@ -42,14 +42,15 @@ class Memory(Variables):
     def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
         """Memory for an array whose lengths the kernel computes; what the name had before is given back.
 
-        Where there is none, the function goes on at `no_memory`.
+        Where there is none, the function gives up.
         """
         if self.heap.setdefault(name, (kind, len(lengths))) != (kind, len(lengths)):
             raise UnsupportedError
         place = f"%heap_{name}"
         slots = [f"{place}_{d}" for d in range(len(lengths))]
-        if (own := f"{place} = alloca ptr") not in self.stack:
-            self.stack += [own, f"store ptr null, ptr {place}", *(f"{slot} = alloca i64" for slot in slots)]
+        if place[1:] not in self.held:
+            self.held.append(place[1:])
+            self.stack += [f"{slot} = alloca i64" for slot in slots]
         size = literal(BYTES[kind])
         for slot, n in zip(slots, lengths, strict=True):
             self.lines.append(f"store {n}, ptr {slot}")
@@ -58,9 +59,24 @@ class Memory(Variables):
         data = self.call("PyMem_RawMalloc", "ptr", [size])
         self.lines.append(f"store {data}, ptr {place}")
         with self.when(self.emit(f"icmp eq {data}, null", "i1")):
-            self.lines.append("br label %no_memory")
+            self.gives_up = True
+            self.lines.append("br label %given_up")
             self.begin(f"{self.label()}_never")
 
     def free(self, name: str) -> None:
         """Give the memory of an array back, if it has any."""
         self.call("PyMem_RawFree", "void", [self.emit(f"load ptr, ptr %heap_{name}", "ptr")])
+
+    def copy_of(self, name: str, axes: Sequence[int]) -> Value:
+        """Memory for what each lane has of some axes of an array; whether there is some."""
+        array = self.known(name)
+        *others, last = (array.shape[axis] for axis in axes)
+        shape = (*others, self.integers("mul", last, literal(self.width)))
+        size = literal(BYTES[array.type] * self.width)
+        for n in (*others, last):
+            size = self.product(size, n)
+        data = self.call("PyMem_RawMalloc", "ptr", [size])
+        self.held += [] if (held := f"lanes_{name}") in self.held else [held]
+        self.lines.append(f"store {data}, ptr %{held}")
+        self.arrays[name + LANE] = ArrayValue(data, array.type, shape, None)
+        return self.emit(f"icmp ne {data}, null", "i1")

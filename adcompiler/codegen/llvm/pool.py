@@ -1,9 +1,10 @@
 """The thread pool of kernels in LLVM's language: work-sharing over the blocks of a parallel region.
 
-`launch(work, data, blocks, threads)` calls `work(first, stop, data)` until each block has been done once. The
-caller takes part: each thread has a contiguous range of blocks, so that its part of the arrays stays in its
-own cache, claims one block after the other from it, and goes on with what is left of other ranges. So what
-another process takes from a thread costs the region one block at the most.
+`launch(work, data, blocks, threads, context)` calls `work(first, stop, data)` until each block has been done
+once, or one returns that the call shall end. The caller takes part, and polls (`polls.py`) after its blocks.
+Each thread has a contiguous range of blocks, so that its part of the arrays stays in its own cache, claims
+one block after the other from it, and goes on with what is left of other ranges. So what another process
+takes from a thread costs the region one block at the most.
 
 A worker joins while there is a seat: `gate` says how many are free, which the caller opens and closes by one
 store each. Workers sleep. The caller wakes them once the blocks that it has done itself tell that the rest
@@ -17,17 +18,16 @@ in their order afterwards.
 
 from __future__ import annotations
 
-import time
-
 from adcompiler.codegen.llvm.entry import Code
+from adcompiler.codegen.llvm.polls import NOW, OFTEN
 
 WAKE = 40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
 SPIN = 10_000  # nanoseconds for which a thread asks again before it sleeps
 WORDS = 16  # of what the system keeps of a lock or a condition, at the most
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
-    "pthread_cond_wait", "pthread_create", "pthread_detach", "pthread_mutex_init", "pthread_mutex_lock",
-    "pthread_mutex_unlock",
+    "pthread_cond_timedwait", "pthread_cond_wait", "pthread_create", "pthread_detach",
+    "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock",
 )  # fmt: skip
 
 
@@ -35,14 +35,12 @@ def pool() -> Code:
     """`launch`; `start`, which starts a worker and returns whether it could not; and `renew`, which makes the
     pool what it was at first, for a child of `fork`, where no worker lives."""
     text = TEXT
-    for name, value in (("CLOCK", getattr(time, "CLOCK_MONOTONIC", 1)), ("WAKE", WAKE), ("SPIN", SPIN)):
+    for name, value in (("WAKE", WAKE), ("SPIN", SPIN), ("NAP", OFTEN)):
         text = text.replace(f"${name}", str(value))
-    return Code(text, frozenset(SYSTEM), ("launch", "start", "renew"))
+    return Code(NOW + text, frozenset(SYSTEM), ("launch", "start", "renew"))
 
 
 TEXT = f"""
-%clock = type {{ i64, i64 }}
-declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -50,6 +48,7 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
@@ -64,22 +63,12 @@ declare i32 @pthread_cond_broadcast(ptr)
 @blocks = internal global i64 0
 @ranges = internal global i64 0
 @next = internal global ptr null
+@context = internal global ptr null
 @busy = internal global i64 0, align 64     ; whether there is one
 @gate = internal global i64 0, align 64     ; how many workers may still join it
 @left = internal global i64 0, align 64     ; how many have left it
 @sleeping = internal global i64 0, align 64 ; how many workers sleep, or are about to
 @waiting = internal global i64 0            ; whether the caller does
-
-define internal i64 @now() {{
-  %t = alloca %clock
-  call i32 @clock_gettime(i32 $CLOCK, ptr %t)
-  %s = load i64, ptr %t
-  %rest = getelementptr i64, ptr %t, i64 1
-  %ns = load i64, ptr %rest
-  %whole = mul i64 %s, 1000000000
-  %sum = add i64 %whole, %ns
-  ret i64 %sum
-}}
 
 ; The first block of a range.
 define internal i64 @first(i64 %range, i64 %ranges, i64 %blocks) {{
@@ -128,16 +117,23 @@ range:
   %place = call ptr @counter(ptr %next, i64 %which)
   br label %claim
 claim:
-  %watching = phi i1 [ %watch, %range ], [ 0, %one ], [ 1, %look ], [ 0, %wake ], [ 0, %call ]
-  %did = phi i64 [ %done, %range ], [ %did1, %one ], [ %did1, %look ], [ %did1, %wake ], [ %did1, %call ]
+  %watching = phi i1 [ %watch, %range ], [ %still, %done1 ]
+  %did = phi i64 [ %done, %range ], [ %did1, %done1 ]
   %block = atomicrmw add ptr %place, i64 1 monotonic
   %there = icmp ult i64 %block, %stop
   br i1 %there, label %one, label %more
 one:
   %block1 = add i64 %block, 1
-  call void %work(i64 %block, i64 %block1, ptr %data)
   %did1 = add i64 %did, 1
-  br i1 %watching, label %look, label %claim
+  %ends = call i1 %work(i64 %block, i64 %block1, ptr %data)
+  br i1 %ends, label %end, label %whose
+whose:
+  br i1 %mine, label %ask, label %done1
+ask:
+  %asked = call i1 @poll()
+  br i1 %asked, label %end, label %own
+own:
+  br i1 %watching, label %look, label %done1
 look:
   %t = call i64 @now()
   %took = sub i64 %t, %begin
@@ -145,13 +141,16 @@ look:
   %all = mul i64 %took, %rest
   %alone = udiv i64 %all, %did1
   %long = icmp ugt i64 %alone, $WAKE
-  br i1 %long, label %wake, label %claim
+  br i1 %long, label %wake, label %done1
 wake:
   %asleep = load atomic i64, ptr @sleeping seq_cst, align 8
   %any = icmp ne i64 %asleep, 0
-  br i1 %any, label %call, label %claim
+  br i1 %any, label %call, label %done1
 call:
   call void @wake_all()
+  br label %done1
+done1:
+  %still = phi i1 [ 0, %whose ], [ 0, %own ], [ 1, %look ], [ 0, %wake ], [ 0, %call ]
   br label %claim
 more:
   %r1 = add i64 %r, 1
@@ -161,12 +160,24 @@ end:
   ret void
 }}
 
-define void @launch(ptr %work, ptr %data, i64 %blocks, i64 %threads) {{
+define internal i1 @poll() {{
+  %context = load ptr, ptr @context
+  %none = icmp eq ptr %context, null
+  br i1 %none, label %alone, label %python
+alone:
+  ret i1 false
+python:
+  %poll = load ptr, ptr %context
+  %ends = call i1 %poll(ptr %context)
+  ret i1 %ends
+}}
+
+define void @launch(ptr %work, ptr %data, i64 %blocks, i64 %threads, ptr %context) {{
   %taken = cmpxchg ptr @busy, i64 0, i64 1 acquire monotonic
   %mine = extractvalue {{ i64, i1 }} %taken, 1
   br i1 %mine, label %open, label %alone
 alone:
-  call void %work(i64 0, i64 %blocks, ptr %data)
+  call i1 %work(i64 0, i64 %blocks, ptr %data)
   ret void
 open:
   %few = icmp ult i64 %blocks, %threads
@@ -188,6 +199,7 @@ go:
   store i64 %blocks, ptr @blocks
   store i64 %ranges, ptr @ranges
   store ptr %next, ptr @next
+  store ptr %context, ptr @context
   store atomic i64 0, ptr @left monotonic, align 8
   %seats = sub i64 %ranges, 1
   store atomic i64 %seats, ptr @gate seq_cst, align 8
@@ -202,6 +214,8 @@ go:
 ; Wait until so many workers have left the region.
 define internal void @join(i64 %joined) {{
 start:
+  %until = alloca {{ i64, i64 }}
+  %rest = getelementptr i64, ptr %until, i64 1
   %first = call i1 @have_left(i64 %joined)
   br i1 %first, label %end, label %timed
 timed:
@@ -223,7 +237,27 @@ ask:
   %now = call i1 @have_left(i64 %joined)
   br i1 %now, label %awake, label %wait
 wait:
-  call i32 @pthread_cond_wait(ptr @ended, ptr @lock)
+  call i32 @clock_gettime(i32 0, ptr %until)
+  %ns = load i64, ptr %rest
+  %later = add i64 %ns, $NAP
+  %carry = icmp uge i64 %later, 1000000000
+  br i1 %carry, label %second, label %nap
+second:
+  %s = load i64, ptr %until
+  %s1 = add i64 %s, 1
+  store i64 %s1, ptr %until
+  br label %nap
+nap:
+  %less = sub i64 %later, 1000000000
+  %part = select i1 %carry, i64 %less, i64 %later
+  store i64 %part, ptr %rest
+  %late = call i32 @pthread_cond_timedwait(ptr @ended, ptr @lock, ptr %until)
+  %timeout = icmp ne i32 %late, 0
+  br i1 %timeout, label %let, label %ask
+let:
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  call i1 @poll()
+  call i32 @pthread_mutex_lock(ptr @lock)
   br label %ask
 awake:
   store atomic i64 0, ptr @waiting seq_cst, align 8

@@ -21,6 +21,11 @@ def turn_of(loop: ast.For) -> str:
     return loop.target.id
 
 
+def is_of_program(name: str) -> bool:
+    """Whether a variable is the turn of a loop of the program."""
+    return name.startswith("turn")
+
+
 def inner_turns(loop: ast.For) -> set[str]:
     """The variables of the loops inside a loop."""
     return {turn_of(n) for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For)}

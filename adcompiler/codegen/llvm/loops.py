@@ -1,0 +1,98 @@
+"""Loops of one function as LLVM vectorises them: whole vectors and a rest, short ones written out; and what
+polls must know of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from adcompiler.codegen.llvm.across import LANE
+from adcompiler.codegen.llvm.memory import Memory
+from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.llvm.values import Needs, Value, literal
+from adcompiler.codegen.llvm.vectors import vectorises
+
+SOME = 1 << 10  # turns of a loop of which nothing is known
+PAIR = 2  # vectors at a time in loops that call functions
+
+
+class Loops(Memory):
+    """Loops over statements, of which `body` makes instructions."""
+
+    def __init__(self, needs: Needs, lanes: int) -> None:
+        super().__init__(needs, lanes)
+        self.depth = 0  # of loops whose turns end with a poll
+
+    def body(self, statements: Sequence[ast.stmt]) -> None:
+        """Statements in order."""
+        raise NotImplementedError
+
+    def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
+        """The turns of a short loop, one after the other."""
+        for k in turns:
+            self.values[name] = literal(k)._replace(unsigned=True)
+            self.body(body)
+        self.values.pop(name, None)
+
+    def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
+        """`for name in range(first, stop)`."""
+        for start, end, hint in self.parts(first, stop, body):
+            with self.turns(start, end, hint) as turn:
+                self.turn(name, turn, body)
+
+    def turn(self, name: str, turn: Value, body: Sequence[ast.stmt]) -> None:
+        self.values[name] = turn
+        self.body(body)
+        del self.values[name]
+
+    def weight(self, body: Sequence[ast.stmt]) -> Value:
+        """How many elements the loops in a turn have, about: lengths that only the turn tells are `SOME`."""
+        most = literal(1)
+        for statement in body:
+            if isinstance(statement, ast.If):
+                inner = self.weight(statement.body)
+            elif isinstance(statement, ast.For) and short(statement) is None:
+                inner = self.product(self.length(statement), self.weight(statement.body))
+            elif isinstance(statement, ast.Expr):  # a routine on matrices
+                inner = literal(SOME**2)
+            else:
+                continue
+            most = self.call("llvm.umax.i64", "i64", [most, inner])
+        return most
+
+    def length(self, loop: ast.For) -> Value:
+        """The turns of a loop inside, if they are known before."""
+        assert isinstance(loop.iter, ast.Call)
+        stop = loop.iter.args[-1]
+        names = {n.id for n in ast.walk(stop) if isinstance(n, ast.Name)} - {"uint64"}
+        known = names <= {*self.values, *self.arrays} and not any(LANE in n for n in names)
+        return self.value(stop) if known else literal(SOME)
+
+    @contextmanager
+    def polled(self, cost: int) -> Iterator[None]:
+        """A turn of a loop that ends with a poll."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.poll_after(cost)
+
+    def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
+        """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
+
+        Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
+        a little everywhere, and much where the processor stores slowly with them.
+        """
+        vectors = self.needs.vectors
+        if vectors is None or self.width > 1 or not vectorises(body, self.changing):
+            return [(first, stop, "")]
+        # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
+        # it would compile these loops three times.
+        hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
+        stop = hidden._replace(unsigned=first.unsigned)
+        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first]).text  # none if it ends before it begins
+        whole = self.emit(f"and i64 {turns}, {-PAIR * vectors.lanes('float')}", "i64").text
+        middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
+        pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
+        masked = 'vectorize.predicate.enable", i1 true'
+        return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
