@@ -94,7 +94,7 @@ def _build() -> Lark:
     grammar = (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8")
     versions = f"JSON, lark {lark.__version__}, {sys.implementation.cache_tag}"  # also the format
     text = store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar))
-    table = json.loads(text, object_hook=_with_numbers)
+    table = _read_table(text)
     # The transformer is called as each rule is completed: no recursion, no second tree.
     load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
     parser: Lark = load(**table, postlex=Layout(), transformer=Builder(_read_quoted))
@@ -115,9 +115,17 @@ def _table(grammar: str) -> bytes:
     return json.dumps({"data": data, "memo": memo}, separators=(",", ":")).encode()
 
 
-def _with_numbers(read: dict[str, Any]) -> dict[Any, Any]:
-    """A dictionary of JSON with the keys that were numbers."""
-    return {int(key) if key.isdecimal() else key: value for key, value in read.items()}
+def _read_table(text: bytes) -> dict[str, Any]:
+    """What `_table` made; the names of JSON's dictionaries are texts, some of Lark's are numbers."""
+    read: dict[str, Any] = json.loads(text)
+    tables = read["data"]["parser"]["parser"]
+    tables["tokens"], read["memo"] = _numbered(tables["tokens"]), _numbered(read["memo"])
+    tables["states"] = {int(state): _numbered(row) for state, row in tables["states"].items()}
+    return read
+
+
+def _numbered(read: dict[str, Any]) -> dict[int, Any]:
+    return {int(key): value for key, value in read.items()}
 
 
 def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
