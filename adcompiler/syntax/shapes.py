@@ -154,7 +154,7 @@ def counted(context: Context, element: Element, span: Span, clamps: bool = False
     (found,) = rewrite((element,), of_input)
     for argument in () if clamps and isinstance(element, Read) else given:
         cause = f"the argument {context.sizes.whole[argument]} is negative, where it is a length or a bound"
-        remedy = "pass 0 or more; what is counted from the end is written x[-k:] with a static k"
+        remedy = "pass 0 or more; what is counted from the end is written x[-k:]"
         context.binders.check(apply("greater_equal", Read(argument, ()), ZERO), (), cause, remedy, span)
     return found
 
