@@ -20,6 +20,7 @@ from adcompiler.errors import (
 )
 
 if TYPE_CHECKING:
+    import adcompiler.runtime.optim as optim
     import adcompiler.runtime.tape as tape
     from adcompiler.codegen.threads import get_num_threads, set_num_threads
     from adcompiler.runtime.capture import compile, function, load
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from adcompiler.runtime.memory import recycle
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.pairs import DiffPair
+    from adcompiler.runtime.parameters import Parameter, parameters
     from adcompiler.runtime.primitive import primitive
+    from adcompiler.runtime.ravel import ravel
     from adcompiler.runtime.taylor import taylor
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
@@ -37,9 +40,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_MODULES = ("optim", "tape")  # public names that are modules
 _HOMES = {
     "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
-    "adcompiler.runtime": ("tape",),
+    "adcompiler.runtime": _MODULES,
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.custom": ("custom_vjp",),
@@ -47,7 +51,9 @@ _HOMES = {
     "adcompiler.runtime.memory": ("recycle",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.pairs": ("DiffPair",),
+    "adcompiler.runtime.parameters": ("Parameter", "parameters"),
     "adcompiler.runtime.primitive": ("primitive",),
+    "adcompiler.runtime.ravel": ("ravel",),
     "adcompiler.runtime.taylor": ("taylor",),
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
@@ -65,6 +71,7 @@ __all__ = [
     "GraphError",
     "LimitError",
     "OutOfRangeError",
+    "Parameter",
     "ParseError",
     "ShapeError",
     "Variable",
@@ -80,7 +87,10 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "optim",
+    "parameters",
     "primitive",
+    "ravel",
     "recycle",
     "set_num_threads",
     "tape",
@@ -95,7 +105,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME_OF[name]
-    value = import_module(f"{home}.{name}") if name == "tape" else getattr(import_module(home), name)
+    value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

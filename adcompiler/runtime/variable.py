@@ -78,7 +78,11 @@ class Variable(Operators):
                 f"{self.name} has shape {self.shape}, its new value {data.shape}",
                 remedy="an assigned value has the same shape",
             )
-        self.data, self.version = data.astype(self.dtype), self.version + 1
+        self.hold(data.astype(self.dtype))
+
+    def hold(self, data: np.ndarray) -> None:
+        """Hold other values of the same shape and dtype, not a copy: graphs that read the old ones refuse."""
+        self.data, self.version = data, self.version + 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -130,9 +134,8 @@ class Variable(Operators):
 
     def __repr__(self) -> str:
         flag = ", requires_grad=True" if self.requires_grad else ""
-        return (
-            f"Variable({np.array2string(self.data, precision=4, separator=', ')}, name={self.name!r}{flag})"
-        )
+        shown = np.array2string(self.data, precision=4, separator=", ")
+        return f"{type(self).__name__}({shown}, name={self.name!r}{flag})"
 
     # -- its place in the graph ----------------------------------------------------------------
 
