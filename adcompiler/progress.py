@@ -1,4 +1,4 @@
-"""A line on the terminal while something compiles for more than a second.
+"""A line on the terminal while something compiles, or is checked, for more than a second.
 
 What is written is removed again. Nothing is written where the error stream is no terminal, or with
 ADC_PROGRESS=0 in the environment.
@@ -58,7 +58,7 @@ class Reporter:
         with suppress(OSError, ValueError):  # of a terminal that is closed meanwhile
             while not done.wait(PATIENCE if shown else max(0.0, PATIENCE - (perf_counter() - self.began))):
                 seconds = perf_counter() - self.began
-                stream.write(f"{CLEAR}adc: compiling {next(iter(self.names), '')}, {seconds:.0f} s")
+                stream.write(f"{CLEAR}adc: {next(iter(self.names), '')}, {seconds:.0f} s")
                 stream.flush()
                 shown = True
             if shown:
@@ -72,15 +72,22 @@ _reporter = Reporter()
 @contextmanager
 def compiling(name: str) -> Iterator[None]:
     """While this is entered, `name` is being compiled."""
+    with showing(f"compiling {name}"):
+        yield
+
+
+@contextmanager
+def showing(what: str) -> Iterator[None]:
+    """While this is entered, a line says `what` is being done."""
     stream, reporter = _terminal(), _reporter
     if stream is None:
         yield
         return
-    reporter.enter(name, stream)
+    reporter.enter(what, stream)
     try:
         yield
     finally:
-        reporter.leave(name)
+        reporter.leave(what)
 
 
 def _terminal() -> TextIO | None:

@@ -15,7 +15,8 @@ from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_co
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.finite import slopes
+from adcompiler.progress import showing
+from adcompiler.runtime.finite import slope_along, slopes
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
 from adcompiler.runtime.signature import Parameter
@@ -29,6 +30,9 @@ Tolerance = Mapping[np.dtype[Any], float]
 F64, F32 = NUMPY["f64"], NUMPY["f32"]
 RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
 COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
+MANY_ENTRIES = 1000  # of one argument, up to which finite differences are taken at each
+DIRECTIONS = 8  # through all entries of an argument that has more
+FEWEST_ENTRIES, MOST_POINTS = 8, 2**22  # what is sampled of larger ones, and in all
 MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
 NOISE = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
 
@@ -113,9 +117,11 @@ def check_grad(
     """Compare the derivatives of `f` at `args` with finite differences and complex steps, to `order` 1 or 2.
 
     Results other than one scalar are summed with random weights first, so `f` may return arrays. First
-    order: every entry of the gradient; second: the Hessian times a random direction. Differences are
-    central with two Richardson extrapolations. Where the program is analytic, complex steps of the function
-    (of its gradient for the second order) judge to rounding. Returns the worst relative error; raises
+    order: every entry of the gradient; second: the Hessian times a random direction. Of an argument with
+    more than a thousand entries, some entries and random directions through all of them are compared.
+    Differences are central with two Richardson extrapolations. Where the program is analytic, complex steps
+    of the function (of its gradient for the second order) judge to rounding. A terminal shows that a check of
+    some seconds goes on. Returns the worst relative error; raises
     GradientError with the worst entry and both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in
     float32; complex steps 1e-12, 1e-4 in float32, and what rounding of the arguments makes of it).
     """
@@ -130,9 +136,10 @@ def check_report(
     if not isinstance(order, int):
         raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
     check = _Check(compiled("check_grad", f), args, wrt, rtol, np.random.default_rng(seed))
-    check.gradient()
-    if order > 1:
-        check.second()
+    with showing(f"checking {f.__name__}"):
+        check.gradient()
+        if order > 1:
+            check.second()
     return Report(f.__name__, order, tuple(check.comparisons), tuple(dict.fromkeys(check.notes)))
 
 
@@ -185,9 +192,50 @@ class _Check:
         """Compare with finite differences of `value`."""
         parts = []
         for k, g in zip(self.wanted, exact, strict=True):
-            expected = slopes(value, self.point, k)
-            parts.append((k, g, expected, _errors(g, expected)))
+            places = None
+            if g.size > MANY_ENTRIES:
+                places = self.sampled(g) if g.dtype == F64 else []  # float32 has no digits for one of many
+                self.along(what, value, k, g)
+                if not places:
+                    continue
+            expected = slopes(value, self.point, k, places)
+            error = _errors(g, expected)
+            if places is not None:
+                asked = np.zeros(g.shape, bool)
+                for place in places:
+                    asked[place] = True
+                error = np.where(asked, error, 0.0)
+            parts.append((k, g, expected, error))
         self.compare(what, "finite differences", parts, RTOL)
+
+    def along(
+        self, what: str, value: Callable[[Sequence[Any]], np.float64], k: int, exact: np.ndarray
+    ) -> None:
+        """Compare with finite differences along random directions, which move all entries of an argument by
+        as much of themselves: one wrong entry shows in each."""
+        name, start = self.names[k], np.asarray(self.point[k])
+        size = np.where(start == 0, 1, abs(start)).astype(start.dtype)
+        scale = max(1.0, float(np.linalg.norm((exact * size).ravel().astype(np.float64))))
+        allowed = self.rtol if self.rtol is not None else _allowed(RTOL, exact)
+        found = []
+        for _ in range(DIRECTIONS):
+            direction = size * self.random.choice([-1, 1], size.shape).astype(size.dtype)
+            expected = slope_along(value, self.point, k, direction)
+            slope = float(np.vdot(exact.astype(np.float64), direction.astype(np.float64)))
+            error = abs(slope - expected) / scale
+            entry = f"{name} along a direction"
+            found.append(Comparison(what, "finite differences", entry, slope, expected, error))
+            if not error <= allowed:
+                self.fail(found[-1])
+        self.comparisons.append(max(found, key=lambda c: c.error))
+        self.notes.append(
+            f"finite differences along {DIRECTIONS} directions through all {exact.size} entries of {name}"
+        )
+
+    def sampled(self, exact: np.ndarray) -> list[tuple[int, ...]]:
+        """The places of some entries of an argument, at random."""
+        chosen = self.random.choice(exact.size, _samples(exact), replace=False)
+        return [tuple(int(i) for i in np.unravel_index(p, exact.shape)) for p in chosen]
 
     def complex(
         self,
@@ -205,7 +253,7 @@ class _Check:
                 expected, error = self._stepped(steps, k, g, weights)
                 if g.size > MOST_ENTRIES:
                     name = self.names[k]
-                    self.notes.append(f"complex steps at {MOST_ENTRIES} of the {g.size} entries of {name}")
+                    self.notes.append(f"complex steps at {_samples(g)} of the {g.size} entries of {name}")
             except NotAnalytic as reached:
                 self.notes.append(f"no complex step for {self.names[k]}: {reached} has no complex form")
                 continue
@@ -217,9 +265,7 @@ class _Check:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives by complex steps, NaN where none was taken, and the errors beyond rounding."""
         here, near = steps
-        places = list(np.ndindex(exact.shape))
-        if len(places) > MOST_ENTRIES:
-            places = [places[p] for p in self.random.choice(len(places), MOST_ENTRIES, replace=False)]
+        places = self.sampled(exact) if exact.size > MOST_ENTRIES else list(np.ndindex(exact.shape))
         expected = np.full(exact.shape, np.nan)
         for place in places:
             expected[place] = here.slope(k, place, weights)
@@ -263,6 +309,11 @@ class _Check:
             f"{by} {found.expected:.12g} (relative error {found.error:.1e})",
             remedy="if the point lies on a kink, move it; else please report the formula",
         )
+
+
+def _samples(exact: np.ndarray) -> int:
+    """How many entries of an argument are sampled."""
+    return min(MOST_ENTRIES, max(FEWEST_ENTRIES, MOST_POINTS // exact.size))
 
 
 def _scale(expected: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +12,13 @@ EPS = float(np.finfo(np.float64).eps)
 STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
 
 
-def slopes(value: Callable[[Sequence[Any]], np.float64], point: Sequence[Any], k: int) -> np.ndarray:
-    """The derivative of a scalar with respect to each entry of argument `k`, by finite differences.
+Value = Callable[[Sequence[Any]], np.float64]
+Place = tuple[int, ...]
+
+
+def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] | None = None) -> np.ndarray:
+    """The derivative of a scalar with respect to the entries of argument `k` at `places`, all if they are not
+    given, by finite differences; NaN at others.
 
     Steps relative to the entry and absolute ones are tried; the estimate is taken that moves least when the
     step is halved, and whose step is not lost in the rounding of the values.
@@ -21,14 +26,14 @@ def slopes(value: Callable[[Sequence[Any]], np.float64], point: Sequence[Any], k
     start = np.asarray(point[k])
     dtype = start.dtype if start.dtype.kind == "f" else np.dtype(np.float64)
     start = start.astype(dtype)
-    slopes = np.empty(start.shape)
+    slopes = np.full(start.shape, np.nan)
 
-    def at(place: tuple[int, ...], distance: float) -> tuple[np.float64, float]:
+    def at(place: Place, distance: float) -> tuple[np.float64, float]:
         moved = start.copy()
         moved[place] += dtype.type(distance)
         return value([*point[:k], moved[()], *point[k + 1 :]]), float(moved[place])
 
-    for place in np.ndindex(start.shape):
+    for place in np.ndindex(start.shape) if places is None else places:
         size = abs(float(start[place]))
         scales = {max(1.0, size), size or 1.0}
         estimates = [_extrapolated(at, place, scale * STEP * _coarser(dtype)) for scale in scales]
@@ -36,12 +41,24 @@ def slopes(value: Callable[[Sequence[Any]], np.float64], point: Sequence[Any], k
     return slopes
 
 
+def slope_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarray) -> float:
+    """The derivative of a scalar along a direction of argument `k`, by finite differences."""
+    start = np.asarray(point[k])
+
+    def at(place: Place, distance: float) -> tuple[np.float64, float]:
+        moved = start + start.dtype.type(distance) * direction
+        return value([*point[:k], moved, *point[k + 1 :]]), distance
+
+    estimates = [_extrapolated(at, (), scale * STEP * _coarser(start.dtype)) for scale in (1.0, 0.1)]
+    return min(estimates, key=lambda e: e[1])[0]
+
+
 def _coarser(dtype: np.dtype) -> float:
     return 10.0 if dtype == np.float32 else 1.0
 
 
 def _extrapolated(
-    at: Callable[[tuple[int, ...], float], tuple[np.float64, float]], place: tuple[int, ...], step: float
+    at: Callable[[Place, float], tuple[np.float64, float]], place: Place, step: float
 ) -> tuple[float, float]:
     """The central difference after two Richardson extrapolations, and how uncertain it is: how far the last
     one moved it, and what rounding of the values makes of it."""

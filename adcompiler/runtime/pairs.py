@@ -10,6 +10,7 @@ import numpy as np
 
 from adcompiler.ad.contributions import contributions, shared_axes
 from adcompiler.ad.jvp import value_and_tangent
+from adcompiler.codegen.buffers import POOL
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -84,11 +85,19 @@ def _added(one: Any, other: Any) -> Any:
                 f"the pair's d has shape {np.shape(one)}, its gradient {np.shape(other)}",
                 remedy="assign d = None to begin a new sum",
             )
-        return one + other
+        return _sum(one, other)
     before = opened(one, "a gradient")
     if before is None or before.keys != container.keys:
         raise ShapeError("the pair's d is not nested like its p", remedy="assign d = None to begin a new sum")
     return container.build([_added(a, b) for a, b in zip(before.parts, container.parts, strict=True)])
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """The sum of two arrays, in memory that is used again: fresh memory costs more than the addition."""
+    kinds = {type(one), type(other)}
+    if kinds != {np.ndarray} or one.dtype != other.dtype:
+        return one + other
+    return np.add(one, other, out=POOL.empty(one.shape, one.dtype))
 
 
 class Differentiable(Traceable, Protocol):
