@@ -60,6 +60,7 @@ class Compiled:
         scalars = self.kernel.scalars
         plain = not self.plans and not self.shapes and all(r in scalars for r in func.roots)
         self.picks = [scalars.index(r) for r in func.results] if plain else None
+        self.made = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
         self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
@@ -179,6 +180,10 @@ class Compiled:
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
         """Results in order."""
         values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
+        for array in self.made:
+            if isinstance(values[array], tuple):
+                contents, *shape = values[array]
+                values[array] = np.frombuffer(contents, NUMPY[array.dtype]).reshape(shape)
         return [
             buffers[p] if p is not None else args[r.position] if isinstance(r, Input) else values[r]
             for r, p in zip(self.func.results, self.out, strict=True)

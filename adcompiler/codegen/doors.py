@@ -40,10 +40,10 @@ def door(
     """The function for calls with arguments like these, which `fit`; `general` is called with all others.
 
     `structure` says how results nest; `plain`, whether numbers among them are Python's. None if there is no
-    door: for containers as results, many threads, and kernels of numba or of another backend.
+    door: for containers as results, many threads, arrays whose lengths a kernel computes, and other backends.
     """
     kernel = kernel_at(executable, sizes)
-    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
+    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)) or kernel.made:
         return None
     blocks, parallel, needed, heavy = kernel.layout(tuple(sizes))
     flat = iter(zip(kernel.func.results, kernel.out, strict=True))

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from adcompiler.codegen.llvm.blocks import CONTEXT, POLL, STATE
 from adcompiler.codegen.llvm.functions import Function, Module
-from adcompiler.codegen.llvm.tables import TYPES
-from adcompiler.codegen.llvm.values import ArrayValue, Needs, Value, literal
+from adcompiler.codegen.llvm.tables import BYTES, TYPES
+from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.vectormath import vectors
 from adcompiler.ir.types import NUMPY, Dtype
 
@@ -24,6 +24,7 @@ PYTHON = (
     "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
     "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
     "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
+    "PyByteArray_FromStringAndSize",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
     "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_ExceptionMatches", "PyExc_MemoryError",
@@ -94,8 +95,9 @@ def translated(source: Source, contiguous: bool) -> Code:
         code.begin(f"{code.label()}_never")
     bound = [code.bound(p.name) for p in source.params]
     parts = [p for b in bound for p in b.parts]
-    _define_run(module, source, bound)
-    code.stack.append(f"%results = alloca [{max(len(source.results), 1)} x i64]")
+    results = _define_run(module, source, bound)
+    words = sum(len(r.parts) for r in results)
+    code.stack.append(f"%results = alloca [{max(words, 1)} x i64]")
     context(code, any(p.rank for p in source.params))
     extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
     passed = [*parts, *extra, Value("%results", "ptr"), Value("%context", "ptr")]
@@ -107,10 +109,7 @@ def translated(source: Source, contiguous: bool) -> Code:
             code.begin(f"{code.label()}_never")
         code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
         code.begin(f"{code.label()}_never")
-    made = code.call("PyList_New", "i64", [literal(len(source.results))])
-    for k, dtype in enumerate(source.results):
-        value = boxed(code, code.load("%results", k, TYPES[dtype]))
-        code.call("PyList_SetItem", "i32", [made, literal(k), value])
+    made = _boxed_all(code, results)
     functions = {"entry": code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")}
     if contiguous:
         functions["packed"] = _packed(module, source, parts)
@@ -140,6 +139,36 @@ def restored(code: Function) -> None:
         code.call("PyEval_RestoreThread", "void", [state])
 
 
+def _boxed_all(code: Function, results: Sequence[Value | ArrayValue]) -> Value:
+    """The list of results: numbers, and for each array that the kernel has made its bytes and lengths."""
+    slots = iter(
+        [code.load("%results", k, p.type) for k, p in enumerate(p for r in results for p in r.parts)]
+    )
+    made = code.call("PyList_New", "i64", [literal(len(results))])
+    for k, result in enumerate(results):
+        words = [next(slots) for _ in result.parts]
+        value = boxed(code, words[0]) if isinstance(result, Value) else _boxed_array(code, result, words)
+        code.call("PyList_SetItem", "i32", [made, literal(k), value])
+    return made
+
+
+def _boxed_array(code: Function, array: ArrayValue, words: Sequence[Value]) -> Value:
+    """A tuple of the bytes of an array and its lengths; its memory is given back."""
+    data, *lengths = words
+    size = literal(BYTES[array.type])
+    for n in lengths:
+        size = code.product(size, n)
+    contents = code.call("PyByteArray_FromStringAndSize", "i64", [data, size])
+    code.call("PyMem_RawFree", "void", [data])
+    with code.when(code.emit(f"icmp eq {contents}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    made = code.call("PyTuple_New", "i64", [literal(1 + len(lengths))])
+    for k, item in enumerate((contents, *(boxed(code, n) for n in lengths))):
+        code.call("PyTuple_SetItem", "i32", [made, literal(k), item])
+    return made
+
+
 def _listed(values: Sequence[Value]) -> str:
     return ", ".join(map(str, values))
 
@@ -154,28 +183,37 @@ def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
     return code.definition("i1 @packed(ptr %words, ptr %context)", f"ret {failed}")
 
 
-def _define_run(module: Module, source: Source, given: Sequence[Value | ArrayValue]) -> None:
+def _define_run(
+    module: Module, source: Source, given: Sequence[Value | ArrayValue]
+) -> list[Value | ArrayValue]:
     """The kernel as a function that stores its results, and returns whether it gave up. LLVM knows of
-    parameters that arrays do not overlap, and loops of the program stand in it."""
+    parameters that arrays do not overlap, and loops of the program stand in it. What the results are."""
     parts = [p for g in given for p in g.parts]
     inside = Function(module)
     names = iter([f"%p{k}" for k in range(len(parts))])
     for param, value in zip(source.params, given, strict=True):
         inside.bind(param.name, value.named(names))
     inside.run("run")
-    for k, (value, dtype) in enumerate(zip(inside.results, source.results, strict=True)):
-        inside.lines.append(f"store {inside.cast(value, TYPES[dtype])}, ptr {inside.slot('%results', k)}")
+    results = [
+        inside.cast(value, TYPES[dtype]) if isinstance(value, Value) else value
+        for value, dtype in zip(inside.results, source.results, strict=True)
+    ]
+    for k, part in enumerate(p for r in results for p in r.parts):
+        inside.lines.append(f"store {part}, ptr {inside.slot('%results', k)}")
     extra = ["i64 %launch", "i64 %threads"] if source.shared else []
     types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
     params = ", ".join(
         [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
     )
-    for name in inside.heap:
+    if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
+        raise UnsupportedError  # an array that is somebody else's
+    for name in inside.heap.keys() - inside.kept:
         inside.free(name)
     alone = " noinline" if any(p.rank for p in source.params) else ""
     module.compiled["run"] = inside.definition(
         f"internal i1 @run({params}){alone}", "ret i1 false", "ret i1 true"
     )
+    return results
 
 
 def _needs(source: Source) -> Needs:

@@ -108,7 +108,8 @@ class Function(Loops):
         self.module = module
         self.exits: list[str] = []
         self.inside = False  # a loop over elements
-        self.results: list[Value] = []
+        self.results: list[Value | ArrayValue] = []
+        self.kept: set[str] = set()  # arrays that are results, whose memory is the caller's
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -186,7 +187,8 @@ class Function(Loops):
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args)):
                 self.module.call(self, name, [self.argument(a) for a in args])
             case ast.Return(value=ast.Tuple(elts=results)):
-                self.results = [self.value(r) for r in results]
+                self.results = [self.argument(r) for r in results]
+                self.kept = {r.id for r in results if isinstance(r, ast.Name)} & set(self.heap)
             case ast.Pass():
                 pass
             case _:
