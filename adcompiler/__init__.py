@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.custom import custom_vjp
     from adcompiler.runtime.function import Function
+    from adcompiler.runtime.gradmode import enable_grad, no_grad
     from adcompiler.runtime.memory import recycle
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
     from adcompiler.runtime.pairs import DiffPair
@@ -48,6 +49,7 @@ _HOMES = {
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.custom": ("custom_vjp",),
     "adcompiler.runtime.function": ("Function",),
+    "adcompiler.runtime.gradmode": ("enable_grad", "no_grad"),
     "adcompiler.runtime.memory": ("recycle",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
     "adcompiler.runtime.pairs": ("DiffPair",),
@@ -79,6 +81,7 @@ __all__ = [
     "check_report",
     "compile",
     "custom_vjp",
+    "enable_grad",
     "function",
     "get_num_threads",
     "grad",
@@ -87,6 +90,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "no_grad",
     "optim",
     "parameters",
     "primitive",

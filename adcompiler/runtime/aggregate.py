@@ -94,6 +94,11 @@ class Aggregate(Call):
         constants = [k for k in program.reads if k < len(values) and k not in program.parts.wanted]
         self.saved = {k: snapshot(values[k]) for k in constants}
 
+    @property
+    def holds(self) -> bool:  # type: ignore[override]
+        """Whether propagate reads anything."""
+        return bool(self.program.reads)
+
     def clear(self) -> None:
         self.saved = {}
 
@@ -122,7 +127,7 @@ class Aggregate(Call):
         if k >= inputs:
             return self.output(k - inputs)
         wanted = self.program.parts.wanted
-        return self.inputs[wanted.index(k)] if k in wanted else self.saved[k]
+        return self.input(wanted.index(k)) if k in wanted else self.saved[k]
 
 
 def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, ...]]) -> SplitProgram:

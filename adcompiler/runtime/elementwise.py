@@ -18,7 +18,7 @@ from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ops.build import order_of
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime.graph import Cotangents, Entry, is_variable, perform, state
+from adcompiler.runtime.graph import Cotangents, Entry, Stub, Variable, is_variable, perform, state
 from adcompiler.runtime.linear import expand, index, reduced, scatter
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax import tree
@@ -101,28 +101,48 @@ class Elementwise(Entry):
         super().__init__(a for a in operands if is_variable(a))
         self.primitive, self.operands = primitive, tuple(operands)
 
+    @property
+    def holds(self) -> bool:  # type: ignore[override]
+        """Whether a partial derivative is said in operands or the result, not in numbers alone."""
+        return any(_names_in(text) for text in self.primitive.partials)
+
     def clear(self) -> None:
         self.operands = ()
+
+    def lighten(self, stubs: Sequence[Variable | Stub]) -> None:
+        super().lighten(stubs)
+        remaining = iter(stubs)
+        self.operands = tuple(next(remaining) if _is_input(a) else a for a in self.operands)
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         """For each Variable the cotangent times the partial derivative, summed over broadcast axes."""
         asked = iter(wanted)
         found: Cotangents = []
         for text, operand in zip(self.primitive.partials, self.operands, strict=True):
-            if is_variable(operand):
+            if _is_input(operand):
                 product = self._product(cotangents[0], text) if next(asked) else None
                 found.append(None if product is None else reduced(product, operand.shape))
         return found
 
     def _product(self, cotangent: Any, text: str) -> Any:
-        scope = dict(zip(self.primitive.params, self.operands, strict=True))
         if text in ("0", "1"):
             return cotangent if text == "1" else None
+        scope = self._scope(_names_in(text))
         if text in scope:  # add and multiply do without a parser
             return cotangent * scope[text]
-        if _names_result(self.primitive.name):
-            scope["r"] = self.output(0)
         return _times(parse_expression(text), {**scope, COTANGENT: cotangent})
+
+    def _scope(self, names: frozenset[str]) -> dict[str, Any]:
+        """What these names of a partial derivative stand for; only what is read must be unchanged."""
+        scope: dict[str, Any] = {}
+        k = 0
+        for name, operand in zip(self.primitive.params, self.operands, strict=True):
+            if name in names:
+                scope[name] = self.input(k) if _is_input(operand) else operand
+            k += _is_input(operand)
+        if "r" in names:
+            scope["r"] = self.output(0)
+        return scope
 
     def right(self) -> str:
         words = [word(a) for a in self.operands]
@@ -138,12 +158,22 @@ class Elementwise(Entry):
 @cache
 def _names_result(name: str) -> bool:
     """Whether a partial derivative is said in terms of the result."""
-    return any(re.search(r"\br\b", text) for text in TABLE[name].partials)
+    return any("r" in _names_in(text) for text in TABLE[name].partials)
+
+
+@cache
+def _names_in(text: str) -> frozenset[str]:
+    """The words of a partial derivative: parameters, r for the result, and functions."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def _is_input(operand: Any) -> bool:
+    return is_variable(operand) or isinstance(operand, Stub)
 
 
 def word(operand: Any) -> str:
     """An operand as a trace shows it."""
-    if is_variable(operand):
+    if _is_input(operand):
         return str(operand.name)
     return str(operand) if np.ndim(operand) == 0 else f"array{np.shape(operand)}"
 

@@ -4,6 +4,9 @@ A Variable holds the entry that computed it, and an entry holds its inputs but n
 graph dies, at once and without the garbage collector, with the last Variable that was computed by
 it. Where a backward pass needs an output again (tanh does), the entry makes a Variable that stands
 for the same one: the two share a serial number, and serial numbers are what cotangents are kept by.
+
+A Variable that is changed in place gets another serial number and entry, so an entry remembers those that
+its inputs had (`edges`), and where the value is read after a change that is an error.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.runtime.hooks import Hooks
+from adcompiler.runtime.places import Place, by, here
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
@@ -74,33 +79,44 @@ def fresh_name(stem: str | None = None) -> str:
 class Output:
     """What an entry knows of one of its results; `data` only where a backward pass reads it."""
 
-    __slots__ = ("data", "name", "ref", "requires_grad", "serial")
+    __slots__ = ("data", "hooks", "name", "ref", "requires_grad", "serial", "version")
 
     def __init__(self, variable: Variable) -> None:
         self.serial, self.name, self.ref = variable.serial, variable.name, weakref.ref(variable)
-        self.requires_grad = variable.requires_grad
+        self.requires_grad, self.version = variable.requires_grad, variable.version
         self.data: np.ndarray | None = None
+        self.hooks: Hooks | None = None
 
 
-class Ghost(NamedTuple):
-    """What is left of an input when its entry is freed: enough to tell where a path would lead."""
+class Edge(NamedTuple):
+    """Where an input came from when it was read: it may have been changed in place since."""
 
     serial: int
     entry: Entry | None
     requires_grad: bool
 
 
+class Stub(NamedTuple):
+    """What is left of an input whose value is not needed any more."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
 class Entry:
     """One operation: the Variables it read, and how cotangents of its outputs reach them."""
 
-    __slots__ = ("__weakref__", "inputs", "number", "outputs", "state", "versions")
-    reads_values = True  # whether `propagate` reads the values of the inputs
+    __slots__ = ("__weakref__", "edges", "inputs", "number", "outputs", "place", "state", "versions")
+    holds = True  # whether `propagate` reads values, of inputs or outputs, which a backward pass gives back
 
     def __init__(self, inputs: Iterable[Variable]) -> None:
-        self.inputs: tuple[Variable, ...] = tuple(inputs)
-        self.versions = tuple(v.version for v in self.inputs)
+        self.inputs: tuple[Any, ...] = tuple(inputs)  # Variables, or a Stub where the value is not needed
+        self.edges = tuple([Edge(v.serial, v.entry, v.needs_grad) for v in self.inputs])
+        self.versions = tuple([v.version for v in self.inputs])
         self.outputs: list[Output] = []
         self.number, self.state = next(serials), "live"
+        self.place: Place | None = None  # the user's line that made it
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         """Cotangents of the inputs from those of the outputs; None stands for zero.
@@ -122,43 +138,67 @@ class Entry:
         """Keep the value of output `k` for the backward pass."""
         self.outputs[k].data = data
 
+    def input(self, k: int) -> Variable:
+        """Input `k`, whose value the backward pass reads. Raises GraphError if it was changed since."""
+        v = self.inputs[k]
+        if v.version != self.versions[k]:
+            raise self._changed(v, "had read it")
+        return v
+
     def output(self, k: int) -> Variable:
-        """The Variable that is output `k`, made anew from the kept value if nobody holds it."""
+        """The Variable that is output `k`, made anew from the kept value if nobody holds it.
+
+        Raises GraphError if it was changed since.
+        """
         found = self.outputs[k]
         alive = found.ref()
         if alive is None:
             assert found.data is not None
             alive = Node.kind.made(found.data, found.name)
             alive.serial, alive.entry, alive.needs_grad = found.serial, self, found.requires_grad
+            alive.version = found.version
             found.ref = weakref.ref(alive)
+        elif alive.version != found.version:
+            raise self._changed(alive, "had computed it, whose derivative needs the result")
         return alive
+
+    def _changed(self, v: Variable, why: str) -> GraphError:
+        told = [("changed", v.place), ("needed", self.place)]
+        return GraphError(
+            f"{v.name} was given another value after `{self.line()}` {why}"
+            + "".join(f"\n  {what} by {place}" for what, place in told if place is not None),
+            remedy="take gradients before the change, compute the result again after it, or change a clone()",
+        )
 
     def clear(self) -> None:
         """Let go of what only `propagate` needs."""
 
+    def lighten(self, stubs: Sequence[Variable | Stub]) -> None:
+        """Hold these in place of the inputs, whose values `propagate` does not read."""
+        self.inputs = tuple(stubs)
+
     def free(self, why: str) -> None:
         """Give the values back; the shape of the graph stays, to tell what can no longer be computed."""
-        if self.state == "live":
-            ghosts = tuple(Ghost(v.serial, v.entry, v.requires_grad) for v in self.inputs)
-            self.inputs, self.state = ghosts if why == "freed" else (), why
-            for output in self.outputs:
-                output.data = None
-            self.clear()
+        if self.state != "live":
+            return
+        if why == "freed" and not self.holds:  # as in PyTorch it can be walked again
+            pairs = zip(self.inputs, self.edges, strict=True)
+            self.lighten([v if e.entry is None else Stub(v.name, v.dtype, v.shape) for v, e in pairs])
+            return
+        self.inputs, self.state = (), why
+        self.edges = self.edges if why == "freed" else ()
+        for output in self.outputs:
+            output.data = None
+        self.clear()
 
     def check(self) -> None:
-        """Raise GraphError if this entry cannot be walked any more, or an input has another value now."""
+        """Raise GraphError if this entry cannot be walked any more."""
         if self.state == "freed":
             raise GraphError(
-                f"the graph behind {self.outputs[0].name} was freed by an earlier backward()",
-                remedy="pass retain_graph=True to that backward(), or compute it again; if it is meant as a "
-                "constant here, use detach()",
+                f"the graph behind {self.outputs[0].name}{by(self.place)} was freed by an earlier backward()",
+                remedy="pass retain_graph=True to that backward() or grad(), or compute it again; if it is "
+                "meant as a constant here, use detach()",
             )
-        for v, version in zip(self.inputs, self.versions, strict=True):
-            if self.reads_values and v.version != version:
-                raise GraphError(
-                    f"{v.name} was given another value after `{self.line()}` had read it",
-                    remedy="take gradients before the update, or compute the result again after it",
-                )
 
 
 class Recorded(Entry):
@@ -175,6 +215,8 @@ class Recorded(Entry):
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         assert self.pull is not None
+        for k in range(len(self.inputs)):  # any of them may be read
+            self.input(k)
         with setting(inside=self.outputs[0].name):
             found = self.pull(cotangents)
         what = f"the propagate of `{self.line()}`"
@@ -224,6 +266,7 @@ def attach(entry: Entry, made: Sequence[Variable]) -> None:
             v.entry, v.needs_grad = entry, needs
         entry.outputs.append(Output(v))
     if state.recording:
+        entry.place = here()
         _live[entry.number] = entry
         for v in entry.inputs:
             v.used = True
@@ -240,34 +283,59 @@ def reachable(outputs: Iterable[Variable]) -> list[Entry]:
         entry = work.pop()
         if entry is not None and entry.state != "reset" and entry.number not in found:
             found[entry.number] = entry
-            work += [v.entry for v in entry.inputs]
+            work += [e.entry for e in entry.edges]
     return [found[number] for number in sorted(found)]
 
 
+class Walked(NamedTuple):
+    """What a walk found: cotangents by serial number, and the entries whose propagate was run."""
+
+    cotangents: dict[int, Variable]
+    run: list[Entry]
+
+
 def walk(
-    entries: Sequence[Entry], seeds: Mapping[int, Variable], targets: set[int], create_graph: bool
-) -> dict[int, Variable]:
-    """The cotangents, by serial number, of everything on the paths from `seeds` to `targets`.
+    entries: Sequence[Entry],
+    seeds: Mapping[int, Variable],
+    targets: Mapping[int, Variable],
+    create_graph: bool,
+) -> Walked:
+    """The cotangents of everything on the paths from `seeds` to `targets`, both by serial number.
 
     Every use of a Variable contributes, and the contributions are added (the chain rule). An entry
     none of whose outputs has a cotangent is skipped: None is zero, known in constant time.
     """
     useful = set(targets)
     for entry in entries:
-        if any(v.serial in useful for v in entry.inputs):
+        if any(e.serial in useful for e in entry.edges):
             useful.update(o.serial for o in entry.outputs)
-    found = dict(seeds)
+    walked = Walked(dict(seeds), [])
     with setting(recording=create_graph, inside=None):
         for entry in reversed(entries):
-            wanted = [v.serial in useful for v in entry.inputs]
-            given = [found.get(o.serial) for o in entry.outputs]
-            if any(wanted) and any(g is not None for g in given):
-                entry.check()
-                for v, want, g in zip(entry.inputs, wanted, entry.propagate(given, wanted), strict=True):
-                    if want and g is not None:
-                        g = g.astype(v.dtype)
-                        found[v.serial] = found[v.serial] + g if v.serial in found else g
-    return found
+            _step(entry, walked, useful)
+        for serial, v in targets.items():
+            if v is not None and v.hooks and v.entry is None and serial in walked.cotangents:
+                walked.cotangents[serial] = v.hooks(v.name, walked.cotangents[serial])
+    return walked
+
+
+def _step(entry: Entry, walked: Walked, useful: set[int]) -> None:
+    """From the cotangents of an entry's outputs, which are complete, to those of its inputs."""
+    found = walked.cotangents
+    for output in entry.outputs:
+        if output.hooks and output.serial in found:
+            found[output.serial] = output.hooks(output.name, found[output.serial])
+    wanted = [e.serial in useful for e in entry.edges]
+    given = [found.get(o.serial) for o in entry.outputs]
+    if not any(wanted) or all(g is None for g in given):
+        return
+    entry.check()
+    walked.run.append(entry)
+    cotangents = entry.propagate(given, wanted)
+    for v, edge, want, g in zip(entry.inputs, entry.edges, wanted, cotangents, strict=True):
+        if want and g is not None:
+            g = g.astype(v.dtype)
+            found[edge.serial] = found[edge.serial] + g if edge.serial in found else g
 
 
 def live() -> list[Entry]:

@@ -21,15 +21,20 @@ Shape = tuple[int, ...]
 class Linear(Entry):
     """A linear operation: `pull` takes a cotangent of the output to that of the input."""
 
-    __slots__ = ("pull", "words")
-    reads_values = False
+    __slots__ = ("holds", "pull", "words")
 
-    def __init__(self, x: Variable, words: str, pull: Callable[[Variable], Variable]) -> None:
+    def __init__(
+        self, x: Variable, words: str, pull: Callable[[Variable], Variable] | None, holds: bool = False
+    ) -> None:
         super().__init__([x])
-        self.words, self.pull = words, pull
+        self.words, self.pull, self.holds = words, pull, holds
+
+    def clear(self) -> None:
+        self.pull = None
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         assert cotangents[0] is not None
+        assert self.pull is not None
         return [self.pull(cotangents[0])]
 
     def right(self) -> str:
@@ -37,9 +42,14 @@ class Linear(Entry):
 
 
 def _linear(
-    x: Variable, words: str, data: Any, pull: Callable[[Variable], Variable], name: str | None = None
+    x: Variable,
+    words: str,
+    data: Any,
+    pull: Callable[[Variable], Variable],
+    name: str | None = None,
+    holds: bool = False,
 ) -> Variable:
-    return perform(Linear(x, words, pull), [data], [name])[0]
+    return perform(Linear(x, words, pull, holds), [data], [name])[0]
 
 
 def total(
@@ -133,15 +143,21 @@ def index(x: Variable, where: Any) -> Variable:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
         ) from error
-    shape = x.shape
-    return _linear(x, f"[{_index_words(where)}]", np.array(data), lambda g: scatter(g, where, shape))
+    shape, words = x.shape, f"[{_index_words(where)}]"
+    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape), holds=_holds(where))
 
 
 def scatter(x: Variable, where: Any, shape: Shape) -> Variable:
     """Zeros of `shape` to which `x` is added at `where`: the adjoint of reading there."""
     data = np.zeros(shape, x.dtype)
     np.add.at(data, where, x.data)
-    return _linear(x, f".scatter([{_index_words(where)}], {shape})", data, lambda g: index(g, where))
+    words = f".scatter([{_index_words(where)}], {shape})"
+    return _linear(x, words, data, lambda g: index(g, where), holds=_holds(where))
+
+
+def _holds(where: Any) -> bool:
+    """Whether an index has arrays, which a backward pass gives back."""
+    return any(isinstance(p, np.ndarray) for p in (where if isinstance(where, tuple) else (where,)))
 
 
 def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:

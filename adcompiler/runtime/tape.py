@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
 
+import numpy as np
+
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import (
     Cotangents,
     Recorded,
+    Walked,
     attach,
     forget,
     live,
@@ -34,21 +37,30 @@ def grad(
     outputs: Variable | Sequence[Variable],
     inputs: Variable,
     grad_outputs: Any = None,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
+    allow_unused: bool = True,
+    materialize_grads: bool = False,
 ) -> Variable | None: ...
 @overload
 def grad(
     outputs: Variable | Sequence[Variable],
     inputs: Sequence[Variable],
     grad_outputs: Any = None,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
+    allow_unused: bool = True,
+    materialize_grads: bool = False,
 ) -> list[Variable | None]: ...
 @public
 def grad(
     outputs: Variable | Sequence[Variable],
     inputs: Variable | Sequence[Variable],
     grad_outputs: Any = None,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
+    allow_unused: bool = True,
+    materialize_grads: bool = False,
 ) -> Variable | list[Variable | None] | None:
     """The gradients of `outputs` (of their sum, weighted by `grad_outputs`) with respect to `inputs`.
 
@@ -56,23 +68,57 @@ def grad(
     inputs        any Variable, a leaf or computed, whether it requires a gradient or not; bare gives
                   a bare gradient, a list or tuple gives a list
     grad_outputs  a cotangent for each output, of its shape; ones where there is none
+    retain_graph  keep the graph for another pass; else what was walked and requires a gradient is freed
+                  (create_graph keeps it), as in PyTorch; what requires none is always kept
     create_graph  make the gradients differentiable in turn
+    allow_unused  whether a gradient may be None; else GraphError names the input
+    materialize_grads  give zeros in place of None
 
     A gradient has its input's shape and dtype. It is None, known to be zero, where no path leads
-    from the input to an output. No graph is freed. Raises GraphError for a graph that backward()
-    freed, or whose leaves were given other values since.
+    from the input to an output. Raises GraphError for a graph that was freed, or that read values
+    which were changed since.
     """
     targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
     for v in targets:
         if not v.differentiable:
             raise DtypeError(f"{v.name} holds {v.dtype}: there is no derivative", remedy="pass floats")
-    found = _gradients(outputs, targets, grad_outputs, create_graph)
+    ends, weights = _ends(outputs, grad_outputs)
+    walked = _walked(ends, weights, targets, create_graph)
+    if not (create_graph if retain_graph is None else retain_graph):
+        for entry in walked.run:
+            if any(o.requires_grad for o in entry.outputs):
+                entry.free("freed")
+    found = [walked.cotangents.get(v.serial) for v in targets]
+    if materialize_grads:
+        found = [_zeros(v) if g is None else g for v, g in zip(targets, found, strict=True)]
+    elif not allow_unused:
+        _refuse_unused(ends, targets, found)
+    with setting(recording=create_graph, tracing=False):
+        found = [g if g is None else apart(g, create_graph) for g in found]
     return found[0] if isinstance(inputs, Variable) else found
 
 
-def _gradients(
-    outputs: Any, targets: Sequence[Variable], grad_outputs: Any, create_graph: bool
-) -> list[Variable | None]:
+def _zeros(v: Variable) -> Variable:
+    return Variable.made(np.zeros(v.shape, v.dtype))
+
+
+def _refuse_unused(
+    ends: Sequence[Variable], targets: Sequence[Variable], found: Sequence[Variable | None]
+) -> None:
+    for v, g in zip(targets, found, strict=True):
+        if g is None:
+            raise GraphError(
+                f"{_names(ends)} does not depend on {v.name}: its gradient is None",
+                remedy="leave allow_unused=True for None, or pass materialize_grads=True for zeros",
+            )
+
+
+def _names(variables: Sequence[Variable]) -> str:
+    return ", ".join(v.name for v in variables)
+
+
+def _ends(outputs: Any, grad_outputs: Any) -> tuple[list[Variable], list[Any]]:
+    """The outputs, and a cotangent or None for each."""
     single = isinstance(outputs, Variable)
     ends = [outputs] if single else _variables("outputs", outputs)
     weights = [grad_outputs] if single else list(grad_outputs or [None] * len(ends))
@@ -80,21 +126,24 @@ def _gradients(
         raise ShapeError(
             f"{len(weights)} grad_outputs for {len(ends)} outputs", remedy="give one for each, or None"
         )
-    label = ", ".join(v.name for v in ends)
-    entries = reachable(ends)
+    return ends, weights
+
+
+def _walked(
+    ends: Sequence[Variable], weights: Sequence[Any], targets: Sequence[Variable], create_graph: bool
+) -> Walked:
+    """A walk back from some Variables, traced."""
+    label, entries = _names(ends), reachable(ends)
     if state.tracing:
         print(f"d{label} {RULE}")
-    found = walk(entries, _seeds(ends, weights), {v.serial for v in targets}, create_graph)
+    walked = walk(entries, _seeds(ends, weights), {v.serial: v for v in targets}, create_graph)
     if state.tracing:
-        names = {o.serial: o.name for e in entries for o in e.outputs} | {
-            v.serial: v.name for v in (*ends, *targets)
-        }
-        for serial, g in found.items():
+        names = {o.serial: o.name for e in entries for o in e.outputs}
+        names |= {v.serial: v.name for v in (*ends, *targets)}
+        for serial, g in walked.cotangents.items():
             print(f"d{label}_d{names[serial]} = {g.name}")
         print(RULE)
-    gradients = [found.get(v.serial) for v in targets]
-    with setting(recording=create_graph, tracing=False):
-        return [g if g is None else apart(g, create_graph) for g in gradients]
+    return walked
 
 
 RULE = "-" * 24

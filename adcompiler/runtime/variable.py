@@ -12,9 +12,21 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
-from adcompiler.runtime.graph import Entry, Node, fresh_name, is_variable, reachable, serials, setting, walk
+from adcompiler.runtime.graph import (
+    Entry,
+    Node,
+    Output,
+    fresh_name,
+    is_variable,
+    reachable,
+    serials,
+    setting,
+    walk,
+)
+from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.operators import Operators
+from adcompiler.runtime.places import Place, here
 from adcompiler.runtime.signature import DTYPE_OF
 
 
@@ -48,6 +60,8 @@ class Variable(Operators):
         self.entry: Entry | None = None
         self.used = self.needs_grad = self._retains = False
         self._grad: Variable | None = None
+        self.hooks: Hooks | None = None  # of a leaf; those of what is computed belong to its entry
+        self.place: Place | None = None  # where it was last changed
 
     @classmethod
     def made(cls, data: np.ndarray, name: str | None = None) -> Variable:
@@ -82,7 +96,12 @@ class Variable(Operators):
 
     def hold(self, data: np.ndarray) -> None:
         """Hold other values of the same shape and dtype, not a copy: graphs that read the old ones refuse."""
-        self.data, self.version = data, self.version + 1
+        self.data, self.version, self.place = data, self.version + 1, here()
+
+    @property
+    def _version(self) -> int:
+        """How often the value was changed."""
+        return self.version
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,14 +174,44 @@ class Variable(Operators):
             raise DtypeError(
                 f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats"
             )
-        if self.entry is not None and needed != self.needs_grad:
-            if not self.is_leaf:
-                raise GraphError(
-                    f"{self.name} was computed from what requires a gradient",
-                    remedy="use detach() for a constant",
-                )
-            self.entry = None  # a leaf from now on: a graph begins here
+        if needed != self.needs_grad and not self.is_leaf:
+            raise GraphError(
+                f"{self.name} was computed from what requires a gradient",
+                remedy="use detach() for a constant",
+            )
+        if needed and not self.needs_grad and (self.used or self.entry is not None):
+            self.entry, self.serial = None, next(serials)  # a graph begins here: what read it before is none
         self.needs_grad = bool(needed)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Variable:
+        """Set `requires_grad`, and return this Variable."""
+        self.requires_grad = requires_grad
+        return self
+
+    def detach_(self) -> Variable:
+        """Make this Variable a leaf that requires no gradient; what read it before keeps its graph."""
+        self.entry, self.needs_grad, self._retains, self.serial = None, False, False, next(serials)
+        self.hooks = None
+        return self
+
+    def register_hook(self, hook: Hook) -> Handle:
+        """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.
+
+        A Variable that it returns takes the gradient's place, for `.grad` and for what follows; None
+        leaves it. Hooks run in their order. Returns a handle, whose `remove()` takes the hook away.
+        """
+        if not self.requires_grad:
+            raise GraphError(f"{self.name} does not require a gradient: no hook would run", remedy=REQUIRE)
+        holder: Any = self if self.is_leaf else self._output()
+        if holder.hooks is None:
+            holder.hooks = Hooks()
+        handle: Handle = holder.hooks.add(hook)
+        return handle
+
+    def _output(self) -> Output:
+        """What the entry that computed this Variable knows of it."""
+        assert self.entry is not None
+        return next(o for o in self.entry.outputs if o.serial == self.serial)
 
     @property
     def grad(self) -> Variable | None:
@@ -221,9 +270,9 @@ class Variable(Operators):
             )
         entries = reachable([self])
         holders = _holders(self, entries)
-        dead = {v.serial for e in entries if e.state == "freed" for v in e.inputs if v.requires_grad}
+        dead = {e.serial: None for n in entries if n.state == "freed" for e in n.edges if e.requires_grad}
         seeds = {self.serial: seed(self, gradient)}
-        found = walk(entries, seeds, dead | set(holders), create_graph)
+        found = walk(entries, seeds, dead | holders, create_graph).cotangents
         for serial, v in holders.items():
             if serial in found:
                 v._accumulate(found[serial], create_graph)
@@ -233,7 +282,12 @@ class Variable(Operators):
 
     def _accumulate(self, more: Variable, create_graph: bool) -> None:
         with setting(recording=create_graph):
-            self._grad = apart(more, create_graph) if self._grad is None else self._grad + more
+            if self._grad is None:
+                self._grad = apart(more, create_graph)
+            elif create_graph or self._grad.requires_grad:
+                self._grad = self._grad + more
+            else:  # the same Variable, as others may hold it too
+                self._grad.hold(np.asarray(self._grad.data + more.data))
 
     def detach(self) -> Variable:
         """The same value as a new leaf: nothing flows back through it."""
@@ -295,12 +349,18 @@ def seed(v: Variable, cotangent: Any) -> Variable:
 
 def _holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
     """The Variables whose `.grad` a backward pass fills: leaves that require one, and retaining ones."""
-    alive = [o.ref() for e in entries for o in e.outputs]
-    read = [v for e in entries if e.state == "live" for v in e.inputs]
+    alive = [(o.ref(), o.serial) for e in entries for o in e.outputs]
+    read = [
+        (v, e.serial)
+        for n in entries
+        if n.state == "live"
+        for v, e in zip(n.inputs, n.edges, strict=True)
+        if is_variable(v)
+    ]
     return {
-        v.serial: v
-        for v in (output, *read, *alive)
-        if v is not None and v.requires_grad and (v.is_leaf or v.retains_grad)
+        serial: v
+        for v, serial in ((output, output.serial), *read, *alive)
+        if v is not None and v.serial == serial and v.requires_grad and (v.is_leaf or v.retains_grad)
     }
 
 

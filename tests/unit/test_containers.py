@@ -196,7 +196,7 @@ def test_variables_inside_a_container(form):
     slope = adc.tape.grad(loss, w, create_graph=True)
     want = leaves(adc.grad(f, "p")(p, X, Y))
     assert_allclose(slope.value, want[0])
-    mixed = adc.tape.grad((slope * slope).sum(), b)  # second order: 2 H_bw g_w
+    mixed = adc.tape.grad((slope * slope).sum(), b, retain_graph=True)  # second order: 2 H_bw g_w
     (blocks,) = [adc.hessian(flat, ("w1", "b1"))(W1, B1, W2, X, Y)]
     assert_allclose(mixed.value, 2 * np.tensordot(blocks[1][0], want[0], 2))
     loss.backward()

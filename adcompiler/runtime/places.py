@@ -1,0 +1,54 @@
+"""Where a user's program stands: the file and line that an operation on Variables was called from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+import numpy as np
+
+OURS = (  # code that a user's line calls on the way to an operation
+    f"{Path(__file__).parent.parent}",
+    f"{Path(np.__file__).parent}",
+    contextmanager.__code__.co_filename,
+)
+
+
+class Place(NamedTuple):
+    """An instruction; its line is looked up when a message names it."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        """The number of its line."""
+        lines = (
+            (first, line) for first, last, line in self.code.co_lines() if first <= self.instruction < last
+        )
+        return next((line for _, line in lines if line is not None), self.code.co_firstlineno)
+
+    def __str__(self) -> str:
+        """file.py:12, and the text of the line where it is known."""
+        file, line = self.code.co_filename, self.line
+        text = linecache.getline(file, line).strip()
+        return f"{Path(file).name}:{line}" + (f": {text}" if text else "")
+
+
+def here() -> Place | None:
+    """The innermost instruction that is not this package's, nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(OURS):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return Place(frame.f_code, frame.f_lasti)
+
+
+def by(place: Place | None) -> str:
+    """A place in brackets, for a message."""
+    return f" ({place})" if place is not None else ""
