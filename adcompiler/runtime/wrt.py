@@ -14,6 +14,8 @@ from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.structures import arrays_in, leaves
 from adcompiler.syntax.values import ArgType, Kind, Static
 
+WORDS = ("an integer array", "an integer"), ("an array of truth values", "a truth value")
+
 
 class ArgumentNameError(Error, ValueError):
     """A parameter is named that the function does not have."""
@@ -54,11 +56,11 @@ def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> i
 
 
 def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
-    """Refuse to differentiate by nothing where integers were given, which may have been meant as floats."""
+    """Refuse to differentiate by nothing where integers or truth values were given, perhaps as floats."""
     for parameter, kind in zip(parameters, types, strict=True):
         for path, leaf in leaves(parameter, kind):
-            if isinstance(leaf, ArgType) and leaf.dtype == "i64":
-                what = "an integer array" if leaf.ones else "an integer"
+            if isinstance(leaf, ArgType) and not is_float(leaf.dtype):
+                what = WORDS[leaf.dtype == "bool"][not leaf.ones]
                 raise DtypeError(
                     f"{path} is {what}, which has no derivative, and {name} is given no floats",
                     remedy=_convert(path, leaf),

@@ -63,6 +63,16 @@ def test_integers_of_numpy_are_refused_by_name(given):
         adc.grad(square)(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "what"), [(np.array([True]), "an array of truth values"), (True, "a truth value")]
+)
+def test_truth_values_are_refused_by_name(given, what):
+    with pytest.raises(adc.DtypeError, match=f"x is {what}"):
+        adc.grad(square)(given)
+    with pytest.raises(adc.DtypeError, match=f"x is {what}"):
+        adc.vjp(square, given)
+
+
 def test_integer_arrays_may_stand_beside_floats():
     found = product.backward(np.array([3]), [2], [1.0])
     assert found[0] is None
