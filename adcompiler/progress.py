@@ -44,7 +44,8 @@ class Reporter:
     def leave(self, name: str) -> None:
         """It is compiled; if it was the last, the line has been removed when this returns."""
         with self.lock:
-            self.names.remove(name)
+            if name in self.names:  # not so in a child of the process where it began
+                self.names.remove(name)
             thread = None if self.names else self.thread
             if thread is not None:
                 self.ended = perf_counter()
@@ -65,8 +66,14 @@ class Reporter:
                 stream.write(CLEAR)
                 stream.flush()
 
+    def renew(self) -> None:
+        """What a child of `fork` has: none of the threads that compiled."""
+        self.lock, self.names = threading.Lock(), []
+
 
 _reporter = Reporter()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reporter.renew)
 
 
 @contextmanager

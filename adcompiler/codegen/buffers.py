@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -21,6 +20,8 @@ from typing import Any
 from weakref import getweakrefcount
 
 import numpy as np
+
+from adcompiler.fork import Locked
 
 SMALLEST = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
 LARGEST = 1 << 62  # bytes that NumPy would not even ask for
@@ -44,7 +45,7 @@ class Pool:
         self.limit = limit if self.possible else 0
         self.arrays: list[np.ndarray] = []
         self.bytes = 0
-        self.lock = threading.Lock()
+        self.looking = Locked()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array with any content, as `np.empty`."""
@@ -55,7 +56,7 @@ class Pool:
             return np.empty(shape, dtype)
         if size > self.limit:
             return aligned(shape, dtype)
-        with self.lock:
+        with self.looking.lock:
             array: np.ndarray
             for array in reversed(self.arrays):  # the youngest is warm
                 if array.nbytes == size and _is_free(array, shape, dtype):
@@ -78,7 +79,7 @@ class Pool:
 
     def resize(self, limit: int) -> None:
         """Keep `limit` bytes at most from now on; what is kept so far is forgotten."""
-        with self.lock:
+        with self.looking.lock:
             self.limit, self.arrays, self.bytes = limit, [], 0
 
 

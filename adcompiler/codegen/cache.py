@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
 from adcompiler import store
+from adcompiler.fork import Locked
 from adcompiler.progress import compiling
 
 ENDING = ".nbc"
-_lock = threading.RLock()
+_LOCK = Locked(RLock)
 
 
 def load(source: str) -> ModuleType:
@@ -30,7 +31,7 @@ def load(source: str) -> ModuleType:
     """
     key = f"{_versions()}\n{source}"
     name = f"_adcompiler_kernel_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    with _lock:
+    with _LOCK.lock:
         if name not in sys.modules:
             module = ModuleType(name)
             sys.modules[name] = module

@@ -6,7 +6,6 @@ are, or turned; sums over triangles with vectors along rows, or along points.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.cpu import Compiled as Fused
 from adcompiler.codegen.cuts import lengths
 from adcompiler.codegen.schedule import schedule
+from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import Product, chosen, with_calls
@@ -52,7 +52,7 @@ class Variants:
         self.func, self.products, self.compiled = func, products, compiled
         self.lengths = [lengths(p.lengths) for p in products]
         self.kernels: dict[tuple[int, ...], Compiled] = {}
-        self.lock = threading.Lock()
+        self.making = Locked()
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars where the rank is 0."""
@@ -69,7 +69,7 @@ class Variants:
     def kernel(self, called: tuple[int, ...]) -> Compiled:
         """The kernel that calls BLAS for the products of these numbers."""
         if called not in self.kernels:
-            with self.lock:
+            with self.making.lock:
                 if called not in self.kernels:
                     func = with_calls(self.func, [self.products[k] for k in called])
                     self.kernels[called] = self.compiled(func)

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import math
 import struct
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from threading import RLock
 from typing import Any, ClassVar, Self, TypeGuard
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from adcompiler.errors import Source, Span
+from adcompiler.fork import Locked
 from adcompiler.ir.types import NUMPY, Dtype
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-_lock = threading.RLock()
+_LOCK = Locked(RLock)
 
 
 class Node:
@@ -37,7 +38,7 @@ class Node:
 
     def __new__(cls, *values: Any) -> Self:
         key = (cls, *values)
-        with _lock:
+        with _LOCK.lock:
             node: Self | None = _table.get(key)
             if node is None:
                 node = super().__new__(cls)

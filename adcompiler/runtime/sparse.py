@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from math import prod
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from adcompiler.ad.dense import pulled, pushed
 from adcompiler.codegen.reference import extent
 from adcompiler.codegen.sparsity import pattern
 from adcompiler.errors import Error
+from adcompiler.fork import Locked
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
@@ -115,7 +115,7 @@ class _Program:
         self.func = lowered.func
         self.inputs = [self.func.inputs[k] for k in wanted]
         self._colorings: OrderedDict[Any, Coloring] = OrderedDict()
-        self._lock = Lock()
+        self.making = Locked()
 
     # -- patterns ------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class _Program:
         for value in integers.values():
             digest.update(value.tobytes())
         key = (tuple(sizes), digest.digest())
-        with self._lock:
+        with self.making.lock:
             if key not in self._colorings:
                 self._colorings[key] = self._colored(integers, sizes)
             self._colorings.move_to_end(key)

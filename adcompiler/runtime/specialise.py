@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.codegen.threads import checked
 from adcompiler.errors import Error, LimitError, OutOfRangeError, ShapeError
+from adcompiler.fork import Locked
 from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
@@ -141,7 +141,7 @@ class Specialisation:
     def __init__(self, lowered: Lowered, backend: str) -> None:
         self.lowered, self.backend = lowered, backend
         self.func = lowered.func
-        self.lock = threading.Lock()
+        self.making = Locked()
         self._executable: Executable | None = None
         self.sources = [
             (size.number, k, axis)
@@ -166,7 +166,7 @@ class Specialisation:
     def executable(self) -> Executable:
         """The program compiled for its backend."""
         if self._executable is None:
-            with self.lock:
+            with self.making.lock:
                 if self._executable is None:
                     with compiling(self.func.name):
                         self._executable = self._compiled()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import threading
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adcompiler import store
 from adcompiler.errors import Source, Span
+from adcompiler.fork import Locked
 from adcompiler.syntax import literals, tree
 from adcompiler.syntax.characters import check_characters, decode, span_at
 from adcompiler.syntax.fault import Fault
@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {
     "keep_all_tokens": True,
     "maybe_placeholders": False,
 }
-_LOCK = threading.Lock()
+_LOCK = Locked()
 
 
 def parse(text: str | bytes, name: str = "<expression>", first_line: int = 1, indent: int = 0) -> tree.Module:
@@ -134,7 +134,7 @@ def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
 
     from adcompiler.syntax.unexpected import explain
 
-    with _LOCK:
+    with _LOCK.lock:
         lark = _build()
     reading: Any = lark.parse_interactive(text)  # the interactive parser, since it lets the place be set
     place = reading.lexer_thread.state.line_ctr

@@ -144,6 +144,56 @@ os._exit(0)
 """
 
 
+BUSY = """
+import os, sys, threading, time, numpy as np, adcompiler as adc
+adc.set_num_threads(2)
+f = adc.value_and_grad(adc.compile("sum(sin(x) * y)"), "x")
+x, y = np.linspace(0, 1, 300_000), np.linspace(1, 2, 300_000)
+value, slope = f(x, y)
+on = True
+
+def calls():
+    while on:
+        f(x, y)
+
+def compiles():
+    k = 0
+    while on:
+        k += 1
+        g = adc.value_and_grad(adc.compile(f"sum(exp(-x * x) * {k} + log(x + {os.getpid()}))"))
+        g(x[:10 + k % 5])
+        adc.vmap(g)(x[:20].reshape(4, 5))
+
+threads = [threading.Thread(target=t, daemon=True) for t in (calls, compiles, compiles)]
+for t in threads:
+    t.start()
+for k in range(12):
+    time.sleep(0.13)
+    child = os.fork()
+    if not child:
+        again, also = f(x, y)
+        h = adc.grad(adc.compile(f"sum(cos(x) * {k} + sqrt(x + {os.getpid()}))"))
+        h(x[:9]), h(x)
+        os._exit(0 if again == value and np.array_equal(slope, also) else 1)
+    end = time.monotonic() + 40
+    while not (done := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(child, 6)
+            os.waitpid(child, 0)
+            sys.exit(f"child {k} hangs")
+        time.sleep(0.01)
+    assert os.waitstatus_to_exitcode(done[1]) == 0, (k, done)
+on = False
+for t in threads:
+    t.join(60)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_other_threads_call_and_compile() -> None:
+    subprocess.run([sys.executable, "-X", "faulthandler", "-c", BUSY], check=True, timeout=200)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_of_a_process_that_ran_in_parallel_runs_in_parallel() -> None:
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=100)

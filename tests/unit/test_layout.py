@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
-LAYERS = ["errors", "frames", "lazy", "progress", "store", "ir", "ops", "syntax", "ad", "passes"]
+LAYERS = ["errors", "fork", "frames", "lazy", "progress", "store", "ir", "ops", "syntax", "ad", "passes"]
 LAYERS += ["codegen", "runtime", "interop", "adcompiler", "cli", "__main__"]
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich", "torch", "jax", "dask"}
 

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -218,6 +218,7 @@ def _host() -> Host:
 
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         raise UnsupportedError
+    _wait_at_fork()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     python = {name: _address(getattr(ctypes.pythonapi, name)) for name in PYTHON}
@@ -236,6 +237,16 @@ def _host() -> Host:
 
     versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
     return Host(machine, near, python, versions)
+
+
+def _wait_at_fork() -> None:
+    """A fork waits until no thread is inside of LLVM: in the child its own locks would be held for ever."""
+    if hasattr(os, "register_at_fork"):
+        from llvmlite.binding import ffi
+
+        lock = ffi.lib._lock
+        leave = partial(lock.__exit__, None, None, None)
+        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
 
 
 def _address(function: Any) -> int:
