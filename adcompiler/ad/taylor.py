@@ -8,22 +8,23 @@ primitive r = p(a, b, ...) of the rule table, from its partial derivatives p_a, 
 A partial is made of the arguments and of r itself, whose lower derivatives are there already: exp gives the
 recurrence of exp, sine and cosine that of the pair. It costs k^2 products where nested forward mode takes
 2^k. Products and quotients have their own rule (Leibniz's), which is half as long. Derivatives carry guards
-as tangents do (jvp.py). A loop is differentiated by nested forward mode, in terms of what it is given.
+as tangents do (jvp.py). A loop carries the derivatives of what it carries, each by the same rule.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from math import comb
 
 from adcompiler.ad.guards import TRUE, mask, support, total, within
-from adcompiler.ad.jvp import Tangent, gathered, jvp, masked, read, selected
+from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.ruled import forward as forward_ruled
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.bodies import Replace, like
+from adcompiler.ir.bodies import Carried, build, const_places, like, opened, replaced, roots_of
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -37,6 +38,7 @@ from adcompiler.ir.nodes import (
     Select,
     const,
     identity,
+    zeros_like,
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES
@@ -115,31 +117,15 @@ class _Line:
         return self.arrays[slope][k - 2]
 
     def loop(self, loop: Loop, order: int) -> None:
-        """What a loop gives: forward mode, nested, where the derivative of u^(j) is u^(j+1)."""
+        """What a loop gives: a loop that carries the derivatives of what it carries."""
         if loop in self.loops and len(self.arrays[loop.items[0]]) >= order:
             return
         self.loops.add(loop)
-        places: dict[Array, Array] = {}
-        ways: dict[Array, Array] = {}
-        for operand in dict.fromkeys(loop.operands):
-            before = places.setdefault(operand, like(operand))
-            for tangent in self.arrays[operand]:
-                if tangent is None:
-                    break
-                ways[before] = before = like(operand)
-                places[masked(tangent, operand)] = before
-        back = {new: old for old, new in places.items()}
-        (inner,) = {i.loop for i in Replace({o: places[o] for o in loop.operands}).run(loop.items)}  # type: ignore[attr-defined]
-        now: list[Array | None] = list(inner.items)
-        for item in loop.items:
-            self.arrays[item] = []
-        for _ in range(order):
-            live = [n for n in now if n is not None]
-            pushed = iter(jvp(live, ways))
-            now = [None if n is None else next(pushed) for n in now]
-            for item, n in zip(loop.items, now, strict=True):
-                there = None if n is None else Replace(back).run((n,))[0]
-                self.arrays[item].append(None if there is None else Tangent(TRUE, there))
+        given = {
+            a: [None if t is None else masked(t, a) for t in self.arrays[a][:order]] for a in loop.operands
+        }
+        for item, found in zip(loop.items, _through(loop, given, order), strict=True):
+            self.arrays[item] = [None if d is None else Tangent(TRUE, d) for d in found]
 
     # -- inside an array -----------------------------------------------------------------------------
 
@@ -263,6 +249,68 @@ class _Line:
                 if p is not None:
                     parts.append(_product(comb(k - 1, j - 1), way, p))
         return _sum(parts)
+
+
+Orders = list[Array | None]  # the derivatives of an array in order, None for zero
+
+
+def _through(loop: Loop, given: Mapping[Array, Orders], order: int) -> list[Orders]:
+    """The derivatives of what a loop gives, for those of its operands.
+
+    The body is differentiated on placeholders for the derivatives of its slots; which of those that are
+    carried are zero is found from the body, again until no more are other than zero.
+    """
+    places = const_places(loop)
+    body = opened(loop, places)
+    roots = roots_of(replace(body, test=None))
+    count = len(body.carried)
+    consts = list(zip(loop.consts, places.values(), strict=True))
+    fixed = {place: _stand_ins(place, given[whole]) for whole, place in (*body.rows, *consts)}
+    slots = {c.slot: _stand_ins(c.slot, given[c.init]) for c in body.carried}
+    while True:
+        found = _along(roots, {body.step: [None] * order, **fixed, **slots}, order)
+        more = [
+            (c.slot, k)
+            for c, orders in zip(body.carried, found, strict=False)
+            for k, d in enumerate(orders)
+            if d is not None and slots[c.slot][k] is None
+        ]
+        if not more:
+            break
+        for slot, k in more:
+            slots[slot][k] = like(slot)
+    moving = [
+        Carried(first or zeros_like(c.init), stand_in, result or zeros_like(c.init))
+        for c, orders in zip(body.carried, found, strict=False)
+        for first, stand_in, result in zip(given[c.init], slots[c.slot], orders, strict=True)
+        if stand_in is not None
+    ]
+    rows = [(d, p) for w, r in body.rows for d, p in zip(given[w], fixed[r], strict=True) if d and p]
+    outs = tuple(d for orders in found[count:] for d in orders if d is not None)
+    back: dict[Array, Array] = {place: whole for whole, place in consts}
+    back |= {p: d for w, c in consts for d, p in zip(given[w], fixed[c], strict=True) if d and p}
+    made = replace(body, carried=(*body.carried, *moving), rows=(*body.rows, *rows), outs=outs)
+    built = build(replaced(made, back))
+    finals, stacks = iter(built.finals[count:]), iter(built.outs)
+    items: list[Orders] = [[None if p is None else next(finals) for p in slots[c.slot]] for c in body.carried]
+    items += [[None if d is None else next(stacks) for d in orders] for orders in found[count:]]
+    none: list[Orders] = [[None] * order for _ in loop.items[len(items) :]]
+    return [*items, *none]
+
+
+def _stand_ins(place: Array, orders: Orders) -> Orders:
+    """A placeholder for each derivative of a placeholder."""
+    return [None if d is None else like(place) for d in orders]
+
+
+def _along(roots: Sequence[Array], given: Mapping[Array, Orders], order: int) -> list[Orders]:
+    """The derivatives of a body's roots, for those of its placeholders."""
+    line = _Line({})
+    line.given = set(given)
+    for place, orders in given.items():
+        line.arrays[place] = [None if d is None else Tangent(TRUE, d) for d in orders]
+    line.reach(roots, order)
+    return [[None if t is None else masked(t, r) for t in line.arrays[r][:order]] for r in roots]
 
 
 def _product(count: int, a: Tangent, b: Tangent) -> Tangent:

@@ -12,6 +12,8 @@ from oracle import derivative
 
 import adcompiler as adc
 from adcompiler.ad.jvp import jvp
+from adcompiler.ad.taylor import taylor
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Map, const, zeros_like
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.pipeline import OPTIMISE, run
@@ -162,3 +164,50 @@ def test_bad_orders_and_directions_are_refused():
         adc.taylor(f, (1.0, 2.0), (1.0,), 2)
     with pytest.raises(adc.ShapeError, match="tangent of x"):
         adc.taylor(f, (1.0, 2.0), (np.ones(2), None), 2)
+
+
+LOOPS = {
+    "rows": "    s = y[0]\n    for i in range(len(x)):\n        s = sin(s * x[i]) + y[i] * s\n    return s",
+    "outs": "    r = zeros(len(x))\n    s = y[0]\n    for i in range(len(x)):\n        s = sin(s) * x[i]\n"
+    "        r[i] = s * s\n    return sum(r * y)",
+    "nested": "    s = 0.5\n    for i in range(len(x)):\n        t = y[i]\n        for j in range(i + 1):\n"
+    "            t = t * cos(x[j] * s)\n        s = s + t\n    return s",
+    "matrices": "    m = [[x[0], y[0]], [x[1], y[1]]]\n    p = m\n    for i in range(4):\n"
+    "        p = sin(m @ p) + x[i % len(x)]\n    return sum(p)",
+    "while": "    s = x[0]\n    while s < 4:\n        s = s * (1 + x[1]) + exp(-s * y[0])\n    return s",
+    "constant start": "    s = 0.0\n    k = 1.0\n    for v in x:\n        k = k + 1.0\n"
+    "        s = s * v + k * y[0]\n    return s",
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_carry_their_derivatives(name, backend, dtype):
+    """The derivatives of f(x + t v, y + t w) to order 5 are those of a series through exact values in t: a
+    polynomial of degree 15 through Chebyshev's points, at which the interpreter has computed f."""
+    f = adc.compile(f"def f(x, y):\n{LOOPS[name]}", backend=backend)
+    plain = adc.compile(f"def f(x, y):\n{LOOPS[name]}", backend="numpy")
+    x, v = np.array([0.5, 0.8, 1.1]), np.array([0.3, -0.2, 0.5])
+    y, w = np.array([0.7, 0.4, 0.9]), np.array([0.1, 0.6, -0.3])
+    found = adc.taylor(f, *(tuple(a.astype(dtype) for a in pair) for pair in ((x, y), (v, w))), 5)
+    width = 0.25
+    series = np.polynomial.Chebyshev.interpolate(
+        np.vectorize(lambda t: plain(x + t * v, y + t * w)), 15, domain=[-width, width]
+    )
+    tolerance = 1e-5 if dtype == np.float64 else 1e-3
+    for k, got in enumerate(found):
+        expected = float(series.deriv(k)(0.0)) if k else float(series(0.0))
+        assert float(got) == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+def test_a_loop_grows_as_the_square_of_the_order():
+    f = adc.compile(LOOP)
+    lowered = f.trace((FLOAT, FLOAT))
+    x = lowered.func.inputs[0]
+    sizes = []
+    for order in (2, 4, 8):
+        found = taylor(lowered.func.results, {x: Map((), const(1, "f64"))}, order)
+        (item,) = {a.loop for a in arrays_of(found[-1][-1:]) if isinstance(a, Item)}
+        sizes.append(sum(len(elements_of(a.elements)) for a in arrays_of(item.roots)))
+    assert sizes[2] < 5 * sizes[1] < 25 * sizes[0]
