@@ -1,8 +1,7 @@
 """Products of matrices after a kernel: results that nothing else reads, from factors that the kernel gives.
 
-A kernel that calls BLAS itself is compiled by numba, whose loops have no mathematics on vectors. Where a
-program has loops of its own, and a product is the last that is done, as for the gradient of a matrix that
-every turn reads, NumPy calls BLAS instead.
+Where a program has loops of its own, and a product is the last that is done, as for the gradient of a matrix
+that every turn reads, NumPy calls BLAS: the kernel stays what it is without products.
 """
 
 from __future__ import annotations

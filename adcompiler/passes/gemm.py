@@ -33,7 +33,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
 SHORTEST = 32  # each of the three lengths
-FEWEST = 2**24  # points from which a product is worth a call, and numba's compile time
+FEWEST = 2**24  # points from which a product is worth a call, and a kernel of its own
 APART = 2**20  # those from which it is worth a call beside the kernel
 LARGEST = 8  # how many times as large as both factors the result may be
 

