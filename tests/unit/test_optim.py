@@ -19,6 +19,7 @@ from optimcases import ANSWERS, CASES, STEPS, begin, by_torch, gradient
 
 import adcompiler as adc
 from adcompiler import DtypeError, Error, GraphError, ShapeError
+from adcompiler.runtime.optim.kernels import _kernel
 
 SGD, Adam, AdamW = adc.optim.SGD, adc.optim.Adam, adc.optim.AdamW
 
@@ -341,6 +342,17 @@ def test_nan_gradients_are_seen(opt):
     new, _ = opt.update(np.array([np.nan, 1.0]), p, opt.init(p))
     assert np.isnan(new[0])
     assert np.isfinite(new[1])
+
+
+def test_a_schedule_compiles_nothing_anew():
+    """Hyperparameters are inputs of the kernel: only options, and what is 0, say which one it is."""
+    p, opt = np.ones(3), AdamW()
+    state = opt.init(p)
+    p, state = opt.update(p, p, state)
+    before = _kernel.cache_info().misses
+    for k in range(5):
+        p, state = opt.update(p, p, state, lr=0.1 / (k + 1), eps=0.1 * k, weight_decay=0.1 + k)
+    assert _kernel.cache_info().misses == before
 
 
 # -- mistakes ----------------------------------------------------------------------------------

@@ -178,8 +178,11 @@ def _loaded(p: Variable, state: State) -> State:
     """The state of a Variable, copied; that of PyTorch's tensors becomes arrays."""
     made: State = {}
     for key, value in state.items():
-        made[key] = int(value) if key == "step" else value if value is None else np.array(value, p.dtype)
-        if isinstance(made[key], np.ndarray) and made[key].shape != p.shape:
+        if value is None or key == "step":
+            made[key] = None if value is None else int(value)
+            continue
+        made[key] = np.asarray(value).astype(p.dtype)
+        if made[key].shape != p.shape:
             raise ShapeError(
                 f"the state {key!r} of {p.name} has shape {made[key].shape}", remedy=f"it must have {p.shape}"
             )
