@@ -3,9 +3,10 @@
 Differentiated, the outer loop keeps what is carried into each segment, and a segment runs again when its
 reverse turns need it: with n turns in segments of s, n / s + s stacks of what is carried in place of n. The
 length of a segment is chosen at the call: all turns if their stacks fit the budget, else the square root of
-their number, which needs least. A turn does the same in either case, so the gradient has the same bits.
-(Griewank 1992, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
-differentiation", for more levels than two.)
+their number, which needs least. An iteration does the same in either case; but what all of them add to is
+added segment by segment, while a loop that is kept whole may add it up in one sum (`sums.py`), or in one
+product of matrices: last bits of such gradients may differ. (Griewank 1992, "Achieving logarithmic growth of
+temporal and spatial complexity in reverse automatic differentiation", for more levels than two.)
 """
 
 from __future__ import annotations

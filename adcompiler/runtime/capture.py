@@ -53,8 +53,9 @@ def compile(
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
     backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
-                  such as "64MB". A loop that needs more runs in segments, each run again backwards; the
-                  gradient's bits are the same. Without it all turns are kept
+                  such as "64MB". A loop that needs more runs in segments, each run again backwards. What is
+                  carried has the same bits; what all iterations add to, such as the gradient of a matrix that
+                  each reads, is added segment by segment, and may differ in last bits
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
                   smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"
