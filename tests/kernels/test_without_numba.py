@@ -6,6 +6,8 @@ runs in parallel; numba's door to kernels is shut meanwhile.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,3 +180,20 @@ def test_arrays_whose_lengths_a_kernel_computes(k: int, dtype: Any) -> None:
     near(value, right, dtype)
     for cotangent in (1.0, -2.0):
         near(pullback(cotangent)[0], back(cotangent)[0], dtype)
+
+
+ALONE = """
+import sys
+sys.modules["numba"] = None  # whoever imports it fails
+import numpy as np
+import adcompiler as adc
+source = "sum(lgamma(x + 1) + x ** 1.5) + slogdet(a)[1] + sum(cholesky(a)) + sum(exp(v) // 0.7)"
+f = adc.compile(source, args="x, a, v")
+print(*adc.grad(f, ("x", "a"))(np.ones(3), 2 * np.eye(2), np.linspace(0, 1, 300_000))[1].ravel())
+"""
+
+
+def test_a_process_without_numba() -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    root = 0.5 / np.sqrt(2)  # of the derivative of a Cholesky factor's diagonal
+    assert np.allclose(np.array(done.stdout.split(), float)[[0, 3]], 0.5 + root)
