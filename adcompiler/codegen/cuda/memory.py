@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from adcompiler.codegen.buffers import LARGEST
 from adcompiler.codegen.cuda.device import SIMULATED
 
 GRAIN = 512  # bytes
@@ -41,6 +42,7 @@ class Memory:
 
     def _made(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         length = prod(shape)
+        refuse(length * dtype.itemsize)
         found = self.kept.get((name, dtype.char))
         if found is None or found.shape[0] < length:
             found = cuda.device_array(max(length, 1), dtype)
@@ -101,9 +103,16 @@ class Spare:
 SPARE = Spare()
 
 
+def refuse(size: int) -> None:
+    """Raise MemoryError for more bytes than there can be: neither NumPy nor the driver would say so."""
+    if size > LARGEST:
+        raise MemoryError
+
+
 def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
     """A new array on the device, of kernels on a stream, which is known by its address."""
     size = prod(shape) * dtype.itemsize
+    refuse(size)
     if SIMULATED or not size:
         return cuda.device_array(shape, dtype)
     return lent(cuda.current_context(), shape, dtype, stream)
