@@ -90,8 +90,8 @@ def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
         return Leaf(path, value)
     if is_variable(value):
         raise DtypeError(
-            f"{path} is a Variable: what is computed here would not be part of its graph",
-            remedy=f"pass its value, {path}.value; an optimiser's step() updates Variables",
+            f"{path} is a Variable",
+            remedy=f"pass its value, {path}.value: what is computed here is no part of a graph",
         )
     refuse_masked(path, value)
     try:
@@ -102,8 +102,9 @@ def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
         array = array.astype(float)
     kind = DTYPE_OF.get(array.dtype.char)
     if kind is None:
+        dtype = "" if array.dtype == object else f" of dtype {array.dtype}"
         raise DtypeError(
-            f"{path} is a {type(value).__name__} of dtype {array.dtype}",
+            f"{path} is a {type(value).__name__}{dtype}",
             remedy="pass bool, integer, float32 or float64 values",
         )
     return (

@@ -74,7 +74,7 @@ CLOSED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, CodeT
 
 def _parts(one: Any) -> Iterable[Any]:
     """What an object holds."""
-    if isinstance(one, CLOSED) or type(one).__module__.partition(".")[0] == "adcompiler":
+    if isinstance(one, CLOSED) or str(type(one).__module__).partition(".")[0] == "adcompiler":
         return ()
     if isinstance(one, np.ndarray):
         return one.ravel().tolist() if one.dtype == object else ()

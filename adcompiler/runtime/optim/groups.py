@@ -9,7 +9,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError
 from adcompiler.runtime.graph import is_variable
-from adcompiler.runtime.leaves import leaves, tree
+from adcompiler.runtime.leaves import tree
 from adcompiler.runtime.optim.hyperparameters import HyperparameterError
 from adcompiler.runtime.variable import Variable
 
@@ -34,10 +34,16 @@ def groups_of(name: str, params: Any) -> list[Group]:
             return list(given)
         if not given:
             raise HyperparameterError(f"{name} is given no parameters", remedy=NONE_FOUND)
-    list(leaves(tree(given, "params")))  # of arrays: it raises for anything else
+    try:
+        tree(given, "params")
+    except DtypeError as error:
+        raise DtypeError(f"{name} is given no list of Variables: {error.cause}", remedy=GIVE) from None
     return []
 
 
+GIVE = (
+    "pass a list of Variables, such as adc.parameters(model); for update() a container of arrays, or nothing"
+)
 NONE_FOUND = "adc.parameters(model) finds every adc.Parameter, but no other Variables"
 
 

@@ -111,6 +111,10 @@ class Optimizer:
 
         Raises ShapeError if its groups or the shapes of its state do not fit.
         """
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
+            raise DtypeError(
+                "this is no state_dict", remedy="pass what state_dict() of an optimiser returned"
+            )
         saved, groups = state_dict["state"], state_dict["param_groups"]
         sizes = [[len(g["params"]) for g in gs] for gs in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
