@@ -1,7 +1,7 @@
 """Random programs of what is compiled from hand-written sources: routines on matrices and special functions.
 
-All work on `A: f64[n, n]` (small beside 1), `B: f64[m, n, n]`, `x: f64[n]`, `t: f64[m]` and `w`. Matrices that
-are factorised are far from singular, and arguments of special functions far from poles.
+All work on `A: f64[n, n]` (small beside 1), `B: f64[m, n, n]`, `x: f64[n]`, `t: f64[m]` and `w`. Matrices
+that are factorised are far from singular, and arguments of special functions far from poles.
 """
 
 from __future__ import annotations
