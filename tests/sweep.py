@@ -130,8 +130,11 @@ def shown(program: Any, narrow: bool) -> str:
 
 
 def why(error: BaseException) -> str:
-    """The error that was raised, without the frames around it."""
-    return f"{type(error).__name__}: {str(error).strip()[:2000]}"
+    """The error that was raised, without the frames around it; of those that come and go, the first."""
+    often = ""
+    while isinstance(error, BaseExceptionGroup):
+        error, often = error.exceptions[0], "not every time: "
+    return f"{often}{type(error).__name__}: {str(error).strip()[:2000]}"
 
 
 def alone(name: str, program: Any, narrow: bool) -> None:

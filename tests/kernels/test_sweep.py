@@ -18,7 +18,7 @@ from randomextrema import last_alone
 import adcompiler as adc
 
 SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
-QUICK = ("extrema", "ragged", "mutated", "expressions")
+QUICK = ("extrema", "ragged", "routines", "mutated", "forks", "interrupts", "expressions")
 
 
 # -- the tool ------------------------------------------------------------------------------------------
@@ -40,6 +40,11 @@ def test_what_does_not_hold_is_made_small(monkeypatch, capsys) -> None:
         sweep.batch("planted", 1, 50, False)
     report = capsys.readouterr().out.partition(sweep.MINIMAL)[2].split("\n")
     assert report[1:4] == ["x + 7", "# arguments: (1.0,)", "AssertionError: planted"]
+
+
+def test_what_does_not_hold_every_time_is_said_so() -> None:
+    error = ExceptionGroup("Flaky", [AssertionError("once"), AssertionError("twice")])
+    assert sweep.why(error) == "not every time: AssertionError: once"
 
 
 def test_what_holds_is_not_reported(monkeypatch, capsys) -> None:
@@ -159,6 +164,6 @@ def test_some_programs(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", sweep.every())
 def test_many_programs(name: str) -> None:
-    assert sweep.judged(name, 2, 60) == ""
+    assert sweep.judged(name, 2, 40) == ""
