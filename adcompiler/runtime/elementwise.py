@@ -129,7 +129,7 @@ class Elementwise(Entry):
             return cotangent if text == "1" else None
         scope = self._scope(_names_in(text))
         if text in scope:  # add and multiply do without a parser
-            return cotangent * scope[text]
+            return _scaled(cotangent, scope[text])
         return _times(parse_expression(text), {**scope, COTANGENT: cotangent})
 
     def _scope(self, names: frozenset[str]) -> dict[str, Any]:
@@ -272,7 +272,12 @@ def _times(formula: tree.Expression, scope: Scope) -> Any:
             )
         case tree.Binary(op="/", left=tree.Number(value=1), right=divisor):
             return cotangent / _value(divisor, scope)
-    return cotangent * _value(formula, scope)
+    return _scaled(cotangent, _value(formula, scope))
+
+
+def _scaled(cotangent: Any, factor: Any) -> Any:
+    """A cotangent times a partial derivative; a factor 1 costs nothing, for it is often 1."""
+    return cotangent if type(factor) in (int, float) and factor == 1 else cotangent * factor
 
 
 def _value(formula: tree.Expression, scope: Scope) -> Any:

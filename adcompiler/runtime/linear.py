@@ -68,7 +68,8 @@ def total(
     count = x.size / data.size if mean and data.size else 1.0
 
     def pull(g: Variable) -> Variable:
-        return expand(g if whole or keepdims else reshape(g, kept), shape) * (1 / count if count else np.nan)
+        back = expand(g if whole or keepdims else reshape(g, kept), shape)
+        return back if count == 1 else back * (1 / count if count else np.nan)
 
     words = f".{'mean' if mean else 'sum'}({', '.join(options)})"
     with np.errstate(all="ignore"):
@@ -136,26 +137,34 @@ def convert(x: Variable, dtype: Any) -> Variable:
 
 def index(x: Variable, where: Any) -> Variable:
     """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read."""
-    where = _frozen(where)
+    where = frozen(where)
     try:
         data = x.data[where]
     except (IndexError, TypeError) as error:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
         ) from error
-    shape, words = x.shape, f"[{_index_words(where)}]"
-    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape), holds=_holds(where))
+    shape, words = x.shape, f"[{index_words(where)}]"
+    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape), holds=has_arrays(where))
 
 
 def scatter(x: Variable, where: Any, shape: Shape) -> Variable:
     """Zeros of `shape` to which `x` is added at `where`: the adjoint of reading there."""
     data = np.zeros(shape, x.dtype)
     np.add.at(data, where, x.data)
-    words = f".scatter([{_index_words(where)}], {shape})"
-    return _linear(x, words, data, lambda g: index(g, where), holds=_holds(where))
+    words = f".scatter([{index_words(where)}], {shape})"
+    return _linear(x, words, data, lambda g: index(g, where), holds=has_arrays(where))
 
 
-def _holds(where: Any) -> bool:
+def cleared(x: Variable, where: Any) -> Variable:
+    """`x` with zeros at `where`: the adjoint of assigning there."""
+    data = x.data.copy()
+    data[where] = 0
+    words = f".cleared([{index_words(where)}])"
+    return _linear(x, words, data, lambda g: cleared(g, where), holds=has_arrays(where))
+
+
+def has_arrays(where: Any) -> bool:
     """Whether an index has arrays, which a backward pass gives back."""
     return any(isinstance(p, np.ndarray) for p in (where if isinstance(where, tuple) else (where,)))
 
@@ -171,7 +180,7 @@ def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     return tuple(k % x.ndim for k in axes)
 
 
-def _frozen(where: Any) -> Any:
+def frozen(where: Any) -> Any:
     """An index of which no part changes when its arrays do."""
     parts = where if isinstance(where, tuple) else (where,)
     refuse_masked("an index", parts)
@@ -180,7 +189,7 @@ def _frozen(where: Any) -> Any:
     return found if isinstance(where, tuple) else found[0]
 
 
-def _index_words(where: Any) -> str:
+def index_words(where: Any) -> str:
     parts = where if isinstance(where, tuple) else (where,)
     return ", ".join(_part_words(p) for p in parts)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adcompiler.errors import GraphError
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime import linear
+from adcompiler.runtime import linear, mutation
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Node, Variable
 
@@ -28,38 +28,12 @@ def _reflected(name: str) -> Callable[[Any, Any], Variable]:
     return lambda self, other: apply(name, other, self)
 
 
-def _product(self: Any, other: Any) -> Variable:
-    """`self * other`; a factor 1 costs nothing, for partial derivatives often are 1."""
-    one = type(other) in (int, float) and other == 1 and self.differentiable
-    result: Variable = self if one else apply("multiply", self, other)
-    return result
-
-
-def _reflected_product(self: Any, other: Any) -> Variable:
-    if type(other) in (int, float) and other == 1:
-        return _product(self, other)
-    result: Variable = apply("multiply", other, self)
-    return result
-
-
 def _comparison(name: str) -> Callable[[Any, Any], np.ndarray]:
     return lambda self, other: apply(name, self, other)
 
 
-def _in_place(name: str) -> Callable[[Any, Any], Variable]:
-    """`x op= other` makes a new Variable, as for numbers; for a parameter that would lose its gradient."""
-
-    def operate(self: Any, other: Any) -> Variable:
-        if self.is_leaf and self.requires_grad:
-            raise GraphError(
-                f"{self.name} is a leaf that requires a gradient: computed anew it would be none any more, "
-                "and its .grad would stay None",
-                remedy=f"assign the value: {self.name}.value = {self.name}.value - step",
-            )
-        result: Variable = apply(name, self, other)
-        return result
-
-    return operate
+def _in_place(name: str) -> Callable[..., Variable]:
+    return lambda self, *operands: mutation.operate(self, name, *operands)
 
 
 class Operators(Node):
@@ -67,7 +41,7 @@ class Operators(Node):
 
     __add__, __radd__, __iadd__ = _operator("add"), _reflected("add"), _in_place("add")
     __sub__, __rsub__, __isub__ = _operator("subtract"), _reflected("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _product, _reflected_product, _in_place("multiply")
+    __mul__, __rmul__, __imul__ = _operator("multiply"), _reflected("multiply"), _in_place("multiply")
     __truediv__, __rtruediv__, __itruediv__ = _operator("divide"), _reflected("divide"), _in_place("divide")
     __pow__, __rpow__, __ipow__ = _operator("power"), _reflected("power"), _in_place("power")
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
@@ -94,17 +68,25 @@ class Operators(Node):
         return linear.index(self, where)
 
     def __setitem__(self: Any, where: Any, value: Any) -> None:
-        raise GraphError(
-            f"{self.name} cannot be changed in place: graphs hold its value",
-            remedy="compute a new one, with adc.tape.where(mask, new, old) for some elements; "
-            "a leaf can be assigned as a whole: w.value = ...",
-        )
+        mutation.assign(self, where, value)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Every primitive of the rule table is a method: x.exp(), x.tanh(), x.maximum(0)."""
+        """Every primitive of the rule table is a method: x.exp(), x.exp_() in place."""
         if name in TABLE or name in ALIASES:
             return lambda *args: apply(name, self, *args)
+        if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in ALIASES):
+            return lambda *args: mutation.operate(self, name[:-1], *args)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def copy_(self: Any, value: Any) -> Variable:
+        """Take these values, in place."""
+        return mutation.assign(self, ..., value)
+
+    fill_ = copy_
+
+    def zero_(self: Any) -> Variable:
+        """Become zero everywhere, in place."""
+        return mutation.assign(self, ..., 0)
 
     def sum(self: Any, axis: Axis = None, keepdims: bool = False, name: str | None = None) -> Variable:
         """The sum over `axis`, or over all."""

@@ -40,8 +40,8 @@ class Variable(Operators):
                    that requires one requires one too. adc.tape.grad needs no such flag
     name           what it is called in traces and messages; v0, v1, ... where none is given
 
-    A Variable is never changed by an operation. A leaf can be given another value (`w.value = ...`),
-    as an optimiser does; a graph that read the old one then raises GraphError when it is walked.
+    A leaf can be given another value (`w.value = ...`), as an optimiser does, and `x += y` and `x[0] = y`
+    change a Variable in place; a graph that needs the old value then raises GraphError when it is walked.
     Raises DtypeError for what is no real number, and for integers that require a gradient.
     """
 

@@ -359,7 +359,7 @@ def test_the_array_given_may_change_afterwards():
 
 
 def test_values_are_read_only():
-    a = Variable([1.0, 2.0])
+    a = leaf([1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
         a.value[0] = 5
     with pytest.raises(GraphError, match="in place"):
