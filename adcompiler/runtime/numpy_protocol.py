@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import GraphError
+from adcompiler.errors import Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.runtime import functions
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import is_variable
-from adcompiler.runtime.operators import MATMUL
 
 PLAIN = "pass .value for a plain array without a graph, or write it in a compiled function"
 
@@ -19,7 +19,8 @@ PLAIN = "pass .value for a plain array without a graph, or write it in a compile
 ABOUT = frozenset({
     np.shape, np.ndim, np.size, np.allclose, np.isclose, np.array_equal, np.array_equiv, np.array_repr,
     np.array_str, np.array2string, np.may_share_memory, np.shares_memory, np.result_type, np.any, np.all,
-    np.argmax, np.argmin, np.argsort, np.count_nonzero, np.nonzero,
+    np.argmax, np.argmin, np.argsort, np.count_nonzero, np.nonzero, np.searchsorted, np.zeros_like,
+    np.ones_like, np.full_like, np.empty_like, np.isin,
 })  # fmt: skip
 
 SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
@@ -27,9 +28,11 @@ SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.mean: lambda x, axis=None, keepdims=False: x.mean(axis, keepdims),
     np.reshape: lambda x, shape: x.reshape(shape),
     np.broadcast_to: lambda x, shape: x.expand(shape),
-    np.transpose: lambda x: x.T,
+    np.copy: lambda x: x.clone(),
     np.where: where,
     np.clip: lambda x, lo, hi: apply("clip", x, lo, hi),
+    np.round: lambda x: apply("rint", x),
+    **functions.NUMPY,
 }
 
 
@@ -41,8 +44,10 @@ def ufunc(function: np.ufunc, method: str, inputs: Sequence[Any], options: Mappi
             f"np.{name} would write a Variable into a plain array, which holds no graph",
             remedy="write x = x + y, not x += y, and leave out= away",
         )
-    if name == "matmul":
-        raise GraphError("np.matmul takes no Variables", remedy=MATMUL)
+    if name == "matmul" and method == "__call__" and not options:
+        return functions.matmul(*inputs)
+    if (name, method) in functions.UFUNCS:
+        return _same(functions.UFUNCS[name, method], f"{name}.{method}", inputs, {"axis": 0, **options})
     if method != "__call__" or ALIASES.get(name, name) not in TABLE or options:
         what = name if method == "__call__" else f"{name}.{method}"
         raise GraphError(f"np.{what} would lose the graph of a Variable", remedy=PLAIN)
@@ -54,11 +59,17 @@ def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[s
     if called in ABOUT:
         return called(*map(_value, args), **{k: _value(v) for k, v in options.items()})
     if called in SAME:
-        try:
-            return SAME[called](*args, **options)
-        except TypeError as error:
-            raise GraphError(f"np.{called.__name__} of a Variable: {error}", remedy=PLAIN) from error
+        return _same(SAME[called], called.__name__, args, options)
     raise GraphError(f"np.{called.__name__} would lose the graph of a Variable", remedy=PLAIN)
+
+
+def _same(ours: Callable[..., Any], name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    try:
+        return ours(*args, **options)
+    except Error:
+        raise
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"np.{name} of a Variable: {error}", remedy=PLAIN) from error
 
 
 def _value(x: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import GraphError
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime import linear, mutation
+from adcompiler.runtime import functions, linear, mutation
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Node, Variable
 
@@ -59,10 +59,11 @@ class Operators(Node):
         found: Variable = self
         return found
 
-    def __matmul__(self, other: Any) -> Variable:
-        raise GraphError("Variables have no @ of their own", remedy=MATMUL)
+    def __matmul__(self, other: Any) -> Any:
+        return functions.matmul(self, other)
 
-    __rmatmul__ = __matmul__
+    def __rmatmul__(self, other: Any) -> Any:
+        return functions.matmul(other, self)
 
     def __getitem__(self: Any, where: Any) -> Variable:
         return linear.index(self, where)
@@ -76,6 +77,8 @@ class Operators(Node):
             return lambda *args: apply(name, self, *args)
         if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in ALIASES):
             return lambda *args: mutation.operate(self, name[:-1], *args)
+        if name in functions.METHODS:
+            return partial(functions.METHODS[name], self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def copy_(self: Any, value: Any) -> Variable:
@@ -108,16 +111,15 @@ class Operators(Node):
         """The values as float64 or float32; other types end the derivative."""
         return linear.convert(self, dtype)
 
+    def transpose(self: Any, *axes: Any) -> Variable:
+        """The axes in another order, or in reverse."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return functions.moved(np.transpose, self, order) if order else self.T
+
     @property
     def T(self: Any) -> Variable:  # noqa: N802, as NumPy calls it
         """The axes in reverse order."""
         return linear.transpose(self)
-
-
-MATMUL = (
-    'call a compiled function: adc.compile("a @ b")(a, b) is one entry of the graph; '
-    "for plain arrays use .value"
-)
 
 
 def _shape_of(given: Sequence[Any]) -> tuple[int, ...]:

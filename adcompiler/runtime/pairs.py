@@ -14,14 +14,13 @@ from adcompiler.codegen.buffers import POOL
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.graph import Node, is_variable
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.signature import ArgumentError, Parameter, bind
 from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.runtime.splitting import SplitFunction
 from adcompiler.runtime.tangents import flat
-from adcompiler.runtime.variable import Variable
 from adcompiler.syntax.containers import Container, mapped, opened
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import unflatten
@@ -228,7 +227,7 @@ def _gather(arg: Any, gradient: Any) -> None:
     if isinstance(arg, DiffPair):
         arg.gather(gradient)
     elif is_variable(arg) and arg.requires_grad:
-        arg._accumulate(Variable(gradient), False)
+        arg._accumulate(Node.kind(gradient), False)
 
 
 def _paired(structure: Any, value: Any, tangent: Any) -> Any:

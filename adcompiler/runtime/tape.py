@@ -27,9 +27,10 @@ from adcompiler.runtime.graph import (
     state,
     walk,
 )
+from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
 
-__all__ = ["apply", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
+__all__ = ["apply", "check", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
 
 
 @overload

@@ -58,6 +58,11 @@ EXPRESSIONS = {
     "mask": "x[x > 1.0] * x * y",
     "broadcast": "x.reshape(2, 1) ** 2 * y * y",
     "clone": "x.clone() * x * y.clone()",
+    "matmul": "x @ y * x",
+    "max": "x.max() * x * y",
+    "min": "x.min() * x * y",
+    "prod": "x.prod() * y",
+    "cumsum": "(x * x).cumsum(0) * y",
     "softplus": "(1.0 + (x * y).exp()).log()",
 }
 

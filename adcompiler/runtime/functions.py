@@ -1,0 +1,245 @@
+"""NumPy's functions of Variables: each is a call of a compiled function, one entry of the graph.
+
+What only moves elements (flip, roll, tile, ...) is a gather: NumPy itself says where each element comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
+from adcompiler.runtime import linear
+from adcompiler.runtime.graph import Variable, is_variable
+
+Operation = Callable[..., Any]
+
+
+@lru_cache(1000)
+def _compiled(name: str, body: str, count: int) -> Any:
+    from adcompiler.runtime.capture import compile
+
+    return compile(body, name=name, args=[f"x{k}" for k in range(count)])
+
+
+def call(name: str, body: str, *args: Any) -> Any:
+    """The language's expression `body` of x0, x1, ...: compiled once, and called with these."""
+    return _compiled(name, body, len(args))(*args)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """`x @ y`."""
+    return call("matmul", "x0 @ x1", x, y)
+
+
+# -- reductions and running totals -------------------------------------------------------------
+
+
+def _reduction(name: str) -> Operation:
+    def reduce(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return call(name, f"{name}(x0, {_axis(x, axis)}keepdims={bool(keepdims)})", x)
+
+    reduce.__name__ = name
+    return reduce
+
+
+def _axis(x: Any, axis: Any) -> str:
+    """`axis=`, as the source of a call says it; nothing for all axes."""
+    if axis is None:
+        return ""
+    axes = tuple(_one_axis(x, k) for k in axis) if isinstance(axis, tuple | list) else _one_axis(x, axis)
+    return f"axis={axes}, "
+
+
+def _one_axis(x: Any, axis: Any, more: int = 0) -> int:
+    rank = np.ndim(x) + more
+    if not isinstance(axis, int | np.integer) or not -rank <= axis < rank:
+        raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="axes count from 0")
+    return int(axis) % rank
+
+
+def _spread(name: str) -> Operation:
+    """var and std: `ddof` is subtracted from the count, as NumPy has it."""
+    plain, power = _reduction(name), 0.5 if name == "std" else 1.0
+
+    def reduce(x: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        found = plain(x, axis, keepdims)
+        if not ddof:
+            return found
+        count = x.size // max(found.size, 1)
+        rest = count - ddof
+        return found * (count / rest if rest > 0 else np.nan) ** power
+
+    return reduce
+
+
+def _running(name: str) -> Operation:
+    def run(x: Any, axis: Any = None) -> Any:
+        if axis is None and np.ndim(x) != 1:
+            return run(x.reshape(-1), 0)
+        return call(name, f"{name}(x0, axis={_one_axis(x, 0 if axis is None else axis)})", x)
+
+    return run
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The Euclidean norm of all elements or along axes; that of a vector also for other orders."""
+    if ord is None or (ord == 2 and (np.ndim(x) == 1 or isinstance(axis, int))) or ord == "fro":
+        return _reduction("norm")(x, axis, keepdims)
+    if np.ndim(x) == 1 or isinstance(axis, int):
+        return _norm_of_order(x, ord, axis, keepdims)
+    raise ParseError(f"there is no norm of order {ord!r} of matrices", remedy="use the Frobenius norm")
+
+
+def _norm_of_order(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+    size = abs(x)
+    if order in (np.inf, -np.inf):
+        return _reduction("max" if order > 0 else "min")(size, axis, keepdims)
+    if order == 1:
+        return size.sum(axis, keepdims)
+    return (size**order).sum(axis, keepdims) ** (1 / order)
+
+
+# -- several arrays ----------------------------------------------------------------------------
+
+
+def _joining(name: str, more: int) -> Operation:
+    def join(arrays: Sequence[Any], axis: int = 0) -> Any:
+        parts = tuple(arrays)
+        if not parts:
+            raise ShapeError(f"{name} of no arrays", remedy="pass at least one")
+        names = ", ".join(f"x{k}" for k in range(len(parts)))
+        return call(name, f"{name}(({names},), axis={_one_axis(parts[0], axis, more)})", *parts)
+
+    return join
+
+
+stack, concatenate = _joining("stack", 1), _joining("concatenate", 0)
+
+
+def vstack(arrays: Sequence[Any]) -> Any:
+    """Arrays under each other; vectors are rows."""
+    return concatenate([_shaped(a, (1, -1)) if np.ndim(a) < 2 else a for a in arrays], 0)
+
+
+def hstack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside each other."""
+    parts = [_shaped(a, (1,)) if np.ndim(a) == 0 else a for a in arrays]
+    return concatenate(parts, min(np.ndim(parts[0]) - 1, 1))
+
+
+def column_stack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside each other; vectors are columns."""
+    return concatenate([_shaped(a, (-1, 1)) if np.ndim(a) < 2 else a for a in arrays], 1)
+
+
+def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+    return a.reshape(shape) if is_variable(a) else np.reshape(a, shape)
+
+
+def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Any:
+    """NumPy's einsum; contracted from left to right."""
+    if not isinstance(subscripts, str) or not re.fullmatch(r"[A-Za-z.,\->\s]*", subscripts):
+        raise ParseError(f"einsum of {subscripts!r}", remedy='write letters: "ij,jk->ik"')
+    names = ", ".join(f"x{k}" for k in range(len(operands)))
+    return call("einsum", f'einsum("{subscripts}", {names})', *operands)
+
+
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """Sums of products over axes of both."""
+    pair = axes if isinstance(axes, int) else tuple(tuple(np.atleast_1d(a).tolist()) for a in axes)
+    return call("tensordot", f"tensordot(x0, x1, {pair})", x, y)
+
+
+def _plain(name: str, count: int) -> Operation:
+    """A function of `count` arrays and nothing else."""
+    body = f"{name}({', '.join(f'x{k}' for k in range(count))})"
+    return lambda *args: call(name, body, *args) if len(args) == count else _wrong(name, count, len(args))
+
+
+def _wrong(name: str, count: int, given: int) -> Any:
+    raise ParseError(f"{name} is given {given} arguments", remedy=f"pass {count}")
+
+
+def _banded(name: str) -> Operation:
+    """A function of a matrix and the number of a diagonal."""
+    return lambda x, k=0: call(name, f"{name}(x0, {int(k)})", x)
+
+
+# -- moves -------------------------------------------------------------------------------------
+
+
+def moved(function: Operation, x: Variable, *args: Any, **options: Any) -> Any:
+    """What a NumPy function that only moves elements makes of `x`: it is asked where each one comes from."""
+    places = np.arange(x.size).reshape(x.shape)
+    found = function(places, *args, **options)
+    flat = linear.reshape(x, (-1,))
+    if isinstance(found, list):
+        return [linear.index(flat, part) for part in found]
+    return linear.index(flat, found)
+
+
+def sort(x: Any, axis: int | None = -1) -> Any:
+    """The elements in ascending order along an axis; a gradient goes where the element came from."""
+    if axis is None:
+        return sort(x.reshape(-1), 0)
+    order = np.argsort(x.value, axis=axis, kind="stable")
+    return moved(np.take_along_axis, x, order, axis)
+
+
+MOVES: tuple[Operation, ...] = (
+    np.flip, np.fliplr, np.flipud, np.roll, np.rot90, np.tile, np.repeat, np.take, np.swapaxes, np.moveaxis,
+    np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split,
+    np.hsplit, np.vsplit, np.delete, np.transpose, np.ravel, np.take_along_axis,
+)  # fmt: skip
+
+# -- names -------------------------------------------------------------------------------------
+
+REDUCTIONS: Mapping[str, Operation] = MappingProxyType(
+    {name: _reduction(name) for name in ("max", "min", "prod", "logsumexp")}
+    | {name: _spread(name) for name in ("var", "std")}
+    | {name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")}
+)
+# Methods of a Variable beside those that do not compile.
+METHODS: Mapping[str, Operation] = MappingProxyType(
+    dict(REDUCTIONS)
+    | {"norm": norm, "sort": sort, "trace": _plain("trace", 1), "diagonal": _banded("diagonal")}
+    | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
+    | {"flatten": lambda x: x.reshape(-1), "ravel": lambda x: x.reshape(-1)}
+    | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
+)
+NUMPY: Mapping[Operation, Operation] = MappingProxyType(
+    {f: partial(moved, f) for f in MOVES}
+    | {np.max: REDUCTIONS["max"], np.min: REDUCTIONS["min"], np.prod: REDUCTIONS["prod"]}
+    | {np.amax: REDUCTIONS["max"], np.amin: REDUCTIONS["min"]}
+    | {np.var: REDUCTIONS["var"], np.std: REDUCTIONS["std"]}
+    | {np.cumsum: REDUCTIONS["cumsum"], np.cumprod: REDUCTIONS["cumprod"]}
+    | {np.stack: stack, np.concatenate: concatenate, np.vstack: vstack, np.hstack: hstack}
+    | {np.column_stack: column_stack, np.einsum: einsum, np.tensordot: tensordot, np.sort: sort}
+    | {f: _plain(f.__name__, 2) for f in (np.dot, np.inner, np.outer, np.vdot, np.kron, np.linalg.solve)}
+    | {f: _plain(f.__name__, 1) for f in (np.trace, np.linalg.inv, np.linalg.det, np.linalg.slogdet)}
+    | {f: _banded(f.__name__) for f in (np.diag, np.diagonal, np.tril, np.triu)}
+    | {np.linalg.cholesky: _plain("cholesky", 1), np.linalg.norm: norm}
+)
+# What reduces and accumulates elementwise functions along an axis, the first unless it is named.
+UFUNCS: Mapping[tuple[str, str], Operation] = MappingProxyType(
+    {
+        (name, "reduce"): REDUCTIONS[found]
+        for name, found in (("maximum", "max"), ("minimum", "min"), ("multiply", "prod"))
+    }
+    | {("add", "reduce"): lambda x, axis, keepdims=False: x.sum(axis, keepdims)}
+    | {
+        (name, "accumulate"): REDUCTIONS[found]
+        for name, found in (
+            ("add", "cumsum"),
+            ("multiply", "cumprod"),
+            ("maximum", "cummax"),
+            ("minimum", "cummin"),
+        )
+    }
+)
