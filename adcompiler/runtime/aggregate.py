@@ -9,17 +9,16 @@ temporaries, and so on to any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from adcompiler.ad.split import Pattern, split
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.runtime.replay import Replay, Run, kernel_array, kernel_value, runner
 from adcompiler.runtime.snapshot import snapshot
-from adcompiler.runtime.specialise import Specialisation
+from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.splitting import SplitProgram
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.program import Lowered
@@ -32,30 +31,56 @@ _deeper = WeakKeyDictionary()
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """The results of a compiled function, as Variables nested like its results."""
-    given = [mapped(lambda v: _kernel_array(v) if is_variable(v) else v, a) for a in bound]
+    given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
     types, values, _ = function.describe(given, {})
     args = arrays_of(types, bound)
     wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
-    function._last = types  # what `show` shows
     if not state.recording or not wanted:
-        found = function.specialise(types)
-        made = perform(Call(function.__name__, args), found(values, False))
-        return unflatten(found.lowered.structure, made)
-    program = function.split().at(types, wanted, values)
-    made = _aggregate(function.__name__, program, args, values, None)
-    return unflatten(program.structure, made[: program.parts.count])
+        run = _unrecorded(function, types, values)
+    else:
+        run = _recorded(function, function.split().at(types, wanted, values), values)
+    function._last = types  # what `show` shows
+    if function.replay is None:
+        function.replay = Replay(function)
+    function.replay.keep(bound, types, run)
+    return run(args, values)
+
+
+def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
+    found = function.specialise(types)
+    structure, kernel = found.lowered.structure, runner(found, found.sizes(values), values)
+
+    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
+        return unflatten(structure, perform(Call(function.__name__, args), kernel(*values)))
+
+    return run
+
+
+def _recorded(function: Any, program: SplitProgram, values: Sequence[Any]) -> Run:
+    lengths = program.forward.sizes(values)
+    kernel = runner(program.forward, lengths, values)
+    structure, count = program.structure, program.parts.count
+
+    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
+        made = _aggregate(function.__name__, program, args, values, lengths, kernel)
+        return unflatten(structure, made[:count])
+
+    return run
 
 
 def _aggregate(
-    name: str, program: SplitProgram, args: Sequence[Any], values: Sequence[Any], sizes: Sequence[int] | None
+    name: str,
+    program: SplitProgram,
+    args: Sequence[Any],
+    values: Sequence[Any],
+    lengths: Sequence[int],
+    kernel: Callable[..., Sequence[Any]],
 ) -> list[Any]:
     """Run a forward program; its results and temporaries as Variables."""
-    lengths = program.forward.sizes(values, sizes)
     entry = Aggregate(name, program, args, values, lengths)
-    found = program.forward(values, False, lengths)
-    count = program.parts.count
-    names = [None] * count + [fresh_name(n) for n in program.parts.forward.result_names[count:]]
-    made = perform(entry, found, names)
+    found = kernel(*values)
+    stems = program.parts.forward.result_names[program.parts.count :]
+    made = perform(entry, found, [None] * program.parts.count + [fresh_name(n) for n in stems])
     for k in program.reads:
         if k >= len(values):
             entry.keep(k - len(values), made[k - len(values)].data)
@@ -70,10 +95,10 @@ class Call(Entry):
     def __init__(self, name: str, args: Sequence[Any], wanted: Sequence[int] = ()) -> None:
         super().__init__(args[k] for k in wanted)
         self.name = name
-        self.shown = ", ".join(map(word, args))
+        self.shown = [a.name if is_variable(a) else a if type(a) is float else word(a) for a in args]
 
     def right(self) -> str:
-        return f"{self.name}({self.shown})"
+        return f"{self.name}({', '.join(map(str, self.shown))})"
 
 
 class Aggregate(Call):
@@ -114,12 +139,17 @@ class Aggregate(Call):
     def _run(
         self, present: Pattern, asked: Pattern, name: str, compiled: Specialisation, args: Sequence[Any]
     ) -> list[Any]:
-        values = [_kernel_value(a) if is_variable(a) else a for a in args]
+        values = [kernel_value(a) for a in args]
         if not state.recording:
             return perform(Call(name, args), compiled(values, False, self.sizes))
         wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
         program = _split_again(self.program, (present, asked, wanted))
-        return _aggregate(name, program, args, values, self.sizes)
+        lengths = program.forward.sizes(values, self.sizes)
+
+        def kernel(*values: Any) -> Sequence[Any]:
+            return program.forward(values, False, lengths)
+
+        return _aggregate(name, program, args, values, lengths, kernel)
 
     def _read(self, k: int) -> Any:
         """A value that propagate reads: an input or an output as a Variable, or a saved constant."""
@@ -139,14 +169,3 @@ def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, 
         lowered = Lowered(func, (), (None,) * len(func.results))
         made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
     return made[key]
-
-
-def _kernel_array(v: Any) -> np.ndarray:
-    """A Variable's values as kernels are compiled for them: contiguous and not read-only."""
-    data: np.ndarray = v.data
-    ready = data.flags.c_contiguous and data.flags.writeable
-    return data if ready else np.array(data, order="C")
-
-
-def _kernel_value(v: Any) -> Any:
-    return _kernel_array(v) if v.ndim else v.data[()]

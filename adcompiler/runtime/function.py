@@ -20,6 +20,7 @@ from adcompiler.runtime.explain import explain
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import converted, settled, whole_lists
 from adcompiler.runtime.options import Options
+from adcompiler.runtime.replay import MISSED, Replay
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
     FLOAT,
@@ -71,6 +72,7 @@ class Function:
         self._last: Types | None = None
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
+        self.replay: Replay | None = None  # of calls with Variables
         self.__call__ = self._call
 
     @property
@@ -145,6 +147,10 @@ class Function:
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a door to others like it."""
         if keywords or not PLAIN.issuperset(map(type, args)):
+            if self.replay is not None and not keywords:
+                results = self.replay(args)
+                if results is not MISSED:
+                    return results
             names = (p.name for p in self.parameters)
             hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
             if hook is not None:
@@ -250,12 +256,13 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_settled", "_styles", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_settled", "_styles", "replay", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._specialisations, self._splits, self._derived, self._settled = {}, {}, {}, {}
+        self.replay = None
         self.__call__ = self._call
 
     def sympy(self) -> Any:
