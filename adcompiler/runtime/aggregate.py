@@ -93,7 +93,7 @@ class Call(Entry):
     __slots__ = ("name", "shown")
 
     def __init__(self, name: str, args: Sequence[Any], wanted: Sequence[int] = ()) -> None:
-        super().__init__(args[k] for k in wanted)
+        super().__init__([args[k] for k in wanted])
         self.name = name
         self.shown = [a.name if is_variable(a) else a if type(a) is float else word(a) for a in args]
 
@@ -116,8 +116,7 @@ class Aggregate(Call):
     ) -> None:
         super().__init__(name, args, program.parts.wanted)
         self.program, self.sizes = program, tuple(sizes)
-        constants = [k for k in program.reads if k < len(values) and k not in program.parts.wanted]
-        self.saved = {k: snapshot(values[k]) for k in constants}
+        self.saved = {k: snapshot(values[k]) for k in program.constants}
 
     @property
     def holds(self) -> bool:  # type: ignore[override]

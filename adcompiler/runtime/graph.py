@@ -83,7 +83,7 @@ class Output:
 
     def __init__(self, variable: Variable) -> None:
         self.serial, self.name, self.ref = variable.serial, variable.name, weakref.ref(variable)
-        self.requires_grad, self.version = variable.requires_grad, variable.version
+        self.requires_grad, self.version = variable.needs_grad, variable.version
         self.data: np.ndarray | None = None
         self.hooks: Hooks | None = None
 
@@ -260,16 +260,18 @@ def perform(entry: Entry, values: Sequence[Any], names: Sequence[str | None] | N
 
 def attach(entry: Entry, made: Sequence[Variable]) -> None:
     """Make Variables the outputs of `entry`; integers carry no derivative and so hold nothing."""
-    needs = state.recording and any(v.requires_grad for v in entry.inputs)
+    if not state.recording:
+        entry.outputs = [Output(v) for v in made]
+        return
+    needs = any(e.requires_grad for e in entry.edges)
     for v in made:
-        if state.recording and v.differentiable:
+        if v.data.dtype.kind == "f":
             v.entry, v.needs_grad = entry, needs
         entry.outputs.append(Output(v))
-    if state.recording:
-        entry.place = here()
-        _live[entry.number] = entry
-        for v in entry.inputs:
-            v.used = True
+    entry.place = here()
+    _live[entry.number] = entry
+    for v in entry.inputs:
+        v.used = True
 
 
 # -- the walk back -----------------------------------------------------------------------------

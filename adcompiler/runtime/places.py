@@ -6,7 +6,7 @@ import linecache
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ OURS = (  # code that a user's line calls on the way to an operation
     f"{Path(np.__file__).parent}",
     contextmanager.__code__.co_filename,
 )
+
+_ours: dict[str, bool] = {}  # by file, for this is asked in every operation
 
 
 class Place(NamedTuple):
@@ -41,12 +43,16 @@ class Place(NamedTuple):
 
 def here() -> Place | None:
     """The innermost instruction that is not this package's, nor NumPy's."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(OURS):
-        if frame.f_back is None:
-            return None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        ours = _ours.get(file)
+        if ours is None:
+            ours = _ours[file] = file.startswith(OURS)
+        if not ours:
+            return Place(frame.f_code, frame.f_lasti)
         frame = frame.f_back
-    return Place(frame.f_code, frame.f_lasti)
+    return None
 
 
 def by(place: Place | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ir.nodes import is_const
-from adcompiler.runtime.graph import is_variable, state
+from adcompiler.runtime.graph import Node, is_variable, state
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.syntax.values import ArgType
 
@@ -26,8 +26,9 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 def key_of(args: Sequence[Any]) -> Key | None:
     """What decides how a call is done; None for arguments that must be looked into, as containers."""
     found: list[Any] = [state.recording]
+    kind = Node.kind
     for a in args:
-        if is_variable(a):
+        if isinstance(a, kind):
             data = a.data
             found += (True, data.dtype, data.shape)
         elif type(a) is float:

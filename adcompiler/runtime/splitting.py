@@ -75,6 +75,12 @@ class SplitProgram:
         return self.parts.propagate(self.parts.differentiable, self.parts.all_asked).reads
 
     @cached_property
+    def constants(self) -> tuple[int, ...]:
+        """The inputs that some propagate reads and that have no gradient."""
+        inputs = len(self.parts.forward.inputs)
+        return tuple(k for k in self.reads if k < inputs and k not in self.parts.wanted)
+
+    @cached_property
     def kept(self) -> tuple[int, ...]:
         """What forward keeps: the values that are read or, where there are loops, all. For fewer cotangents
         a loop gives fewer stacks, so it is another one, which reads other values."""

@@ -167,3 +167,48 @@ def test_check_takes_what_it_can_differentiate():
         tape.check(lambda x: x, np.array([1, 2]))
     with pytest.raises(Error, match="order 0"):
         tape.check(lambda x: x, 1.0, order=0)
+
+
+# -- the inline cache --------------------------------------------------------------------------
+
+
+def test_calls_like_one_before_see_their_own_values():
+    """Types, lengths and what is a Variable are looked up again where they differ, values always."""
+    f = adc.compile("x * x * y + k", args=["x", "y", "k"])
+    for turn in range(3):
+        for kind in (np.float64, np.float32):
+            for n in (2, 3, 1):
+                x, y = np.arange(n, dtype=kind) + turn, np.full(n, 2.0 + turn, kind)
+                for given in ((Variable(x), Variable(y)), (Variable(x), y), (x, Variable(y))):
+                    found = f(*given, 0.5 + turn)
+                    assert (found.dtype, found.shape) == (kind, (n,))
+                    np.testing.assert_allclose(found.value, x * x * y + 0.5 + turn)
+                    for g, slope in zip(given, (2 * x * y, x * x), strict=True):
+                        if isinstance(g, Variable):
+                            np.testing.assert_allclose(tape.grad(found, g).value, slope)
+    assert f(2.0, 3.0, 1.0) == 13.0
+    with adc.no_grad():
+        assert f(Variable([2.0]), Variable([3.0]), 1.0).entry is None
+
+
+def test_a_repeated_call_takes_numbers_views_and_its_own_result():
+    f = adc.compile("x * y")
+    a = Variable(2.0, requires_grad=True)
+    for _ in range(3):
+        a_squared = f(a, a)
+        assert a_squared.value.shape == ()
+    assert tape.grad(f(a_squared, a), a).item() == 12.0
+    m = Variable(np.arange(6.0).reshape(2, 3))
+    for _ in range(3):
+        product = f(m.T, np.ones((2, 3)).T)
+        np.testing.assert_array_equal(product.value, m.value.T)
+    np.testing.assert_array_equal(tape.grad(f(product, m.T).sum(), m).value, 2 * m.value)
+
+
+def test_a_constant_is_read_as_it_was_in_each_call():
+    f, c = adc.compile("sin(x) * c", args=["x", "c"]), np.array([1.0, 2.0])
+    x = Variable([0.0, 0.0])
+    f(x, c)
+    result = f(x, c)
+    c += 10.0
+    assert tape.grad(result, x).value.tolist() == [1.0, 2.0]
