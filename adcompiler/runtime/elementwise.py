@@ -196,8 +196,8 @@ def _constant(value: Any, name: str) -> Any:
         )
     if state.inside is not None and isinstance(value, np.ndarray | np.generic):
         raise GraphError(
-            f"the propagate of {state.inside} computes with a plain array, which derivatives of higher order "
-            "would take for a constant",
+            f"the propagate of {state.inside.outputs[0].name} computes with a plain array, which derivatives "
+            "of higher order would take for a constant",
             remedy="compute it from Variables, or record it as an output; a true constant is adc.Variable(c)",
         )
     refuse_masked(f"an operand of {name}", value)

@@ -22,7 +22,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.runtime.hooks import Hooks
-from adcompiler.runtime.places import Place, by, here
+from adcompiler.runtime.places import Place, by, here, warn
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
@@ -36,7 +36,7 @@ class State(threading.local):
 
     recording = True  # whether results remember how they were computed
     tracing = False  # whether operations print a line each
-    inside: str | None = None  # the operation whose user-written propagate is running
+    inside: Recorded | None = None  # the operation whose user-written propagate is running
 
 
 state = State()
@@ -116,6 +116,8 @@ class Entry:
         self.versions = tuple([v.version for v in self.inputs])
         self.outputs: list[Output] = []
         self.number, self.state = next(serials), "live"
+        if state.inside is not None and state.recording:
+            state.inside.watch(self.inputs)
         self.place: Place | None = None  # the user's line that made it
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
@@ -217,7 +219,7 @@ class Recorded(Entry):
         assert self.pull is not None
         for k in range(len(self.inputs)):  # any of them may be read
             self.input(k)
-        with setting(inside=self.outputs[0].name):
+        with setting(inside=self):
             found = self.pull(cotangents)
         what = f"the propagate of `{self.line()}`"
         if not isinstance(found, list | tuple) or len(found) != len(self.inputs):
@@ -229,6 +231,19 @@ class Recorded(Entry):
         for v, g in zip(self.inputs, found, strict=True):
             _check_returned(what, v, g)
         return list(found)
+
+    def watch(self, read: Iterable[Variable]) -> None:
+        """Warn of a route that nobody recorded, through what was made between the inputs and the record."""
+        known = {o.serial for o in self.outputs}
+        newest = max((e.serial for e in self.edges), default=0)
+        for v in read:
+            if v.entry is None and newest < v.serial < self.number and v.serial not in known:
+                warn(
+                    f"the propagate of `{self.line()}`{by(self.place)} reads {v.name}, which is none of its "
+                    f"inputs and outputs: if {v.name} was computed from the inputs, derivatives of higher "
+                    f"order miss the route through it. Record {v.name} as an output, and add its cotangent; "
+                    "a true constant is better made before the inputs, or a number"
+                )
 
 
 def _check_returned(what: str, v: Variable, g: Any) -> None:

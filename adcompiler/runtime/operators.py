@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import functions, linear, mutation
 from adcompiler.runtime.elementwise import apply
-from adcompiler.runtime.graph import Node, Variable
+from adcompiler.runtime.graph import Node, Variable, state
 
 Axis = int | Sequence[int] | None
 
@@ -28,6 +28,13 @@ def _reflected(name: str) -> Callable[[Any, Any], Variable]:
     return lambda self, other: apply(name, other, self)
 
 
+def _product(self: Any, other: Any) -> Variable:
+    """`self * other`; in a propagate a factor 1 costs nothing, for partial derivatives often are 1."""
+    one = state.inside is not None and type(other) in (int, float) and other == 1 and self.differentiable
+    result: Variable = self if one else apply("multiply", self, other)
+    return result
+
+
 def _comparison(name: str) -> Callable[[Any, Any], np.ndarray]:
     return lambda self, other: apply(name, self, other)
 
@@ -41,7 +48,7 @@ class Operators(Node):
 
     __add__, __radd__, __iadd__ = _operator("add"), _reflected("add"), _in_place("add")
     __sub__, __rsub__, __isub__ = _operator("subtract"), _reflected("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _operator("multiply"), _reflected("multiply"), _in_place("multiply")
+    __mul__, __rmul__, __imul__ = _product, _reflected("multiply"), _in_place("multiply")
     __truediv__, __rtruediv__, __itruediv__ = _operator("divide"), _reflected("divide"), _in_place("divide")
     __pow__, __rpow__, __ipow__ = _operator("power"), _reflected("power"), _in_place("power")
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")

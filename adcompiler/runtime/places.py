@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -17,6 +18,7 @@ OURS = (  # code that a user's line calls on the way to an operation
     contextmanager.__code__.co_filename,
 )
 
+_warned: dict[str | tuple[str, type[Warning], int], int] = {}
 _ours: dict[str, bool] = {}  # by file, for this is asked in every operation
 
 
@@ -58,3 +60,12 @@ def here() -> Place | None:
 def by(place: Place | None) -> str:
     """A place in brackets, for a message."""
     return f" ({place})" if place is not None else ""
+
+
+def warn(message: str) -> None:
+    """Warn at the user's line, once for each line."""
+    place = here()
+    if place is None:
+        warnings.warn(message, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, UserWarning, place.code.co_filename, place.line, registry=_warned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -144,6 +145,18 @@ def test_check_finds_the_route_that_was_not_recorded():
     assert tape.check(wrong, a, b, order=1) < 1e-6
     with pytest.raises(GradientError, match=r"second derivative with respect to [ab](.|\n)*recorded outputs"):
         tape.check(wrong, a, b)
+
+
+def test_a_route_that_was_not_recorded_is_warned_of_where_it_is_read():
+    """Where the gradient is recorded: else no derivative of higher order is wrong."""
+    a, b = Variable([0.5, 1.0], name="a"), Variable([2.0, 3.0], name="b")
+    with pytest.warns(UserWarning, match=r"record\(\[a, b\].* reads t, which is none of its") as told:
+        tape.grad(recorded(False)(a, b), [a, b], create_graph=True)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tape.grad(recorded(False)(a, b), [a, b])
+        tape.grad(recorded(True)(a, b), [a, b], create_graph=True)
 
 
 def test_check_tells_the_worst_entry():
