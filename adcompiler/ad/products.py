@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+from adcompiler.ir.bodies import Body, Carried, build, fresh
 from adcompiler.ir.nodes import (
     Array,
     Element,
     Index,
+    Map,
     Read,
     Reduce,
     Shape,
+    closed,
     const,
     identity,
     is_const,
@@ -19,22 +22,50 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
+SHORT = 4  # factors, up to which products over all but one of them are written out (`passes/unroll.py`)
+
 
 def others(product: Reduce) -> Element:
     """The derivative of a product: at each point of its domain, the product over all other points.
 
-    Not the product divided by the factor, which is 0 / 0 where a factor is zero. It takes a second turn over
-    the reduced axes for each point.
+    Not the product divided by the factor, which is 0 / 0 where a factor is zero. Over several axes it is the
+    product over the other places of the last axis, times the others of the product along that axis.
     """
-    rank, domain = product.rank, product.domain
-    again = {k: Index(k + len(product.reduced)) for k in range(rank, len(domain))}
-    same: Element = const(True, "bool")
-    for k in range(rank, len(domain)):
-        if not is_const(domain[k], 1):
-            same = apply("logical_and", same, apply("equal", Index(k), again[k]))
-    factor = select(same, const(1, product.dtype), substitute(product.body, dict(again)))
-    array = Reduce("prod", domain, product.reduced, factor)
-    return Read(array, identity(domain))
+    domain, body = product.domain, product.body
+    found: Element = const(1, product.dtype)
+    while len(domain) > product.rank:
+        if not is_const(domain[-1], 1):
+            found = apply("multiply", _along_last(domain, body), found)
+        inner = Reduce("prod", domain[:-1], domain[-1:], body)
+        domain, body = domain[:-1], Read(inner, identity(domain[:-1]))
+    return found
+
+
+def _along_last(domain: Shape, body: Element) -> Element:
+    """The product over all other places of the last axis: of those before, times that of those behind."""
+    last = len(domain) - 1
+    length = domain[last]
+    if is_const(length) and length.value <= SHORT:
+        again = Index(last + 1)
+        one = const(1, body.dtype)
+        factor = select(apply("equal", Index(last), again), one, substitute(body, {last: again}))
+        return Read(Reduce("prod", domain, (length,), factor), identity(domain))
+    cases = sorted(body.axes - {last})
+    places: dict[int, Element] = {k: Index(p) for p, k in enumerate((last, *cases))}
+    rows = closed((length, *(domain[k] for k in cases)), substitute(body, places))
+    at = (Index(last), *(identity(domain)[k] for k in cases))
+    return apply("multiply", Read(_before(rows), at), Read(_before(rows, backward=True), at))
+
+
+def _before(rows: Array, backward: bool = False) -> Array:
+    """For each row the product of the rows before it, or of those behind it."""
+    shape = rows.shape[1:]
+    at = identity(shape)
+    total, row = fresh(rows.dtype, shape), fresh(rows.dtype, shape)
+    step = Map(shape, apply("multiply", Read(total, at), Read(row, at)))
+    carried = Carried(Map(shape, const(1, rows.dtype)), total, step)
+    body = Body(rows.shape[0], fresh("i64", ()), (carried,), ((rows, row),), outs=(total,), backward=backward)
+    return build(body).outs[0]
 
 
 def softmax(body: Element, array: Array, shape: Shape) -> Element:
