@@ -205,6 +205,13 @@ REDUCTIONS: Mapping[str, Operation] = MappingProxyType(
     | {name: _spread(name) for name in ("var", "std")}
     | {name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")}
 )
+
+
+def _plain_answer(function: Operation) -> Operation:
+    """A question about values: the answer carries no derivative."""
+    return lambda x, *args, **options: function(x.value, *args, **options)
+
+
 # Methods of a Variable beside those that do not compile.
 METHODS: Mapping[str, Operation] = MappingProxyType(
     dict(REDUCTIONS)
@@ -212,6 +219,7 @@ METHODS: Mapping[str, Operation] = MappingProxyType(
     | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
     | {"flatten": lambda x: x.reshape(-1), "ravel": lambda x: x.reshape(-1)}
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
+    | {f.__name__: _plain_answer(f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
 NUMPY: Mapping[Operation, Operation] = MappingProxyType(
     {f: partial(moved, f) for f in MOVES}

@@ -53,6 +53,7 @@ class Operators(Node):
     __pow__, __rpow__, __ipow__ = _operator("power"), _reflected("power"), _in_place("power")
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
     __mod__, __rmod__ = _operator("remainder"), _reflected("remainder")
+    __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
 
     # Comparisons give plain arrays: no derivative flows through them.
     __lt__, __le__ = _comparison("less"), _comparison("less_equal")

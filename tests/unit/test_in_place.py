@@ -5,6 +5,8 @@ The cases that PyTorch has too stand in its table (tape_cases.py).
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,39 @@ def test_mistakes_are_told_and_change_nothing(mistake, error, match):
     with pytest.raises(error, match=match):
         mistake(x)
     assert (x.value.tolist(), x._version) == ([1.0, 2.0], 0)
+
+
+def test_every_augmented_operator_changes_in_place():
+    w = leaf([5.0, 7.0])
+    for change in ("w += 2", "w -= 2", "w *= 2", "w /= 2", "w **= 2", "w //= 2", "w %= 2"):
+        x = w * 1.0
+        names = {"w": x}
+        exec(change, names)
+        assert names["w"] is x
+        assert x._version == 1
+        with pytest.raises(GraphError, match="no_grad"):
+            exec(change, {"w": w})
+
+
+def test_steps_keep_memory_flat():
+    """The graph of a step dies with it, whatever the step did."""
+    w = leaf(np.ones((20, 20)))
+    f = adc.compile("sum(tanh(w)**2)", backend="numpy")
+    seen = []
+    w.register_hook(lambda g: None)
+    for step in range(60):
+        loss = f(w) + (w[0] * w[1]).sum()
+        state = w[2] * 2.0
+        state += w[3]
+        (loss + state.sum()).backward()
+        with adc.no_grad():
+            w -= 0.01 * w.grad
+        w.grad = None
+        if step in (20, 59):
+            del loss, state
+            gc.collect()
+            seen.append(len(gc.get_objects()))
+    assert seen[1] - seen[0] < 20
 
 
 def test_a_loop_in_place_does_not_gather_memory_under_no_grad():

@@ -89,8 +89,9 @@ def test_an_empty_array():
 
 def test_questions_and_constants_are_plain():
     x = Variable(VALUES["x"])
-    for plain in (np.argmax(x), np.argsort(x, axis=0), np.zeros_like(x), np.ones_like(x)):
+    for plain in (np.argmax(x), np.argsort(x, axis=0), np.zeros_like(x), np.ones_like(x), x.any()):
         assert not isinstance(plain, Variable)
+    assert x.argmax(axis=1).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
