@@ -54,18 +54,21 @@ def _along_last(domain: Shape, body: Element) -> Element:
     places: dict[int, Element] = {k: Index(p) for p, k in enumerate((last, *cases))}
     rows = closed((length, *(domain[k] for k in cases)), substitute(body, places))
     at = (Index(last), *(identity(domain)[k] for k in cases))
-    return apply("multiply", Read(_before(rows), at), Read(_before(rows, backward=True), at))
+    return Read(_running(rows, _running(rows)), at)
 
 
-def _before(rows: Array, backward: bool = False) -> Array:
-    """For each row the product of the rows before it, or of those behind it."""
+def _running(rows: Array, before: Array | None = None) -> Array:
+    """For each row the product of the rows before it; given these, the product of all other rows."""
     shape = rows.shape[1:]
     at = identity(shape)
-    total, row = fresh(rows.dtype, shape), fresh(rows.dtype, shape)
+    total, row, other = (fresh(rows.dtype, shape) for _ in range(3))
     step = Map(shape, apply("multiply", Read(total, at), Read(row, at)))
     carried = Carried(Map(shape, const(1, rows.dtype)), total, step)
-    body = Body(rows.shape[0], fresh("i64", ()), (carried,), ((rows, row),), outs=(total,), backward=backward)
-    return build(body).outs[0]
+    length, turn = rows.shape[0], fresh("i64", ())
+    if before is None:
+        return build(Body(length, turn, (carried,), ((rows, row),), (total,))).outs[0]
+    both = Map(shape, apply("multiply", Read(other, at), Read(total, at)))
+    return build(Body(length, turn, (carried,), ((rows, row), (before, other)), (both,), None, True)).outs[0]
 
 
 def softmax(body: Element, array: Array, shape: Shape) -> Element:
