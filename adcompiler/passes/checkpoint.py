@@ -1,17 +1,19 @@
-"""Loops within a memory budget: a long loop becomes a loop over segments of turns.
+"""Loops within a memory budget: a long loop becomes a loop over segments of iterations.
 
 Differentiated, the outer loop keeps what is carried into each segment, and a segment runs again when its
-reverse turns need it: with n turns in segments of s, n / s + s stacks of what is carried in place of n. The
-length of a segment is chosen at the call: all turns if their stacks fit the budget, else the square root of
-their number, which needs least. An iteration does the same in either case; but what all of them add to is
-added segment by segment, while a loop that is kept whole may add it up in one sum (`sums.py`), or in one
-product of matrices: last bits of such gradients may differ. (Griewank 1992, "Achieving logarithmic growth of
-temporal and spatial complexity in reverse automatic differentiation", for more levels than two.)
+reverse iterations need it: with n iterations in segments of s, n / s + s stacks of what is carried in place
+of n. The length of a segment is chosen at the call: the square root of n, which needs least. What is left of
+n stands after the segments; so do all iterations if their stacks fit the budget. An iteration does the same
+wherever it stands, and sums go on from one loop to the next (`accumulators.py`): what is carried, and what
+is added up iteration by iteration, has the same bits. What a loop that is kept whole adds up at once
+(`sums.py`), as one sum or one product of matrices, may differ in last bits. (Griewank 1992, "Achieving
+logarithmic growth of temporal and spatial complexity in reverse automatic differentiation", for more levels
+than two.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, like, opened, roots_of
@@ -79,37 +81,58 @@ def _is_long(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, budget: int) -> list[Array]:
-    """What a loop gives, run in segments."""
+    """What a loop gives, run in whole segments, and the iterations after them."""
     assert loop.length is not None
-    length = loop.length
-    turns = _segment(loop, budget)
-    segments = apply("floor_divide", apply("add", length, apply("subtract", turns, ONE)), turns)
+    turns, segments = _segment(loop, budget)
+    done = apply("multiply", segments, turns)
+    rest = apply("subtract", loop.length, done)
+    if loop.backward:
+        late, after = _rest(loop, loop.inits, done, rest)
+        finals, early = _segments(loop, late, turns, segments)
+    else:
+        late, early = _segments(loop, loop.inits, turns, segments)
+        finals, after = _rest(loop, late, done, rest)
+    pairs = zip(early, after, strict=True)
+    return [*finals, *(_joined(o, end, loop.length, turns, done) for o, end in pairs)]
+
+
+Given = tuple[tuple[Array, ...], tuple[Array, ...]]  # what is carried in the end, and outs
+
+
+def _segments(loop: Loop, inits: Sequence[Array], turns: Element, segments: Element) -> Given:
+    """The loop over segments: each carries on from the one before."""
     inner = opened(loop)
     outer_step, local = fresh("i64", ()), fresh("i64", ())
     number = apply("add", apply("multiply", Read(outer_step, ()), turns), Read(local, ()))
-    active = apply("less", number, length)
-    moved = Replace({inner.step: Map((), number)})
-    roots = moved.run(roots_of(inner))
+    roots = Replace({inner.step: Map((), number)}).run(roots_of(inner))
     count = len(inner.carried)
-    carried = tuple(
-        Carried(like(c.init), c.slot, _chosen(active, r, c.slot))
-        for c, r in zip(inner.carried, roots, strict=False)
-    )
-    outs = tuple(_chosen(active, o, None) for o in roots[count:])
+    carried = tuple(Carried(like(c.init), c.slot, r) for c, r in zip(inner.carried, roots, strict=False))
     blocks = [(_blocks(whole, segments, turns), row) for whole, row in inner.rows]
     rows = [(fresh(w.dtype, w.shape[1:]), row) for w, row in blocks]
-    built = build(Body(turns, local, carried, tuple(rows), outs, None, loop.backward))
+    built = build(Body(turns, local, carried, tuple(rows), tuple(roots[count:]), None, loop.backward))
     around = tuple(
-        Carried(c.init, one.init, final)
-        for c, one, final in zip(inner.carried, carried, built.finals, strict=True)
+        Carried(init, one.init, final) for init, one, final in zip(inits, carried, built.finals, strict=True)
     )
     whole = tuple((block, part) for (block, _), (part, _) in zip(blocks, rows, strict=True))
     found = build(Body(segments, outer_step, around, whole, built.outs, None, loop.backward))
-    return [*found.finals, *(_joined(o, length, turns) for o in found.outs)]
+    return found.finals, found.outs
 
 
-def _segment(loop: Loop, budget: int) -> Element:
-    """The number of turns of a segment."""
+def _rest(loop: Loop, inits: Sequence[Array], done: Element, rest: Element) -> Given:
+    """The iterations after `done` ones, one after the other."""
+    inner = opened(loop)
+    local = fresh("i64", ())
+    number = apply("add", done, Read(local, ()))
+    roots = Replace({inner.step: Map((), number)}).run(roots_of(inner))
+    count = len(inner.carried)
+    carried = tuple(Carried(init, c.slot, r) for init, c, r in zip(inits, inner.carried, roots, strict=False))
+    rows = tuple((_behind(whole, done, rest), row) for whole, row in inner.rows)
+    found = build(Body(rest, local, carried, rows, tuple(roots[count:]), None, loop.backward))
+    return found.finals, found.outs
+
+
+def _segment(loop: Loop, budget: int) -> tuple[Element, Element]:
+    """The number of iterations of a segment, and of segments: none where all fit the budget."""
     assert loop.length is not None
     length = loop.length
     size: Element = ZERO
@@ -120,28 +143,35 @@ def _segment(loop: Loop, budget: int) -> Element:
         size = apply("add", size, bytes_)
     fits = apply("less_equal", apply("multiply", size, length), const(budget, "i64"))
     root = cast(apply("ceil", apply("sqrt", cast(length, "f64"))), "i64")
-    return apply("maximum", select(fits, length, root), ONE)
-
-
-def _chosen(active: Element, result: Array, slot: Array | None) -> Array:
-    """What a turn gives where it is one; else what was carried, or zeros."""
-    at = identity(result.shape)
-    other = const(0, result.dtype) if slot is None else Read(slot, at)
-    return Map(result.shape, select(active, Read(result, at), other))
+    turns = apply("maximum", root, ONE)
+    return turns, select(fits, ZERO, apply("floor_divide", length, turns))
 
 
 def _blocks(whole: Array, segments: Element, turns: Element) -> Array:
     """The rows of a scanned array, segment by segment; zeros beyond its end."""
-    shape: Shape = (segments, turns, *whole.shape[1:])
-    rest = tuple(Index(i.axis + 1) if isinstance(i, Index) else i for i in identity(whole.shape)[1:])
     row = apply("add", apply("multiply", Index(0), turns), Index(1))
+    return _rows_at(whole, (segments, turns), row)
+
+
+def _behind(whole: Array, done: Element, rest: Element) -> Array:
+    """The rows of a scanned array behind the first ones; zeros beyond its end."""
+    return _rows_at(whole, (rest,), apply("add", done, Index(0)))
+
+
+def _rows_at(whole: Array, lengths: Shape, row: Element) -> Array:
+    """The rows of an array with these numbers, over axes of these lengths."""
+    more = len(lengths) - 1
+    own = tuple(Index(i.axis + more) if isinstance(i, Index) else i for i in identity(whole.shape)[1:])
     inside = apply("less", row, whole.shape[0])
-    return Map(shape, select(inside, Read(whole, (row, *rest)), const(0, whole.dtype)))
+    read = Read(whole, (row, *own))
+    return Map((*lengths, *whole.shape[1:]), select(inside, read, const(0, whole.dtype)))
 
 
-def _joined(stack: Array, length: Element, turns: Element) -> Array:
-    """Outs, segment by segment, as one row a turn."""
-    shape: Shape = (length, *stack.shape[2:])
+def _joined(stack: Array, after: Array, length: Element, turns: Element, done: Element) -> Array:
+    """Outs, segment by segment and those of the rest, as one row an iteration."""
+    shape: Shape = (length, *after.shape[1:])
     own = identity(shape)
-    at = (apply("floor_divide", Index(0), turns), apply("remainder", Index(0), turns), *own[1:])
-    return Map(shape, Read(stack, at))
+    segment = apply("floor_divide", Index(0), turns), apply("remainder", Index(0), turns)
+    early = Read(stack, (*segment, *own[1:]))
+    late = Read(after, (apply("subtract", Index(0), done), *own[1:]))
+    return Map(shape, select(apply("less", Index(0), done), early, late))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from adcompiler.ir.nodes import Func
+from adcompiler.passes.accumulators import accumulators
 from adcompiler.passes.branch import branch
 from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
@@ -29,7 +30,7 @@ from adcompiler.passes.unroll import lanes, unroll
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, shifted, sums, prune)
-OPTIMISE: tuple[Pass, ...] = (dissolve, strict, fold, prune, inline, contract, fold, prune)
+OPTIMISE: tuple[Pass, ...] = (dissolve, accumulators, strict, fold, prune, inline, contract, fold, prune)
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -1,0 +1,106 @@
+"""Accumulators that go on: a sum that a loop carries starts from another one that it is added to.
+
+Where the sums of two loops are added, the second loop begins with what the first one ended with, and an inner
+loop with what the loop around it carries: x + (0 + g(0) + g(1) + ...) becomes x + g(0) + g(1) + ... So a nest
+needs no zero and no addition for each run of its inner loops, and a loop that is split adds up in the order
+of the whole (`checkpoint.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import reduce as fold_left
+
+from adcompiler.ir.loop import Item, Loop, Slot
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Read, closed, identity, is_const
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, arrays_of, uses
+from adcompiler.ops.build import apply
+
+
+def accumulators(func: Func) -> Func:
+    """The program with sums of loops that start from others."""
+    return _Continued(func.roots).func(func)
+
+
+class _Continued(Rewriter):
+    """`starts` says with what some of the arrays begin that a loop carries, and `left` which terms of a sum
+    are left then. `zeros` are slots that stand for zeros."""
+
+    def __init__(self, roots: Iterable[Array], zeros: Collection[Array] = ()) -> None:
+        super().__init__()
+        self.zeros = zeros
+        self.starts: dict[Loop, dict[int, Array]] = {}
+        self.left: dict[Array, list[Element]] = {}
+        roots = tuple(roots)
+        order = arrays_of(roots)
+        self.first = {a.loop: k for k, a in reversed(list(enumerate(order))) if isinstance(a, Item)}
+        count = uses(roots) if self.first else {}
+        for array in order if self.first else ():
+            terms = {t: a for t in _terms(array) if (a := _whole(array, t)) is not None}
+            sums = [t for t, a in terms.items() if isinstance(a, Item) and count[a] == 1]
+            for term in sums:
+                item = terms[term]
+                assert isinstance(item, Item)
+                before = [t for t, a in terms.items() if self.stands_before(a, item.loop)]
+                if before and self.accumulates(item):
+                    self.starts.setdefault(item.loop, {})[item.k] = terms.pop(before[-1])
+                    self.left.setdefault(array, list(_terms(array))).remove(before[-1])
+
+    def stands_before(self, array: Array, loop: Loop) -> bool:
+        """Whether an array is what a loop around carries, or the sum of one that is done before this loop."""
+        if isinstance(array, Item):
+            return self.first[array.loop] < self.first[loop] and self.accumulates(array)
+        return isinstance(array, Slot)
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        if not isinstance(loop, Loop):
+            return None
+        operands = zip(loop.slots[1 + len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True)
+        return type(self)(loop.roots, {slot for slot, const in operands if self.is_zero(const)})
+
+    def is_zero(self, array: Array) -> bool:
+        return array in self.zeros or (isinstance(array, Map) and is_const(array.body, 0))
+
+    def accumulates(self, item: Item) -> bool:
+        """Whether a loop adds to what it carries, from 0 on, and does nothing else with it."""
+        loop, k = item.loop, item.k
+        if k >= len(loop.results) or not self.is_zero(loop.inits[k]):
+            return False
+        slot, result = loop.slots[1 + k], loop.results[k]
+        return slot in [_whole(result, t) for t in _terms(result)] and uses(loop.roots)[slot] == 1
+
+    def _rebuilt(self, array: Array) -> Array:
+        if array not in self.left:
+            return super()._rebuilt(array)
+        (body,) = self._change((fold_left(lambda a, b: apply("add", a, b), self.left[array]),))
+        return closed(self._resize(array.shape), body)
+
+    def _loop(self, loop: Loop) -> Loop:
+        made = super()._loop(loop)
+        starts = {k: self.run((start,))[0] for k, start in self.starts.get(loop, {}).items()}
+        inits = tuple(starts.get(k, init) for k, init in enumerate(made.inits))
+        rest = made.scanned, made.consts, made.results, made.outs, made.test, made.backward
+        return Loop(made.length, inits, *rest)
+
+
+def _terms(array: Array) -> list[Element]:
+    """The terms of which a map is the sum; none if it is no sum of floats."""
+    if not (isinstance(array, Map) and is_float(array.dtype)):
+        return []
+    found: list[Element] = []
+    work = [array.body]
+    while work:
+        term = work.pop()
+        if isinstance(term, Apply) and term.op == "add":
+            work += reversed(term.args)
+        else:
+            found.append(term)
+    return found if len(found) > 1 and len(set(found)) == len(found) else []
+
+
+def _whole(array: Array, term: Element) -> Array | None:
+    """The array whose elements are a term, each in its place."""
+    read = isinstance(term, Read) and term.array.shape == array.shape and term.args == identity(array.shape)
+    return term.array if isinstance(term, Read) and read else None
