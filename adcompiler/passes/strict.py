@@ -227,7 +227,7 @@ class StrictRewriter(Rewriter):
         super().__init__()
         self.strict = strict_elements(roots)
 
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         return type(self)(loop.roots)
 
     def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:

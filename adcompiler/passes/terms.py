@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce as fold_left
 from typing import TypeGuard
 
-from adcompiler.ir.loop import Item
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -39,8 +39,9 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import nanoseconds
 from adcompiler.passes.factor import of_some
@@ -84,6 +85,11 @@ class _Terms(StrictRewriter):
         self.addends: dict[Element, tuple[Scaled, ...]] = {}  # of cores that are sums
         self.sums: set[Array] = set()
         self.drawn: set[Array] = set()  # maps of what is drawn out of a sum over axes, times the sum
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        """Each body is judged alone: other programs have the same body beside other things."""
+        cheaper = _time(type(self)(loop.roots).run(loop.roots)) < _time(loop.roots)
+        return super().inner(loop) if cheaper else None
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
