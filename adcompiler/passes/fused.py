@@ -3,8 +3,8 @@
 LLVM contracts a product and a sum where it sees fit, which depends on what else a loop computes. The body of
 a loop is compiled several times: as it is, with the stacks that its reverse needs, in segments. So that all
 of these carry the same bits, the products of its maps are fused by their form alone: x * y + z becomes
-fma(x, y, z), of two products the first one is fused, and the rest is strict (`strict.py`). Sums over axes keep
-their own contraction.
+fma(x, y, z), of two products the first one is fused, and the rest is strict (`strict.py`). Sums over axes
+keep their own contraction.
 """
 
 from __future__ import annotations

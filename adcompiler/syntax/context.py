@@ -63,6 +63,7 @@ class Context:
         self.binders = Binders()
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
+        self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)
 
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""

@@ -171,7 +171,10 @@ class Expressions(Context):
     def binary(self, node: tree.Binary) -> Steps:
         left = yield node.left
         right = yield node.right
-        return self.operated(node.op, left, right, node.span, (is_display(node.left), is_display(node.right)))
+        displays = is_display(node.left, self.repeated), is_display(node.right, self.repeated)
+        if node.op == "*" and any(displays):
+            self.repeated.add(node)
+        return self.operated(node.op, left, right, node.span, displays)
 
     def operated(
         self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]

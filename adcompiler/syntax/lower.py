@@ -92,7 +92,7 @@ class Lowering(Expressions):
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
                 right = self.expression(statement.value, scope)
-                here = False, is_display(statement.value)
+                here = False, is_display(statement.value, self.repeated)
                 value = self.operated(statement.op, left, right, statement.span, here)
                 self.assign(statement.target, value, scope)
             case tree.Def():

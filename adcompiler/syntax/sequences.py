@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from adcompiler.errors import DtypeError, LimitError, Span
 from adcompiler.ir.nodes import Index, is_const
 from adcompiler.ops.build import apply
@@ -14,11 +16,10 @@ from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe
 MOST_ITEMS = 10_000
 
 
-def is_display(node: tree.Expression) -> bool:
-    """Whether an expression is a list in brackets, or such a list repeated."""
-    if isinstance(node, tree.Binary) and node.op == "*":
-        return is_display(node.left) or is_display(node.right)
-    return isinstance(node, tree.Sequence) and node.kind == "list"
+def is_display(node: tree.Expression, repeated: Container[tree.Expression]) -> bool:
+    """Whether an expression is a list in brackets, or one of those that have been found to be such a list
+    `repeated`: operands are lowered first, so that no chain of products is walked again for each."""
+    return node in repeated or (isinstance(node, tree.Sequence) and node.kind == "list")
 
 
 def combined(
