@@ -106,16 +106,6 @@ def _found(wanted: str) -> Set | None:
     return None
 
 
-@cache
-def has_fma() -> bool:
-    """Whether the processor has fused multiply-adds; without, LLVM contracts nothing."""
-    from llvmlite import binding as llvm
-
-    with suppress(RuntimeError):  # LLVM does not know the processor
-        return bool(llvm.get_host_cpu_features().get("fma"))
-    return False
-
-
 def known(found: Set, name: str, kind: str) -> bool:
     """Whether there is a function of vectors; old C libraries have few."""
     from llvmlite import binding as llvm

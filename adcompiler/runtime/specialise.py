@@ -18,7 +18,6 @@ from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
-from adcompiler.passes.fused import fused
 from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
@@ -80,11 +79,9 @@ def _cpu(func: Func, precise: bool = False, threads: int | None = None) -> Execu
     from adcompiler.codegen.apart import Apart, worth
     from adcompiler.codegen.cpu import Compiled
     from adcompiler.codegen.variants import Choice, Variants, chosen_later
-    from adcompiler.codegen.vectormath import has_fma
 
     def finish(one: Func) -> Compiled:
-        passes = (*FINISH, fused) if has_fma() else FINISH
-        return Compiled(run(passes, one), precise, threads=threads)
+        return Compiled(run(FINISH, one), precise, threads=threads)
 
     def kernel(one: Func) -> Compiled | Choice:
         return chosen_later(run(PREPARE, one), finish)
