@@ -32,8 +32,8 @@ def _logistic(x: Any) -> Any:
 
 
 SAME = (
-    "add", "subtract", "multiply", "negative", "square", "exp", "exp2", "expm1", "sin", "cos", "tan", "sinh",
-    "cosh", "tanh", "asinh", "atan", "lerp", "erf", "erfc", "ndtr", "digamma",
+    "add", "subtract", "multiply", "negative", "square", "strict", "exp", "exp2", "expm1", "sin", "cos",
+    "tan", "sinh", "cosh", "tanh", "asinh", "atan", "lerp", "erf", "erfc", "ndtr", "digamma",
 )  # fmt: skip
 ANALYTIC: Mapping[str, Callable[..., Any]] = {name: TABLE[name].numpy for name in SAME} | {
     "deg2rad": lambda x: x * (np.pi / 180),

@@ -58,9 +58,9 @@ class Compiled:
         ]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars
-        plain = not self.plans and not self.shapes and all(r in scalars for r in func.roots)
-        self.picks = [scalars.index(r) for r in func.results] if plain else None
         self.made = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
+        plain = not (self.plans or self.shapes or self.made) and all(r in scalars for r in func.roots)
+        self.picks = [scalars.index(r) for r in func.results] if plain else None
         self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]

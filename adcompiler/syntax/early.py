@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from adcompiler.errors import ParseError, Span
+from adcompiler.errors import DtypeError, Span
 from adcompiler.ir.nodes import const
 from adcompiler.syntax import tree
 from adcompiler.syntax.arguments import BoundError
@@ -147,7 +147,7 @@ class _Checker(Lowering):
         if name is None:
             value = yield node, scope
             if not isinstance(value, Unknown | tuple):
-                self.fail(ParseError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
+                self.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
             return ANY
         assert isinstance(node, tree.Call)
         for argument in node.arguments:

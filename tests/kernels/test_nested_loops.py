@@ -128,7 +128,7 @@ def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
 
     for count, turns in ((4, 2), (1, 3), (4, 0), (2, 1)):
         assert f(x, np.array([count, turns])) == pytest.approx(expected(count, turns), rel=1e-13)
-    with pytest.raises(adc.Error, match="the axis has length 0"):
+    with pytest.raises(adc.Error, match="an index is out of range"):
         f(x, np.array([0, 2]))
 
 

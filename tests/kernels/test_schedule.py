@@ -128,7 +128,7 @@ def test_a_costly_part_over_an_inner_axis_is_an_array_of_its_own():
 def test_a_costly_part_over_the_outer_axis_has_a_loop_of_its_own():
     """Beside a loop inside it would not be vectorised."""
     (own,) = [a for a in arrays_of(kernel(program(OUTER)).results) if isinstance(a, Map)]
-    assert own.body.op == "exp"
+    assert "exp" in [getattr(e, "op", "") for e in elements_of(own.elements)]
     exponentials, sums = nests(schedule(kernel(program(OUTER))))
     assert [t.array for t in exponentials.tasks] == [own]
     assert not any(isinstance(item, Loop) for item in exponentials.body)
