@@ -53,9 +53,9 @@ def compile(
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
     backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
-                  such as "64MB". A loop that needs more runs in segments, each run again backwards. What is
-                  carried has the same bits; what all iterations add to, such as the gradient of a matrix that
-                  each reads, is added segment by segment, and may differ in last bits
+                  such as "64MB". A loop that needs more runs in segments, each run again backwards. The
+                  gradient has the same bits, but for sums over iterations that a whole loop makes at once, such
+                  as the gradient of a matrix that each iteration reads
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
                   smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"

@@ -44,6 +44,27 @@ def test_a_budget_changes_no_bit(backend, turns):
             np.testing.assert_array_equal(got, expected)
 
 
+STEPS_OF_VECTORS = (
+    "y + 0.01 * sin(y) * a - 0.001 * y * y",
+    "y * a",
+    "y - 0.001 * y * y",
+    "tanh(a * y) + 0.1 * y",
+)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("step", STEPS_OF_VECTORS)
+def test_a_budget_changes_no_bit_of_what_each_iteration_adds_to(step, backend):
+    """The gradient by `a` is a sum over iterations: segments go on where the others have ended."""
+    source = f"def f(a: f64[n], k: i64):\n    y = a\n    for _ in range(k):\n        y = {step}\n    return y"
+    whole, *parts = (adc.compile(source, backend=backend, memory=m) for m in (None, 1, "5 kB", "1MB"))
+    a = np.random.default_rng(0).random(50)
+    for turns in (0, 1, 2, 9, 60):
+        expected = adc.vjp(whole, a, turns)[1](np.ones(50))[0]
+        for part in parts:
+            np.testing.assert_array_equal(adc.vjp(part, a, turns)[1](np.ones(50))[0], expected)
+
+
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_arrays_and_outs_within_a_budget(backend):
     x = np.linspace(-1, 1, 5)
