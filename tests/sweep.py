@@ -25,6 +25,11 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))
+# `-m tests.sweep`, also where Python leaves the current folder out of sys.path: what is installed goes first.
+ITSELF = (
+    f"import runpy, sys; sys.path.append({str(TESTS.parent)!r}); "
+    "runpy.run_module('tests.sweep', run_name='__main__')"
+)
 ALONE = 60  # seconds that a program may take in a process of its own
 SILENT = 180  # seconds that a batch may take for one program
 
@@ -146,8 +151,8 @@ def alone(name: str, program: Any, narrow: bool) -> None:
             sys.executable,
             "-X",
             "faulthandler",
-            "-m",
-            "tests.sweep",
+            "-c",
+            ITSELF,
             "--one",
             file.name,
             "--kinds",
@@ -203,7 +208,7 @@ def judged(name: str, first: int, examples: int) -> str:
 
 def run(name: str, first: int, examples: int, *options: str) -> tuple[int, str]:
     """A batch in a process of its own: how it ended and what it said; it is ended where it says nothing."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.sweep", "--batch", "--kinds", name]
+    command = [sys.executable, "-X", "faulthandler", "-c", ITSELF, "--batch", "--kinds", name]
     command += ["--seed", str(first), "--examples", str(examples), *options]
     with private_cache() as folder, open(f"{folder}/output", "w+") as output:
         process = subprocess.Popen(command, cwd=TESTS.parent, stdout=output, stderr=subprocess.STDOUT)
