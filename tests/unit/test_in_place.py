@@ -1,6 +1,6 @@
 """Changes of Variables in place: what they may not do, and what an error says of them.
 
-The cases that PyTorch has too stand in its table (tape_cases.py).
+The cases that PyTorch has too stand in its table (tape_cases).
 """
 
 from __future__ import annotations

@@ -1,0 +1,10 @@
+"""The table of what eager Variables share with PyTorch: each case is a function of one of the two libraries.
+
+`t` has `leaf`, `const`, `grad`, `where`, `no_grad` and `enable_grad` of the library. What a case returns is
+made of numbers, lists, truth values and None; an error is "refused".
+"""
+
+from tests.unit.tape_cases import flags, grads, hooks, inplace, leaves, modes, retained, values
+from tests.unit.tape_cases.registry import CASES
+
+__all__ = ["CASES", "flags", "grads", "hooks", "inplace", "leaves", "modes", "retained", "values"]

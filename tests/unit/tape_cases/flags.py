@@ -1,0 +1,78 @@
+"""`detach`, `clone`, `requires_grad_`."""
+
+from __future__ import annotations
+
+from tests.unit.tape_cases.registry import case
+
+
+@case
+def detach_cuts(t):
+    a = t.leaf(3.0)
+    b = a * a
+    (a * b.detach()).backward()
+    return [a.grad, b.detach().requires_grad, b.detach().is_leaf]
+
+
+@case
+def a_detached_leaf_of_its_own(t):
+    a = t.leaf(3.0)
+    b = (a * a).detach().requires_grad_()
+    (b * b).backward()
+    return [a.grad, b.grad]
+
+
+@case
+def detach_in_place(t):
+    a = t.leaf(3.0)
+    b = a * a
+    c = b * 2.0
+    b.detach_()
+    (c + b).backward()
+    return [a.grad, b.requires_grad, b.is_leaf]
+
+
+@case
+def clone_keeps_the_graph(t):
+    a = t.leaf(3.0)
+    b = a.clone()
+    (b * b).backward()
+    return [a.grad, t.quiet(lambda: b.grad), b.is_leaf]
+
+
+@case
+def requires_grad_of_a_constant_result(t):
+    c = t.const(2.0)
+    d = (c * c).requires_grad_()
+    (d * d).backward()
+    return [c.grad, d.grad]
+
+
+@case
+def requires_grad_after_a_use(t):
+    c, w = t.const(2.0), t.leaf(3.0)
+    before = c * 5.0
+    c.requires_grad_()
+    (c * w + before).backward()
+    return [c.grad, w.grad]
+
+
+@case
+def requires_grad_taken_back(t):
+    a, b = t.leaf(2.0), t.leaf(3.0)
+    y = a * b
+    a.requires_grad_(False)
+    y.backward()
+    return [a.grad, b.grad]
+
+
+@case
+def requires_grad_taken_from_a_result(t):
+    (t.leaf(2.0) * 3.0).requires_grad_(False)
+
+
+@case
+def requires_grad_set_on_a_result_again(t):
+    a = t.leaf(2.0)
+    b = (a * 3.0).requires_grad_()
+    b.backward()
+    return [a.grad, b.is_leaf]
