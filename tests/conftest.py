@@ -18,6 +18,7 @@ pytest.register_assert_rewrite("oracle")
 _cache = tempfile.TemporaryDirectory(prefix="adc-tests-")
 os.environ["ADC_CACHE_DIR"] = _cache.name
 os.environ.setdefault("ADC_NUM_THREADS", "2")
+os.environ["ADC_STRICT"] = "1"  # a module that LLVM refuses is an error, not a kernel of numba's
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
 # The first example of a test compiles, so neither its time nor a slow start is a fault.

@@ -25,6 +25,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))
+os.environ["ADC_STRICT"] = "1"  # a module that LLVM refuses is a fault, not a kernel of numba's
 # `-m tests.sweep`, also where Python leaves the current folder out of sys.path: what is installed goes first.
 ITSELF = (
     f"import runpy, sys; sys.path.append({str(TESTS.parent)!r}); "

@@ -15,8 +15,8 @@ from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
 from adcompiler.codegen.llvm.lanes import found as with_lanes
 from adcompiler.codegen.llvm.lanes import widened
-from adcompiler.codegen.llvm.machine import Native, compiled
-from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.llvm.machine import Native, compiled, report
+from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.codegen.reference import require
 from adcompiler.codegen.threads import region
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
@@ -96,6 +96,9 @@ class Compiled:
             with compiling(self.func.name):
                 return compiled(self.source)
         except UnsupportedError:
+            return None
+        except BrokenModuleError as error:
+            report(self.func.name, error)
             return None
 
     @cached_property

@@ -109,12 +109,15 @@ class _Functions:
 
 @cache
 def _functions() -> _Functions | None:
-    from adcompiler.codegen.llvm.machine import pool
-    from adcompiler.codegen.llvm.values import UnsupportedError
+    from adcompiler.codegen.llvm.machine import pool, report
+    from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 
     try:
         return _Functions(pool())
     except UnsupportedError:
+        return None
+    except BrokenModuleError as error:
+        report("the thread pool", error)
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, lru_cache, partial
@@ -19,8 +20,8 @@ from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
 from adcompiler.codegen.llvm.polls import polls
 from adcompiler.codegen.llvm.pool import pool as pool_code
-from adcompiler.codegen.llvm.second import inlined, run, version
-from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.llvm.second import closed_by_errors, inlined, parsed, run, version
+from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.lazy import cached_property
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
@@ -47,7 +48,11 @@ class Native:
         """The function for any arrays; BLAS needs copies."""
         if any(name in self.source.text for name in CONTIGUOUS):
             return self.copied
-        return _callable(_library(self.source, False), METH_FASTCALL)
+        try:
+            return _callable(_library(self.source, False), METH_FASTCALL)
+        except BrokenModuleError as error:
+            report("a kernel for strided arrays", error)
+            return self.copied
 
     def copied(self, *args: Any) -> Any:
         """The kernel on contiguous copies of arrays."""
@@ -65,8 +70,23 @@ class Native:
 
 
 def compiled(source: Source) -> Native:
-    """A kernel in machine code; raises UnsupportedError where numba is needed."""
+    """A kernel in machine code; raises UnsupportedError where numba is needed, and BrokenModuleError where
+    LLVM refuses what stands for it."""
     return Native(source)
+
+
+def report(name: str, error: BrokenModuleError) -> None:
+    """Say that machine code is made in another way, for a fault of ours; with ADC_STRICT in the environment
+    it is raised, as all our tests have it."""
+    if os.environ.get("ADC_STRICT"):
+        raise error
+    fault = str(error).strip().splitlines()
+    warnings.warn(
+        f"a fault of adcompiler: LLVM refuses the code of {name}, which is made in another way or runs on one"
+        f" thread; please report it: {fault[0] if fault else error!r}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
@@ -159,7 +179,10 @@ def _loaded(code: Code) -> Any:
         builder.import_symbol(name, address)
     for name in code.functions:
         builder.export_symbol(name)
-    return builder.link(linker, f"kernel {number}")
+    try:
+        return builder.link(linker, f"kernel {number}")
+    except RuntimeError as error:  # such as a name that nobody has
+        raise BrokenModuleError(str(error)) from error
 
 
 _numbers = count()
@@ -181,7 +204,8 @@ def _linker(generation: int) -> Any:
 def _compiled(text: str) -> bytes:
     """The machine code of a module in LLVM's language."""
     machine = _host().machine()
-    compiled: bytes = machine.emit_object(optimised(text, machine))
+    with optimised(text, machine) as module:
+        compiled: bytes = machine.emit_object(module)
     return compiled
 
 
@@ -190,15 +214,13 @@ def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
     from llvmlite import binding as llvm
 
     machine = machine or _host().machine()
-    module = llvm.parse_assembly(text, llvm.create_context())  # the global one keeps every constant and name
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.slp_vectorization = False  # as numba has it
-    builder = llvm.create_pass_builder(machine, options)
-    run(builder.getModulePassManager(), module, builder)
-    if not second:
-        return module
-    return inlined(module, builder)
+    module = parsed(text)
+    with closed_by_errors(module):
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.slp_vectorization = False  # as numba has it
+        builder = llvm.create_pass_builder(machine, options)
+        run(builder.getModulePassManager(), module, builder)
+        return inlined(module, builder) if second else module
 
 
 class Host(NamedTuple):

@@ -11,7 +11,8 @@ the processor's, which have the same bits: LLVM's time for registers grows with 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.llvm.inlined import KINDS, RARE, Kind
 from adcompiler.codegen.llvm.newton import NEWTON
-from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.codegen.vectormath import WIDEST
 
 _OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
@@ -117,7 +118,8 @@ def _is_possible() -> bool:
 
 
 def inlined(module: Any, builder: Any) -> Any:
-    """A module that LLVM has optimised with such functions, where it has operations that they replace."""
+    """A module that LLVM has optimised with such functions, where it has operations that they replace; then
+    the one that is given is closed."""
     from llvmlite import binding as llvm
 
     if not _is_possible():
@@ -125,17 +127,42 @@ def inlined(module: Any, builder: Any) -> Any:
     replaced = Replaced(str(module))
     if not replaced.used:
         return module
-    found = llvm.parse_assembly(replaced.text, llvm.create_context())
-    found.verify()
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_new_gvn_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_dead_code_elimination_pass()
-    passes.add_global_dead_code_eliminate_pass()
-    run(passes, found, builder)
+    found = parsed(replaced.text)
+    with closed_by_errors(found):
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_new_gvn_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        run(passes, found, builder)
+    module.close()
     return found
+
+
+def parsed(text: str) -> Any:
+    """A module that keeps LLVM's rules; raises BrokenModuleError."""
+    from llvmlite import binding as llvm
+
+    try:  # in a context of its own: the global one keeps every constant and name
+        module = llvm.parse_assembly(text, llvm.create_context())
+        with closed_by_errors(module):
+            module.verify()
+    except RuntimeError as error:
+        raise BrokenModuleError(str(error)) from error
+    return module
+
+
+@contextmanager
+def closed_by_errors(module: Any) -> Iterator[None]:
+    """An error that passes here closes the module: the frames that it holds may be in a cycle, which Python's
+    collector would close in any order, and LLVM wants a module closed before its context."""
+    try:
+        yield
+    except BaseException:
+        module.close()
+        raise
 
 
 def run(passes: Any, module: Any, builder: Any) -> None:

@@ -14,6 +14,10 @@ class UnsupportedError(Exception):
     """The text has something that only numba compiles."""
 
 
+class BrokenModuleError(Exception):
+    """LLVM refuses a module that this compiler wrote: a fault of ours, and no `UnsupportedError`."""
+
+
 def typed(element: str, lanes: int) -> str:
     """The type of so many numbers of a type."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
