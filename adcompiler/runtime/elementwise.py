@@ -19,7 +19,7 @@ from adcompiler.ops.build import order_of
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.graph import Cotangents, Entry, Stub, Variable, is_variable, perform, state
-from adcompiler.runtime.linear import expand, index, reduced, scatter
+from adcompiler.runtime.linear import cleared, expand, index, reduced, scatter
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax import tree
 from adcompiler.syntax.parse import parse_expression
@@ -32,6 +32,7 @@ COMPARISONS = {
     "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal",
 }  # fmt: skip
 OPERATORS = {symbol: name for name, symbol in INFIX.items()}
+KEEPS_OPERANDS = ("divide",)  # a result that is changed in place is no error, as in PyTorch
 COTANGENT = "*"  # the cotangent's key in a scope: no name of a formula looks like it
 
 Scope = Mapping[str, Any]  # what the names of a formula stand for: Variables, arrays and numbers
@@ -130,7 +131,8 @@ class Elementwise(Entry):
         scope = self._scope(_names_in(text))
         if text in scope:  # add and multiply do without a parser
             return _scaled(cotangent, scope[text])
-        return _times(parse_expression(text), {**scope, COTANGENT: cotangent})
+        found = _times(parse_expression(text), {**scope, COTANGENT: cotangent})
+        return cleared(cotangent, ...) if found is None else found  # zero for these values, not for all
 
     def _scope(self, names: frozenset[str]) -> dict[str, Any]:
         """What these names of a partial derivative stand for; only what is read must be unchanged."""
@@ -141,7 +143,7 @@ class Elementwise(Entry):
                 scope[name] = self.input(k) if _is_input(operand) else operand
             k += _is_input(operand)
         if "r" in names:
-            scope["r"] = self.output(0)
+            scope["r"] = self.output(0, checked=self.primitive.name not in KEEPS_OPERANDS)
         return scope
 
     def right(self) -> str:

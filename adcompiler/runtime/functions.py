@@ -178,10 +178,13 @@ def moved(function: Operation, x: Variable, *args: Any, **options: Any) -> Any:
     """What a NumPy function that only moves elements makes of `x`: it is asked where each one comes from."""
     places = np.arange(x.size).reshape(x.shape)
     found = function(places, *args, **options)
-    flat = linear.reshape(x, (-1,))
+    flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
     if isinstance(found, list):
-        return [linear.index(flat, part) for part in found]
-    return linear.index(flat, found)
+        return [linear.index(flat, part, moves) for part in found]
+    return linear.index(flat, found, moves)
+
+
+GATHERS = (np.take, np.take_along_axis)  # by arrays of the user's, which a backward pass gives back
 
 
 def sort(x: Any, axis: int | None = -1) -> Any:

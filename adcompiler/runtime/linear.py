@@ -135,8 +135,11 @@ def convert(x: Variable, dtype: Any) -> Variable:
     return _linear(x, f".astype({kind.name})", x.data.astype(kind), lambda g: convert(g, before))
 
 
-def index(x: Variable, where: Any) -> Variable:
-    """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read."""
+def index(x: Variable, where: Any, moves: bool = False) -> Variable:
+    """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read.
+
+    Where that only `moves` elements to known places, the places are kept for another backward pass.
+    """
     where = frozen(where)
     try:
         data = x.data[where]
@@ -144,16 +147,16 @@ def index(x: Variable, where: Any) -> Variable:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
         ) from error
-    shape, words = x.shape, f"[{index_words(where)}]"
-    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape), holds=has_arrays(where))
+    shape, words, holds = x.shape, f"[{index_words(where)}]", has_arrays(where) and not moves
+    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape, moves), holds=holds)
 
 
-def scatter(x: Variable, where: Any, shape: Shape) -> Variable:
+def scatter(x: Variable, where: Any, shape: Shape, moves: bool = False) -> Variable:
     """Zeros of `shape` to which `x` is added at `where`: the adjoint of reading there."""
     data = np.zeros(shape, x.dtype)
     np.add.at(data, where, x.data)
-    words = f".scatter([{index_words(where)}], {shape})"
-    return _linear(x, words, data, lambda g: index(g, where), holds=has_arrays(where))
+    words, holds = f".scatter([{index_words(where)}], {shape})", has_arrays(where) and not moves
+    return _linear(x, words, data, lambda g: index(g, where, moves), holds=holds)
 
 
 def cleared(x: Variable, where: Any) -> Variable:

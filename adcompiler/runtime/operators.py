@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime import functions, linear, mutation
+from adcompiler.runtime import functions, linear, mutation, torchnames
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Node, Variable, state
 
@@ -87,7 +87,10 @@ class Operators(Node):
             return lambda *args: mutation.operate(self, name[:-1], *args)
         if name in functions.METHODS:
             return partial(functions.METHODS[name], self)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        same = torchnames.SAME.get(name.removesuffix("_"))
+        if same:
+            return getattr(self, same + "_" * name.endswith("_"))  # type: ignore[no-any-return]
+        raise torchnames.missing(type(self).__name__, name)
 
     def copy_(self: Any, value: Any) -> Variable:
         """Take these values, in place."""

@@ -27,6 +27,7 @@ from adcompiler.runtime.graph import (
     state,
     walk,
 )
+from adcompiler.runtime.holders import refuse_none, retaining
 from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
 
@@ -80,11 +81,14 @@ def grad(
     which were changed since.
     """
     targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
+    refuse_none(targets, "grad")
     for v in targets:
         if not v.differentiable:
             raise DtypeError(f"{v.name} holds {v.dtype}: there is no derivative", remedy="pass floats")
     ends, weights = _ends(outputs, grad_outputs)
     walked = _walked(ends, weights, targets, create_graph)
+    for serial, v in retaining(walked.run, walked.cotangents).items():
+        v._accumulate(walked.cotangents[serial], create_graph)
     if not (create_graph if retain_graph is None else retain_graph):
         for entry in walked.run:
             if any(o.requires_grad for o in entry.outputs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from adcompiler.runtime.graph import (
     setting,
     walk,
 )
+from adcompiler.runtime.holders import asked, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.operators import Operators
@@ -146,7 +147,12 @@ class Variable(Operators):
         return bool(self.item())
 
     def __len__(self) -> int:
+        if not self.ndim:
+            raise DtypeError(f"{self.name} is one number: it has no length", remedy="use it as it is")
         return len(self.data)
+
+    def __iter__(self) -> Iterator[Variable]:
+        return map(self.__getitem__, range(len(self)))  # which raises here for a number, not later
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.value, dtype) if copy else np.asarray(self.value, dtype)
@@ -170,6 +176,8 @@ class Variable(Operators):
 
     @requires_grad.setter
     def requires_grad(self, needed: bool) -> None:
+        if not isinstance(needed, bool | np.bool_):
+            raise DtypeError(f"requires_grad is {needed!r}", remedy="pass True or False")
         if needed and not self.differentiable:
             raise DtypeError(
                 f"{self.name} holds {self.dtype}: only floats have derivatives", remedy="pass floats"
@@ -229,10 +237,10 @@ class Variable(Operators):
 
     @grad.setter
     def grad(self, value: Variable | None) -> None:
-        if value is not None and (not is_variable(value) or value.shape != self.shape):
+        if value is not None and _described(value) != _described(self):
             raise DtypeError(
-                f".grad of {self.name} is set to a {type(value).__name__}",
-                remedy="assign None, or a Variable of the same shape",
+                f".grad of {self.name} is set to a {_described(value)}",
+                remedy=f"assign None, or a Variable of shape {self.shape} and {self.dtype}",
             )
         self._grad = value
 
@@ -249,13 +257,18 @@ class Variable(Operators):
 
     @public
     def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Variable | Sequence[Variable] | None = None,
     ) -> None:
         """Add the gradient of this Variable to `.grad` of every leaf that requires one.
 
         gradient      the cotangent to begin with, of this shape; may be left out for a single number
         retain_graph  keep the graph for another backward(); else it is freed (create_graph keeps it)
         create_graph  make the gradients differentiable in turn
+        inputs        the Variables, leaves or not, that gradients are left in, in place of the leaves
 
         Raises ShapeError without a gradient for an array, GraphError if nothing here requires a
         gradient or if the graph was freed already.
@@ -269,11 +282,17 @@ class Variable(Operators):
                 "shape, as the pullback of adc.vjp takes it",
             )
         entries = reachable([self])
-        holders = _holders(self, entries)
-        dead = {e.serial: None for n in entries if n.state == "freed" for e in n.edges if e.requires_grad}
+        held = holders(self, entries) if inputs is None else asked(inputs)
+        dead = {
+            e.serial: None
+            for n in entries
+            if n.state == "freed" and inputs is None
+            for e in n.edges
+            if e.requires_grad
+        }
         seeds = {self.serial: seed(self, gradient)}
-        found = walk(entries, seeds, dead | holders, create_graph).cotangents
-        for serial, v in holders.items():
+        found = walk(entries, seeds, dead | held, create_graph).cotangents
+        for serial, v in held.items():
             if serial in found:
                 v._accumulate(found[serial], create_graph)
         if not (create_graph if retain_graph is None else retain_graph):
@@ -284,7 +303,7 @@ class Variable(Operators):
         with setting(recording=create_graph):
             if self._grad is None:
                 self._grad = apart(more, create_graph)
-            elif create_graph or self._grad.requires_grad:
+            elif create_graph:
                 self._grad = self._grad + more
             else:  # the same Variable, as others may hold it too
                 self._grad.hold(np.asarray(self._grad.data + more.data))
@@ -333,6 +352,12 @@ def apart(g: Variable, create_graph: bool) -> Variable:
     return Variable.made(g.data, g.name)
 
 
+def _described(value: Any) -> str:
+    return (
+        f"Variable of shape {value.shape} and {value.dtype}" if is_variable(value) else type(value).__name__
+    )
+
+
 def seed(v: Variable, cotangent: Any) -> Variable:
     """The cotangent that a walk begins with: ones where none is given."""
     if cotangent is None:
@@ -345,23 +370,6 @@ def seed(v: Variable, cotangent: Any) -> Variable:
         )
     made: Variable = found.astype(v.dtype)
     return made
-
-
-def _holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
-    """The Variables whose `.grad` a backward pass fills: leaves that require one, and retaining ones."""
-    alive = [(o.ref(), o.serial) for e in entries for o in e.outputs]
-    read = [
-        (v, e.serial)
-        for n in entries
-        if n.state == "live"
-        for v, e in zip(n.inputs, n.edges, strict=True)
-        if is_variable(v)
-    ]
-    return {
-        serial: v
-        for v, serial in ((output, output.serial), *read, *alive)
-        if v is not None and v.serial == serial and v.requires_grad and (v.is_leaf or v.retains_grad)
-    }
 
 
 def _array_of(value: Any) -> np.ndarray:

@@ -7,54 +7,15 @@ PyTorch's answers stand in tape_torch.json. Where PyTorch is installed they are 
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import adcompiler as adc
 from tests.unit.tape_cases import CASES
+from tests.unit.tape_libraries import OURS, torch
 
 ANSWERS = Path(__file__).parent / "tape_torch.json"
-
-
-def quiet(function):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function()
-
-
-OURS = SimpleNamespace(
-    leaf=lambda v: adc.Variable(v, requires_grad=True),
-    const=lambda v: adc.Variable(v),
-    whole=lambda v: adc.Variable(np.array(v)),
-    grad=adc.tape.grad,
-    where=adc.tape.where,
-    no_grad=adc.no_grad,
-    enable_grad=adc.enable_grad,
-    quiet=quiet,
-)
-
-
-def torch():
-    import torch
-
-    def grad(outputs, inputs, grad_outputs=None, allow_unused=True, **options):
-        found = torch.autograd.grad(outputs, inputs, grad_outputs, allow_unused=allow_unused, **options)
-        return found[0] if isinstance(inputs, torch.Tensor) else found
-
-    return SimpleNamespace(
-        leaf=lambda v: torch.tensor(v, dtype=torch.float64, requires_grad=True),
-        const=lambda v: torch.tensor(v, dtype=torch.float64),
-        whole=torch.tensor,
-        grad=grad,
-        where=torch.where,
-        no_grad=torch.no_grad,
-        enable_grad=torch.enable_grad,
-        quiet=quiet,
-    )
 
 
 def answer(run, library):
@@ -65,11 +26,11 @@ def answer(run, library):
 
 
 def plain(found):
-    if found is None or isinstance(found, bool | int | float):
+    if found is None or isinstance(found, bool | int | float | str):
         return found
     if isinstance(found, list | tuple):
         return [plain(part) for part in found]
-    return found.detach().numpy().tolist()
+    return found.tolist() if isinstance(found, np.ndarray) else found.detach().numpy().tolist()
 
 
 def same(found, expected):

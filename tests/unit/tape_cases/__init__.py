@@ -4,7 +4,40 @@
 made of numbers, lists, truth values and None; an error is "refused".
 """
 
-from tests.unit.tape_cases import flags, grads, hooks, inplace, leaves, modes, retained, values
+from tests.unit.tape_cases import (
+    flags,
+    forms,
+    freed,
+    functions,
+    grads,
+    hooks,
+    inplace,
+    kinks,
+    leaves,
+    modes,
+    retained,
+    statements,
+    steps,
+    values,
+    values_of_python,
+)
 from tests.unit.tape_cases.registry import CASES
 
-__all__ = ["CASES", "flags", "grads", "hooks", "inplace", "leaves", "modes", "retained", "values"]
+__all__ = [
+    "CASES",
+    "flags",
+    "forms",
+    "freed",
+    "functions",
+    "grads",
+    "hooks",
+    "inplace",
+    "kinks",
+    "leaves",
+    "modes",
+    "retained",
+    "statements",
+    "steps",
+    "values",
+    "values_of_python",
+]

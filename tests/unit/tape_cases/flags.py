@@ -76,3 +76,75 @@ def requires_grad_set_on_a_result_again(t):
     b = (a * 3.0).requires_grad_()
     b.backward()
     return [a.grad, b.is_leaf]
+
+
+@case
+def a_frozen_leaf_can_be_changed(t):
+    a = t.leaf([1.0])
+    a.requires_grad_(False)
+    a += 1.0
+    a.requires_grad_()
+    (a * a).sum().backward()
+    return [a, a.grad]
+
+
+@case
+def requires_grad_assigned(t):
+    a = t.const([1.0])
+    a.requires_grad = True
+    (a * a).sum().backward()
+    return a.grad
+
+
+@case
+def requires_grad_of_no_truth_value(t):
+    t.const([1.0]).requires_grad = "yes"
+
+
+@case
+def requires_grad_under_no_grad(t):
+    with t.no_grad():
+        a = t.const(2.0).requires_grad_()
+    (a * a).backward()
+    return a.grad
+
+
+@case
+def requires_grad_false_of_a_constant(t):
+    return t.const(1.0).requires_grad_(False).requires_grad
+
+
+@case
+def detach_of_a_leaf(t):
+    a = t.leaf(2.0)
+    d = a.detach()
+    return [d.requires_grad, d.is_leaf, d is a, d.grad]
+
+
+@case
+def detach_in_place_of_a_leaf(t):
+    a = t.leaf(2.0)
+    a.detach_()
+    return [a.requires_grad, a.is_leaf]
+
+
+@case
+def clone_of_a_leaf_under_no_grad(t):
+    a = t.leaf(2.0)
+    with t.no_grad():
+        c = a.clone()
+    return [c.requires_grad, c.is_leaf]
+
+
+@case
+def clone_of_a_constant(t):
+    c = t.const(2.0).clone()
+    return [c.requires_grad, c.is_leaf]
+
+
+@case
+def changing_a_clone_leaves_the_original(t):
+    a = t.const([1.0, 2.0])
+    c = a.clone()
+    c += 1.0
+    return [a, c, a._version, c._version]

@@ -262,3 +262,33 @@ def a_stale_state_in_the_second_epoch(t):
     for _ in range(2):
         state = (w * state).tanh()
         state.backward()
+
+
+@case
+def a_leaf_zeroed_in_place(t):
+    t.leaf([1.0]).zero_()
+
+
+@case
+def a_leaf_changed_by_copy(t):
+    t.leaf([1.0]).copy_(t.const([2.0]))
+
+
+@case
+def a_leaf_changed_by_exp(t):
+    t.leaf([1.0]).exp_()
+
+
+@case
+def a_leaf_changed_inside_enable_grad(t):
+    a = t.leaf([1.0])
+    with t.no_grad(), t.enable_grad():
+        a += 1.0
+
+
+@case
+def a_leaf_added_to_itself_under_no_grad(t):
+    a = t.leaf([1.0])
+    with t.no_grad():
+        a += a
+    return [a, a._version, a.is_leaf]

@@ -81,3 +81,43 @@ def a_part_computed_under_no_grad_is_a_constant(t):
         b = a * a
     (a * b).backward()
     return a.grad
+
+
+@case
+def no_grad_result_used_with_grad(t):
+    a = t.leaf(2.0)
+    with t.no_grad():
+        s = a * a
+    y = s * a
+    y.backward()
+    return [a.grad, s.requires_grad]
+
+
+@case
+def nested_no_grad(t):
+    a = t.leaf(2.0)
+    with t.no_grad():
+        with t.no_grad():
+            pass
+        b = a * a
+    c = a * a
+    return [b.requires_grad, c.requires_grad]
+
+
+@case
+def a_generator_under_no_grad(t):
+    a = t.leaf(2.0)
+
+    @t.no_grad()
+    def g():
+        yield (a * a)
+        yield (a * a)
+
+    return [[v.requires_grad, (a * a).requires_grad] for v in g()]
+
+
+@case
+def enable_grad_as_a_decorator(t):
+    a = t.leaf(2.0)
+    with t.no_grad():
+        return t.enable_grad()(lambda: a * a)().requires_grad

@@ -144,3 +144,63 @@ def grad_frees_only_what_it_walked(t):
     b, d = a * a, c * c
     end = b + d
     return [t.grad(end, a), t.grad(end, c)]
+
+
+@case
+def walking_twice_after_a_sum_of_squares(t):
+    a = t.leaf([1.0, 2.0])
+    y = (a**2).sum()
+    return [t.grad(y, a, retain_graph=True), t.grad(y, a, retain_graph=True), t.grad(y, a)]
+
+
+@case
+def a_freed_part_behind_a_live_one(t):
+    a = t.leaf(2.0)
+    b = a.exp()
+    c = b * 3.0
+    c.backward()
+    d = b + 1.0
+    d.backward()
+
+
+@case
+def a_freed_part_that_is_not_walked(t):
+    a, c = (t.leaf(2.0), t.leaf(1.0))
+    b = a.exp()
+    b.backward()
+    return t.grad(b + c * c, c)
+
+
+@case
+def a_freed_output_of_a_sum_again(t):
+    a = t.leaf([1.0, 2.0])
+    y = a.sum()
+    y.backward()
+    y.backward()
+    y.backward()
+    return a.grad
+
+
+@case
+def a_value_of_a_freed_graph(t):
+    a = t.leaf(2.0)
+    b = a * a
+    b.backward()
+    return [b, b.requires_grad, b.is_leaf]
+
+
+@case
+def gradient_of_a_view_of_a_freed_graph(t):
+    a = t.leaf([1.0, 2.0])
+    b = a * a
+    b[0].backward()
+    b[1].backward()
+
+
+@case
+def retain_graph_on_the_first_of_two(t):
+    a = t.leaf([1.0, 2.0])
+    b = a * a
+    b[0].backward(retain_graph=True)
+    b[1].backward()
+    return a.grad

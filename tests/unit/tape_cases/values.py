@@ -55,15 +55,15 @@ EXPRESSIONS = {
 }
 
 
-def expression(source: str) -> Callable[[Any], Any]:
-    """The value and the gradients of orders 1 to 3, each order of a weighted sum of the last."""
+def expression(source: str, orders: int = 3) -> Callable[[Any], Any]:
+    """The value and the gradients of orders 1, 2, ..., each order of a weighted sum of the last."""
 
     def run(t: Any) -> Any:
         x, y = t.leaf([0.7, 1.6]), t.leaf([1.2, 0.9])
         result = eval(source, {"t": t, "x": x, "y": y})
         found = [result]
         total = (result * t.const([1.0, -0.5])).sum() if result.shape == (2,) else (result * result).sum()
-        for _ in range(3):
+        for _ in range(orders):
             slopes = t.grad(total, [x, y], create_graph=True)
             found.append(slopes)
             total = sum((g * g * t.const([0.3, 0.8])).sum() for g in slopes if g is not None)
