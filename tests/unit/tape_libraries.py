@@ -75,8 +75,8 @@ def torch() -> SimpleNamespace:
 SAME = (
     "abs", "arctan2", "clip", "column_stack", "cos", "diag", "dot", "einsum", "exp", "fliplr", "flipud",
     "hstack", "hypot", "kron", "log", "logaddexp", "matmul", "maximum", "mean", "minimum", "moveaxis",
-    "outer", "prod", "reciprocal", "roll", "sin", "sqrt", "square", "squeeze", "stack", "sum", "swapaxes", "tanh",
-    "tile", "trace", "tril", "triu", "vstack", "where",
+    "outer", "prod", "reciprocal", "roll", "sin", "sqrt", "square", "squeeze", "stack", "sum", "swapaxes",
+    "tanh", "tile", "trace", "tril", "triu", "vstack", "where",
 )  # fmt: skip
 
 
