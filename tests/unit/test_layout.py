@@ -14,7 +14,7 @@ import pytest
 
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
 LAYERS = ["errors", "fork", "frames", "lazy", "progress", "store", "ir", "ops", "syntax", "ad", "passes"]
-LAYERS += ["codegen", "runtime", "interop", "adcompiler", "cli", "__main__"]
+LAYERS += ["codegen", "runtime", "interop", "optim", "tape", "adcompiler", "cli", "__main__"]
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich", "torch", "jax", "dask"}
 
 PACKAGE = Path(find_spec("adcompiler").origin).parent
