@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import Error, GraphError
+from adcompiler.errors import DtypeError, Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import functions
 from adcompiler.runtime.elementwise import apply, where
@@ -22,6 +22,8 @@ ABOUT = frozenset({
     np.argmax, np.argmin, np.argsort, np.count_nonzero, np.nonzero, np.searchsorted, np.zeros_like,
     np.ones_like, np.full_like, np.empty_like, np.isin,
 })  # fmt: skip
+
+COMPARES = frozenset({np.allclose, np.isclose, np.array_equal, np.array_equiv})
 
 SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.sum: lambda x, axis=None, keepdims=False: x.sum(axis, keepdims),
@@ -57,6 +59,11 @@ def ufunc(function: np.ufunc, method: str, inputs: Sequence[Any], options: Mappi
 def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Those of NumPy's other functions that Variables have; questions about values are answered."""
     if called in ABOUT:
+        if called in COMPARES and any(a is None for a in args[:2]):
+            raise DtypeError(
+                f"an operand of np.{called.__name__} is None",
+                remedy="a gradient that is None is zero, or there is none yet: test `is None` first",
+            )
         return called(*map(_value, args), **{k: _value(v) for k, v in options.items()})
     if called in SAME:
         return _same(SAME[called], called.__name__, args, options)

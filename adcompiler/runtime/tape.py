@@ -191,9 +191,15 @@ def record(
 
 def _variables(what: str, given: Any) -> list[Variable]:
     if not isinstance(given, list | tuple):
-        zero = "; a gradient that is None is zero, and so is its derivative" if given is None else ""
+        why = ""
+        if given is None:
+            why = "; a gradient that is None is zero, and so is its derivative"
+        elif isinstance(given, np.ndarray | np.generic | int | float):
+            why = (
+                ": comparisons, float(), .item() and .value give plain numbers, which remember no computation"
+            )
         raise DtypeError(
-            f"{what} is a {type(given).__name__}", remedy=f"pass a Variable, or a list of them{zero}"
+            f"{what} is a {type(given).__name__}", remedy=f"pass a Variable, or a list of them{why}"
         )
     for v in given:
         if not isinstance(v, Variable):

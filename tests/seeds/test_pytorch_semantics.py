@@ -18,7 +18,7 @@ from adcompiler.tape import grad
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 1, 3)])
 def test_a_tensor_is_an_array_of_any_rank(shape):
-    """ "A multidimensional array", single numbers included."""
+    """On "A multidimensional array", single numbers included."""
     a = Variable(np.full(shape, 3.0), requires_grad=True)
     (a * a).sum().backward()
     assert a.ndim == len(shape)
@@ -74,7 +74,7 @@ def test_only_leaves_retain_their_gradient():
 
 
 def test_retain_grad():
-    """ "Fix it by forcing b to retain its gradient": no warning, and a value."""
+    """On "Fix it by forcing b to retain its gradient": no warning, and a value."""
     a = Variable([3.0], requires_grad=True)
     b = a * a
     b.retain_grad()
@@ -103,7 +103,7 @@ def test_what_a_gradient_is():
 
 
 def test_backward_twice_is_an_error_that_explains():
-    """ "The error message explains it all": what was freed, by what, and the flag to set."""
+    """On "The error message explains it all": what was freed, by what, and the flag to set."""
     a = Variable([3.0], requires_grad=True)
     b = a * a
     b.retain_grad()
