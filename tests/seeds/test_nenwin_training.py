@@ -92,7 +92,7 @@ def test_the_second_epoch_with_a_stale_state():
         epochs(moved)
     text = str(caught.value)
     assert "was freed by an earlier backward()" in text
-    assert "test_nenwin_training.py" in text
+    assert "particles.py" in text
     assert "detach()" in text
 
 
