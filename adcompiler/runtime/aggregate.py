@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from adcompiler.ad.split import Pattern, split
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.runtime.origins import identities
 from adcompiler.runtime.replay import Replay, Run, kernel_array, kernel_value, runner
 from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation, Types
@@ -90,11 +91,13 @@ def _aggregate(
 class Call(Entry):
     """A call that leaves nothing to differentiate: it is there to be shown."""
 
-    __slots__ = ("name", "shown")
+    __slots__ = ("given", "name", "shown")
 
     def __init__(self, name: str, args: Sequence[Any], wanted: Sequence[int] = ()) -> None:
-        super().__init__([args[k] for k in wanted])
+        quiet = state.quiet is not None and not state.recording
+        super().__init__(filter(is_variable, args) if quiet else [args[k] for k in wanted])
         self.name = name
+        self.given = identities(args) if state.recording and len(wanted) < len(args) else ()
         self.shown = [a.name if is_variable(a) else a if type(a) is float else word(a) for a in args]
 
     def right(self) -> str:

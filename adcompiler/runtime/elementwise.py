@@ -21,6 +21,7 @@ from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.graph import Cotangents, Entry, Stub, Variable, is_variable, perform, state
 from adcompiler.runtime.linear import cleared, expand, index, reduced, scatter
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.origins import identities, take_array
 from adcompiler.syntax import tree
 from adcompiler.syntax.parse import parse_expression
 
@@ -60,12 +61,22 @@ def apply(name: str, *args: Any) -> Any:
     operands = [a if is_variable(a) else _constant(a, name) for a in args]
     data = _compute(entry, operands)
     if not entry.differentiable or not any(is_variable(a) for a in operands):
-        return data
+        return _told(entry, data, operands)
     operation = Elementwise(entry, operands)
+    if len(operation.inputs) < len(operands):
+        operation.given = identities(args)
     result = perform(operation, [data])[0]
     if _names_result(entry.name):
         operation.keep(0, result.data)
     return result
+
+
+def _told(entry: Primitive, data: np.ndarray, operands: Sequence[Any]) -> np.ndarray:
+    """A comparison's result, which messages can trace to its operands."""
+    if state.recording and state.inside is None:
+        for v in filter(is_variable, operands):
+            take_array(entry.name, data, v)
+    return data
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -75,7 +86,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     that is not taken: that was computed before.
     """
     refuse_masked("the condition of where", condition)
-    test = np.asarray(condition.value if is_variable(condition) else condition, bool)
+    test = np.asarray(condition.data if is_variable(condition) else condition, bool)
     operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
     shape = np.broadcast_shapes(test.shape, *map(_shape, operands))
     mask = np.array(np.broadcast_to(test, shape))
@@ -96,11 +107,12 @@ def primitive(name: str) -> Primitive:
 class Elementwise(Entry):
     """A primitive applied to operands, some of which are Variables."""
 
-    __slots__ = ("operands", "primitive")
+    __slots__ = ("given", "operands", "primitive")
 
     def __init__(self, primitive: Primitive, operands: Sequence[Any]) -> None:
-        super().__init__(a for a in operands if is_variable(a))
+        super().__init__([a for a in operands if is_variable(a)])
         self.primitive, self.operands = primitive, tuple(operands)
+        self.given: Sequence[Any] = ()
 
     @property
     def holds(self) -> bool:  # type: ignore[override]

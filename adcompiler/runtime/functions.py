@@ -191,7 +191,7 @@ def sort(x: Any, axis: int | None = -1) -> Any:
     """The elements in ascending order along an axis; a gradient goes where the element came from."""
     if axis is None:
         return sort(x.reshape(-1), 0)
-    order = np.argsort(x.value, axis=axis, kind="stable")
+    order = np.argsort(x.data, axis=axis, kind="stable")
     return moved(np.take_along_axis, x, order, axis)
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from adcompiler.runtime.graph import state
+from adcompiler.runtime.places import Place, here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,16 +24,16 @@ class _Mode:
         return mode if function is None else mode(function)
 
     def __init__(self, function: None = None) -> None:
-        self._before: list[bool] = []
+        self._before: list[tuple[bool, Place | None]] = []
 
     def __enter__(self) -> None:
-        self._before.append(state.recording)
-        state.recording = self.on
+        self._before.append((state.recording, state.quiet))
+        state.recording, state.quiet = self.on, None if self.on else here()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        state.recording = self._before.pop()
+        state.recording, state.quiet = self._before.pop()
 
     def __call__(self, function: F) -> F:
         """The function in this mode, in every call and every thread; a generator in each of its steps."""

@@ -22,12 +22,14 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.runtime.hooks import Hooks
+from adcompiler.runtime.origins import Origin, begin, bit
 from adcompiler.runtime.places import Place, by, here, warn
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
 serials = itertools.count()
 _live: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+_new = tuple.__new__  # half the time of a NamedTuple's own
 _names: dict[str, int] = {}  # how many names were made from each stem
 
 
@@ -35,6 +37,7 @@ class State(threading.local):
     """What holds while this thread computes."""
 
     recording = True  # whether results remember how they were computed
+    quiet: Place | None = None  # the user's line that turned recording off
     tracing = False  # whether operations print a line each
     inside: Recorded | None = None  # the operation whose user-written propagate is running
 
@@ -60,6 +63,7 @@ class Node:
     is defined above this file and says so there."""
 
     kind: ClassVar[Any]
+    origin: Origin | None = None  # how a Variable without an entry came to be, where that is known
 
 
 def is_variable(value: object) -> bool:
@@ -94,6 +98,7 @@ class Edge(NamedTuple):
     serial: int
     entry: Entry | None
     requires_grad: bool
+    origin: Origin | None  # of a leaf, for messages
 
 
 class Stub(NamedTuple):
@@ -107,12 +112,21 @@ class Stub(NamedTuple):
 class Entry:
     """One operation: the Variables it read, and how cotangents of its outputs reach them."""
 
-    __slots__ = ("__weakref__", "edges", "inputs", "number", "outputs", "place", "state", "versions")
+    __slots__ = (
+        "__weakref__", "edges", "inputs", "number", "outputs", "place", "roots", "state", "versions", "zeros"
+    )  # fmt: skip
+    zeros: list[int]  # the inputs that the last walk found to have no cotangent, if there were any
+    given: Sequence[Any] = ()  # the operands that are no Variables, by their identities
     holds = True  # whether `propagate` reads values, of inputs or outputs, which a backward pass gives back
 
     def __init__(self, inputs: Iterable[Variable]) -> None:
         self.inputs: tuple[Any, ...] = tuple(inputs)  # Variables, or a Stub where the value is not needed
-        self.edges = tuple([Edge(v.serial, v.entry, v.needs_grad) for v in self.inputs])
+        edges, roots = [], 0
+        for v in self.inputs:
+            entry, origin = v.entry, v.origin
+            edges.append(_new(Edge, (v.serial, entry, v.needs_grad, origin)))
+            roots |= (origin.roots if origin else bit(v.serial)) if entry is None else entry.roots
+        self.edges, self.roots = tuple(edges), roots
         self.versions = tuple([v.version for v in self.inputs])
         self.outputs: list[Output] = []
         self.number, self.state = next(serials), "live"
@@ -278,11 +292,16 @@ def attach(entry: Entry, made: Sequence[Variable]) -> None:
     """Make Variables the outputs of `entry`; integers carry no derivative and so hold nothing."""
     if not state.recording:
         entry.outputs = [Output(v) for v in made]
+        if state.quiet is not None:
+            for v in made:
+                begin(v, "no_grad", entry.inputs)
         return
     needs = any(e.requires_grad for e in entry.edges)
     for v in made:
         if v.data.dtype.kind == "f":
             v.entry, v.needs_grad = entry, needs
+        else:
+            begin(v, "integer", entry.inputs)
         entry.outputs.append(Output(v))
     entry.place = here()
     _live[entry.number] = entry
@@ -354,6 +373,8 @@ def _step(entry: Entry, walked: Walked, useful: set[int]) -> None:
         if want and g is not None:
             g = g.astype(v.dtype)
             found[edge.serial] = found[edge.serial] + g if edge.serial in found else g
+        elif want:
+            entry.zeros = [k for k, w in enumerate(wanted) if w and cotangents[k] is None]  # for messages
 
 
 def live() -> list[Entry]:

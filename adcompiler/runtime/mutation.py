@@ -17,6 +17,7 @@ from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeErro
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
+from adcompiler.runtime.origins import begin
 
 
 def operate(x: Variable, name: str, *operands: Any) -> Variable:
@@ -50,6 +51,8 @@ def _become(
     x.hold(result.data)
     if state.recording:
         _take(x, result)
+    elif not x.needs_grad:
+        begin(x, "no_grad", [before, *filter(is_variable, operands)])
     return x
 
 
@@ -57,6 +60,7 @@ def _as_it_is(x: Variable) -> Variable:
     """A Variable that stands for `x` before the change."""
     before = Node.kind.made(x.data, x.name)
     before.serial, before.entry, before.needs_grad = x.serial, x.entry, x.needs_grad
+    before.origin = x.origin
     return before
 
 

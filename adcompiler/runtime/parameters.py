@@ -21,6 +21,7 @@ import numpy as np
 from adcompiler.errors import GraphError
 from adcompiler.frames import public
 from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.origins import begin
 from adcompiler.runtime.variable import Variable
 
 
@@ -38,8 +39,10 @@ class Parameter(Variable):
                     f"{value.name} requires a gradient, and a Parameter is a leaf of its own",
                     remedy=f"begin with its value: adc.Parameter({value.name}.value)",
                 )
-            value = value.data
-        super().__init__(value, requires_grad, name)
+            super().__init__(value.data, requires_grad, name)
+            begin(self, "Variable()", [value])
+        else:
+            super().__init__(value, requires_grad, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), super().__reduce__()[1]

@@ -19,6 +19,7 @@ OURS = (  # code that a user's line calls on the way to an operation
 )
 
 _warned: dict[str | tuple[str, type[Warning], int], int] = {}
+_new = tuple.__new__  # half the time of a NamedTuple's own
 _ours: dict[str, bool] = {}  # by file, for this is asked in every operation
 
 
@@ -36,6 +37,11 @@ class Place(NamedTuple):
         )
         return next((line for _, line in lines if line is not None), self.code.co_firstlineno)
 
+    @property
+    def foreign(self) -> bool:
+        """Whether it is code of a user's, neither this package's nor NumPy's."""
+        return not self.code.co_filename.startswith(OURS)
+
     def __str__(self) -> str:
         """file.py:12, and the text of the line where it is known."""
         file, line = self.code.co_filename, self.line
@@ -52,7 +58,7 @@ def here() -> Place | None:
         if ours is None:
             ours = _ours[file] = file.startswith(OURS)
         if not ours:
-            return Place(frame.f_code, frame.f_lasti)
+            return _new(Place, (frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return None
 

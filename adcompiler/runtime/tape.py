@@ -28,6 +28,7 @@ from adcompiler.runtime.graph import (
     walk,
 )
 from adcompiler.runtime.holders import refuse_none, retaining
+from adcompiler.runtime.places import here
 from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
 
@@ -88,7 +89,7 @@ def grad(
     ends, weights = _ends(outputs, grad_outputs)
     walked = _walked(ends, weights, targets, create_graph)
     for serial, v in retaining(walked.run, walked.cotangents).items():
-        v._accumulate(walked.cotangents[serial], create_graph)
+        v._accumulate(walked.cotangents[serial], create_graph, ends)
     if not (create_graph if retain_graph is None else retain_graph):
         for entry in walked.run:
             if any(o.requires_grad for o in entry.outputs):
@@ -99,7 +100,7 @@ def grad(
     elif not allow_unused:
         _refuse_unused(ends, targets, found)
     with setting(recording=create_graph, tracing=False):
-        found = [g if g is None else apart(g, create_graph) for g in found]
+        found = [g if g is None else apart(g, create_graph, ends) for g in found]
     return found[0] if isinstance(inputs, Variable) else found
 
 
@@ -213,7 +214,7 @@ def _variables(what: str, given: Any) -> list[Variable]:
 @contextmanager
 def recording(on: bool) -> Iterator[None]:
     """Whether this thread's operations remember how they were computed: recording(False) saves memory."""
-    with setting(recording=on):
+    with setting(recording=on, quiet=None if on else here()):
         yield
 
 

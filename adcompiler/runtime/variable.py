@@ -12,7 +12,9 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
+from adcompiler.runtime.conversions import Conversions
 from adcompiler.runtime.graph import (
+    Edge,
     Entry,
     Node,
     Output,
@@ -26,12 +28,12 @@ from adcompiler.runtime.graph import (
 from adcompiler.runtime.holders import asked, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.masked import refuse_masked
-from adcompiler.runtime.operators import Operators
+from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, here
 from adcompiler.runtime.signature import DTYPE_OF
 
 
-class Variable(Operators):
+class Variable(Conversions):
     """An array or number whose computation is remembered, so that it can be differentiated.
 
     value          a number or what NumPy makes an array of; it is copied, so that nobody can change
@@ -53,6 +55,7 @@ class Variable(Operators):
                 remedy="use it as it is; clone() keeps the graph, detach() begins another one",
             )
         self._begin(_array_of(value), name)
+        begin(self, "Variable()", given=value)
         self.requires_grad = requires_grad
 
     def _begin(self, data: np.ndarray, name: str | None) -> None:
@@ -76,8 +79,8 @@ class Variable(Operators):
     @property
     def value(self) -> np.ndarray:
         """The values, read-only: graphs hold them. A leaf can be assigned others of the same shape."""
-        view = self.data.view()
-        view.flags.writeable = False
+        view = self.readable()
+        take_array(".value", view, self)
         return view
 
     @value.setter
@@ -125,27 +128,6 @@ class Variable(Operators):
         """Whether the values are floats; others carry no derivative."""
         return self.data.dtype.kind == "f"
 
-    def numpy(self) -> np.ndarray:
-        """A copy of the values: a plain array, free to be changed."""
-        return self.data.copy()
-
-    def item(self) -> Any:
-        """The one value, as a Python number. Raises ShapeError if there are more."""
-        if self.size != 1:
-            raise ShapeError(
-                f"{self.name} of shape {self.shape} is not one number", remedy="reduce it: sum() or mean()"
-            )
-        return self.data.item()
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
     def __len__(self) -> int:
         if not self.ndim:
             raise DtypeError(f"{self.name} is one number: it has no length", remedy="use it as it is")
@@ -153,9 +135,6 @@ class Variable(Operators):
 
     def __iter__(self) -> Iterator[Variable]:
         return map(self.__getitem__, range(len(self)))  # which raises here for a number, not later
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.value, dtype) if copy else np.asarray(self.value, dtype)
 
     def __repr__(self) -> str:
         flag = ", requires_grad=True" if self.requires_grad else ""
@@ -188,7 +167,7 @@ class Variable(Operators):
                 remedy="use detach() for a constant",
             )
         if needed and not self.needs_grad and (self.used or self.entry is not None):
-            self.entry, self.serial = None, next(serials)  # a graph begins here: what read it before is none
+            self._restart("requires_grad")  # a graph begins here: what read it before is none
         self.needs_grad = bool(needed)
 
     def requires_grad_(self, requires_grad: bool = True) -> Variable:
@@ -198,9 +177,16 @@ class Variable(Operators):
 
     def detach_(self) -> Variable:
         """Make this Variable a leaf that requires no gradient; what read it before keeps its graph."""
-        self.entry, self.needs_grad, self._retains, self.serial = None, False, False, next(serials)
+        self.needs_grad = self._retains = False
         self.hooks = None
+        self._restart("detach_()")
         return self
+
+    def _restart(self, how: str) -> None:
+        """Become a leaf under another serial number."""
+        before = Edge(self.serial, self.entry, self.needs_grad, self.origin)
+        self.entry, self.serial = None, next(serials)
+        begin(self, how, [before])
 
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.
@@ -294,15 +280,15 @@ class Variable(Operators):
         found = walk(entries, seeds, dead | held, create_graph).cotangents
         for serial, v in held.items():
             if serial in found:
-                v._accumulate(found[serial], create_graph)
+                v._accumulate(found[serial], create_graph, [self])
         if not (create_graph if retain_graph is None else retain_graph):
             for entry in entries:
                 entry.free("freed")
 
-    def _accumulate(self, more: Variable, create_graph: bool) -> None:
+    def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable]) -> None:
         with setting(recording=create_graph):
             if self._grad is None:
-                self._grad = apart(more, create_graph)
+                self._grad = apart(more, create_graph, outputs)
             elif create_graph:
                 self._grad = self._grad + more
             else:  # the same Variable, as others may hold it too
@@ -310,7 +296,9 @@ class Variable(Operators):
 
     def detach(self) -> Variable:
         """The same value as a new leaf: nothing flows back through it."""
-        return Variable.made(self.data)
+        made = Variable.made(self.data)
+        begin(made, "detach()", [self])
+        return made
 
     def clone(self) -> Variable:
         """A Variable of its own with the same value; gradients flow back to this one."""
@@ -345,11 +333,14 @@ class Variable(Operators):
 REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
 
 
-def apart(g: Variable, create_graph: bool) -> Variable:
-    """A gradient as a Variable of its own: several inputs may have the same one, and values are assigned."""
+def apart(g: Variable, create_graph: bool, outputs: Sequence[Variable]) -> Variable:
+    """A gradient of some outputs as a Variable of its own: several inputs may have the same one, and values
+    are assigned."""
     if create_graph:
         return g if g.entry is not None else g.clone()
-    return Variable.made(g.data, g.name)
+    made = Variable.made(g.data, g.name)
+    begin(made, "create_graph", outputs)
+    return made
 
 
 def _described(value: Any) -> str:

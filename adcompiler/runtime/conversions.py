@@ -1,0 +1,73 @@
+"""What takes numbers and plain arrays, which remember no computation, out of a Variable.
+
+Where they were taken is remembered for messages (`origins`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import ShapeError
+from adcompiler.runtime.operators import Operators
+from adcompiler.runtime.origins import take, take_array
+
+
+class Conversions(Operators):
+    """The ways from a Variable to numbers and arrays."""
+
+    data: np.ndarray
+    name: str
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the values: a plain array, free to be changed."""
+        copy = self.data.copy()
+        take_array(".numpy()", copy, self)
+        return copy
+
+    def item(self) -> Any:
+        """The one value, as a Python number. Raises ShapeError if there are more."""
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take(".item()", number, self)
+        return number
+
+    def __float__(self) -> float:
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take("float()", number := float(number), self)
+        return number
+
+    def __int__(self) -> int:
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take("int()", number := int(number), self)
+        return number
+
+    def __bool__(self) -> bool:
+        if self.data.size != 1:
+            raise self._several()
+        return bool(self.data.item())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = np.array(self.data, dtype) if copy else np.asarray(self.readable(), dtype)
+        take_array("np.asarray()", found, self)
+        return found
+
+    def readable(self) -> np.ndarray:
+        """The values as an array that cannot be written."""
+        view = self.data.view()
+        view.flags.writeable = False
+        return view
+
+    def _several(self) -> ShapeError:
+        return ShapeError(
+            f"{self.name} of shape {self.data.shape} is not one number", remedy="reduce it: sum() or mean()"
+        )
