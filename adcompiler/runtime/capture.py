@@ -284,7 +284,10 @@ def _names(given: Any) -> tuple[str, ...]:
     names: list[str] = [getattr(n, "name", n) for n in listed]
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ParseError(f"{name!r} is no name of a parameter", remedy="write letters, digits and _")
+            raise ParseError(
+                f"{name!r} is no name of a parameter",
+                remedy="write letters, digits and _; a def has annotations: def f(x: f64[n]): return ...",
+            )
     if len(set(names)) < len(names):
         raise ParseError("a parameter is named twice", remedy="name each once")
     return tuple(names)
