@@ -1,4 +1,4 @@
-"""The notebook "Simple Autograd" (seed 004), second half: aggregates, PyTorch beside it, and every exercise."""
+"""The notebook "Simple Autograd" (seed 004), second half: aggregates, PyTorch, and every exercise."""
 
 from __future__ import annotations
 
