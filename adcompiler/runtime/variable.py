@@ -285,7 +285,7 @@ class Variable(Conversions):
             for entry in entries:
                 entry.free("freed")
 
-    def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable]) -> None:
+    def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable] = ()) -> None:
         with setting(recording=create_graph):
             if self._grad is None:
                 self._grad = apart(more, create_graph, outputs)
