@@ -41,17 +41,19 @@ from adcompiler.syntax.structures import arrays_in, flatten, unflatten
 from adcompiler.syntax.values import ArgType, Closure, Kind
 
 if TYPE_CHECKING:
-    from adcompiler.runtime.pairs import Styles
+    from adcompiler.runtime.backward import Backward
+    from adcompiler.runtime.styles import Forward
 
 CACHED = ("jitted", "cfunc", "low_level_callable")
+STYLES = ("forward", "backward")
 
 
 class Function:
     """A compiled function: call it with numbers and NumPy arrays, by position or by name.
 
     Python numbers give Python floats. The first call for each combination of dtypes, ranks and
-    axes of length 1 compiles a kernel; another length never does. Subclasses say what program a
-    combination of argument types has (`trace`).
+    axes of length 1 compiles a kernel; another length never does. `_result=buffers` writes the results
+    into arrays, as `into` does. Subclasses say what program a combination of argument types has (`trace`).
 
     Raises (at a call): ParseError and the other errors of the language, ShapeError where lengths do
     not fit, DtypeError for arguments that are no real numbers.
@@ -147,6 +149,10 @@ class Function:
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a door to others like it."""
         if keywords or not PLAIN.issuperset(map(type, args)):
+            if "_result" in keywords and all(p.name != "_result" for p in self.parameters):
+                from adcompiler.runtime.into import call_into
+
+                return call_into(self, keywords.pop("_result"), args, keywords)
             if self.replay is not None and not keywords:
                 results = self.replay(args)
                 if results is not MISSED:
@@ -256,7 +262,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_settled", "_styles", "replay", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_settled", "replay", *STYLES, *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -282,36 +288,37 @@ class Function:
 
     # -- SlangPy's styles ----------------------------------------------------------------------
 
-    @cached_property
-    def _styles(self) -> Styles:
-        from adcompiler.runtime.pairs import Styles
-
-        return Styles(self)
-
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
-        """The value: `f(...)`, of the values of DiffPairs among the arguments."""
-        from adcompiler.runtime.pairs import DiffPair
+        """The value: `f(...)`, of the values of DiffPairs in the arguments."""
+        if not keywords and PLAIN.issuperset(map(type, args)):
+            return self(*args)
+        from adcompiler.runtime.pairs import DiffPair, bare, primal
 
-        bound = bind(self.__name__, self.parameters, args, keywords)
-        return self(*(a.p if isinstance(a, DiffPair) else a for a in bound))
+        def value(marked: Any) -> Any:
+            return primal(marked) if isinstance(marked, DiffPair) else marked
 
-    @public
-    def forward(self, *args: Any, **keywords: Any) -> Any:
+        named = {k: a if k == "_result" else bare(a, value) for k, a in keywords.items()}
+        return self(*(bare(a, value) for a in args), **named)
+
+    @cached_property
+    def forward(self) -> Forward:
         """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments."""
-        return self._styles.forward(bind(self.__name__, self.parameters, args, keywords))
+        from adcompiler.runtime.styles import Forward
 
-    @public
-    def backward(self, *args: Any) -> tuple[Any, ...]:
+        return Forward(self)
+
+    @cached_property
+    def backward(self) -> Backward:
         """Reverse mode: `backward(*args, dresult)` with a cotangent nested like the result.
 
         Each DiffPair among the arguments gathers its gradient in `d`, each Variable that requires one in
         `.grad`; without any, every float argument has one. Returns what each argument gathered in this
         call, None for the others and for zero.
         """
-        from adcompiler.runtime.pairs import split_cotangent
+        from adcompiler.runtime.backward import Backward
 
-        return self._styles.backward(*split_cotangent(self.__name__, self.parameters, args))
+        return Backward(self)
 
     # -- looking inside ------------------------------------------------------------------------
 

@@ -8,14 +8,38 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen.reference import extent
-from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.device import dtype_of, is_on_device
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.pairs import DiffPair
+from adcompiler.runtime.signature import find_hook
 from adcompiler.runtime.specialise import Specialisation
+from adcompiler.syntax.containers import mapped
 
 MOST_WORK = 100_000  # for the question whether two buffers share an element
+
+
+def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """A call with SlangPy's `_result`: an array, or a tuple of them nested like the results, to write to; a
+    DiffPair, whose p it is; "numpy" for arrays instead of numbers; None for what a call returns."""
+    if result is None or (isinstance(result, str) and result == "numpy"):
+        found = f(*args, **keywords)
+        return found if result is None else mapped(np.asarray, found)
+    held = find_hook([*((f"argument {k}", a) for k, a in enumerate(args)), *keywords.items()])
+    if held is not None:
+        raise GraphError(
+            f"_result is written to, which no graph remembers, and an argument is a {type(held).__name__}",
+            remedy="leave _result out, or pass the value",
+        )
+    if not isinstance(result, DiffPair):
+        return f.into(result, *args, **keywords)
+    if result.p is None:
+        result.p = f(*args, **keywords)
+    else:
+        f.into(result.p, *args, **keywords)
+    return result
 
 
 def write(

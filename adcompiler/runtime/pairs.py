@@ -1,56 +1,49 @@
-"""SlangPy's styles of differentiation: `f.call`, `f.forward` and `f.backward` with pairs of a value and its
-derivative. They are jvp and vjp, with the derivatives kept beside the values."""
+"""Pairs of a value and its derivative, as SlangPy's styles take and give them, and how they gather."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.contributions import contributions, shared_axes
-from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.codegen.buffers import POOL
-from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
-from adcompiler.ir.types import NUMPY
-from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.graph import Node, is_variable
-from adcompiler.runtime.masked import refuse_masked
-from adcompiler.runtime.signature import ArgumentError, Parameter, bind
+from adcompiler.errors import Error, ShapeError
+from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.replay import kernel_array
+from adcompiler.runtime.signature import PLAIN
 from adcompiler.runtime.snapshot import snapshot
-from adcompiler.runtime.specialise import Specialisation, Traceable, Types
-from adcompiler.runtime.splitting import SplitFunction
-from adcompiler.runtime.tangents import flat
-from adcompiler.syntax.containers import Container, mapped, opened
-from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.structures import unflatten
+from adcompiler.syntax.containers import mapped, opened
 
-ACCUMULATORS = ("sum", "push", "first")
+ACCUMULATORS = ("sum", "total", "push", "first")
+BEGIN = "assign d = None to begin a new sum"
 
 
 class DiffPair:
     """A value `p` and its derivative `d`: a tangent for `forward`, what `backward` has gathered after it.
 
+    p            a number, an array, or a container of these (a struct). A pair, or a container with pairs,
+                 makes it a dual number, for derivatives of higher order (docs/slangpy.md)
     d            shaped (and nested) like p; None stands for zero
     accumulator  how `backward` gathers what the entries of the result contribute, where they share p by
                  broadcasting: "sum" adds all to d, "push" appends each to the list d, "first" keeps in d the
-                 first there ever was
+                 first there ever was. "total" adds all contributions to all elements of p to one number
+    needs_grad   whether `backward` gathers a gradient
 
     A pair is what needs a gradient: `backward` gives none to other arguments, unless there is no pair.
+    `primal` and `grad` are other names of p and d, as SlangPy has them.
     """
 
-    __slots__ = ("_accumulator", "d", "p")
+    __slots__ = ("_accumulator", "d", "needs_grad", "p")
 
-    def __init__(self, p: Any, d: Any = None, accumulator: str = "sum") -> None:
-        if isinstance(p, DiffPair):
-            raise DtypeError(
-                "a pair of a pair", remedy="for higher orders take adc.grad(f).forward(...), or adc.hvp"
-            )
-        self.p, self.d, self.accumulator = p, d, accumulator
+    def __init__(
+        self, p: Any = None, d: Any = None, accumulator: str = "sum", needs_grad: bool = True
+    ) -> None:
+        self.p, self.d, self.accumulator, self.needs_grad = p, d, accumulator, needs_grad
 
     @property
     def accumulator(self) -> str:
-        """How `backward` gathers: "sum", "push" or "first"."""
+        """How `backward` gathers: "sum", "total", "push" or "first"."""
         return self._accumulator
 
     @accumulator.setter
@@ -59,12 +52,36 @@ class DiffPair:
             raise Error(f"unknown accumulator {name!r}", remedy=f"use one of {', '.join(ACCUMULATORS)}")
         self._accumulator = name
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it gathers a sum, and holds a number or an array."""
+        return self._accumulator == "sum" and self.needs_grad and type(self.p) in PLAIN
+
+    @property
+    def primal(self) -> Any:
+        """The value, p."""
+        return self.p
+
+    @primal.setter
+    def primal(self, value: Any) -> None:
+        self.p = value
+
+    @property
+    def grad(self) -> Any:
+        """The derivative, d."""
+        return self.d
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.d = value
+
     def __repr__(self) -> str:
         return f"DiffPair({self.p!r}, {self.d!r})"
 
     def gather(self, found: Any) -> None:
         """Add to `d` what one `backward` found: a gradient, or a list of contributions."""
-        found = mapped(snapshot, found)  # the caller gets what is gathered as well
+        if type(found) is not float:
+            found = copied(found)  # the caller gets what is gathered as well
         if self.accumulator == "push":
             self.d = [*(self.d if self.d is not None else ()), *found]
         elif self.accumulator == "first":
@@ -73,176 +90,95 @@ class DiffPair:
             self.d = _added(self.d, found)
 
 
+def copied(found: Any) -> Any:
+    """What was found, in memory of its own."""
+    if isinstance(found, DiffPair):
+        return DiffPair(copied(found.p), copied(found.d))
+    return mapped(snapshot, found)
+
+
 def _added(one: Any, other: Any) -> Any:
-    """The sum of two gradients of one structure; None is zero."""
+    """The sum of two gradients of one structure; None is zero, and a number is a dual one without a part."""
     if one is None or other is None:
         return other if one is None else one
+    if type(one) is float and type(other) is float:
+        return one + other
+    if isinstance(one, DiffPair) or isinstance(other, DiffPair):
+        one, other = (g if isinstance(g, DiffPair) else DiffPair(g) for g in (one, other))
+        return DiffPair(_added(one.p, other.p), _added(one.d, other.d))
     container = opened(other, "a gradient")
     if container is None:
         if np.shape(one) != np.shape(other):
             raise ShapeError(
                 f"the pair's d has shape {np.shape(one)}, its gradient {np.shape(other)}",
-                remedy="assign d = None to begin a new sum",
+                remedy=BEGIN if np.ndim(one) else f'{BEGIN}; accumulator="total" adds up all elements',
             )
         return _sum(one, other)
     before = opened(one, "a gradient")
     if before is None or before.keys != container.keys:
-        raise ShapeError("the pair's d is not nested like its p", remedy="assign d = None to begin a new sum")
+        raise ShapeError("the pair's d is not nested like its p", remedy=BEGIN)
     return container.build([_added(a, b) for a, b in zip(before.parts, container.parts, strict=True)])
 
 
 def _sum(one: Any, other: Any) -> Any:
     """The sum of two arrays, in memory that is used again: fresh memory costs more than the addition."""
+    if type(one) is list:  # as a user gave it
+        one = np.asarray(one, np.asarray(other).dtype)
     kinds = {type(one), type(other)}
     if kinds != {np.ndarray} or one.dtype != other.dtype:
         return one + other
     return np.add(one, other, out=POOL.empty(one.shape, one.dtype))
 
 
-class Differentiable(Traceable, Protocol):
-    """What is called in these styles."""
-
-    __name__: str
-    parameters: tuple[Parameter, ...]
-
-    def split(self, wrt: Any = None) -> SplitFunction: ...
+# -- pairs in arguments ----------
 
 
-class Styles:
-    """`forward` and `backward` of one function, with the programs made for them."""
-
-    def __init__(self, f: Differentiable) -> None:
-        self.f = f
-        self._made: dict[Any, Specialisation] = {}
-
-    def forward(self, bound: Sequence[Any]) -> Any:
-        """A pair of value and tangent for each result, for pairs among the arguments."""
-        f = self.f
-        types, values, plain = f.describe([value_of(a) for a in bound], {})
-        wanted: list[int] = []
-        tangents: list[Any] = []
-        for k, (arg, parameter) in enumerate(zip(bound, f.parameters, strict=True)):
-            if isinstance(arg, DiffPair) and arg.d is not None:
-                inputs = f.inputs_of(f.positions((k,), types), types)
-                found = flat(arg.d, [values[n] for n in inputs], types[k], parameter.name)
-                wanted += [n for n, d in zip(inputs, found, strict=True) if d is not None]
-                tangents += [d for d in found if d is not None]
-        key = (types, tuple(wanted))
-        if key not in self._made:
-            lowered = f.trace(types)
-            func = run(SIMPLIFY, value_and_tangent(lowered.func, wanted))
-            both = (lowered.structure, lowered.structure)
-            self._made.setdefault(key, Specialisation(Lowered(func, lowered.constraints, both), f.backend))
-        compiled = self._made[key]
-        value, tangent = unflatten(compiled.lowered.structure, compiled([*values, *tangents], plain))
-        return _paired(compiled.lowered.structure[0], value, tangent)
-
-    def backward(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
-        """What each argument that needs a gradient gathered in this call; None for the others."""
-        f = self.f
-        values = [value_of(a) for a in bound]
-        types, _, _ = f.describe(values, {})
-        needed = [k for k, a in enumerate(bound) if _needs_gradient(a)]
-        needed = list(f.positions(tuple(needed) if needed else None, types))
-        apart = [k for k in needed if isinstance(bound[k], DiffPair) and bound[k].accumulator != "sum"]
-        summed = tuple(k for k in needed if k not in apart)
-        found: dict[int, Any] = {k: self._contributions(k, bound[k], values, cotangent) for k in apart}
-        if summed:
-            split = f.split(summed)
-            _, saved = split.lent(*values)
-            found |= zip(summed, split.propagate(saved, cotangent), strict=True)
-        for k, gradient in found.items():
-            if gradient is not None:
-                _gather(bound[k], gradient)
-        return tuple(found.get(k) for k in range(len(bound)))
-
-    def _contributions(self, k: int, pair: DiffPair, values: Sequence[Any], cotangent: Any) -> Any:
-        """The contributions of the result's entries to the gradient of a pair: a list, or the first one."""
-        types, given, plain = self.f.describe(values, {})
-        if cotangent is None:
-            return None
-        name = self.f.parameters[k].name
-        if isinstance(types[k], Container):
-            raise DtypeError(f'accumulator="{pair.accumulator}": {name} is a container', remedy='use "sum"')
-        key = (types, k)
-        if key not in self._made:
-            self._made.setdefault(key, self._apart(k, types))
-        compiled = self._made[key]
-        result = compiled.func.inputs[-1]
-        refuse_masked("the cotangent", cotangent)
-        seed = np.asarray(cotangent)
-        if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
-            raise ShapeError(
-                f"the cotangent is {seed.dtype} of shape {seed.shape}, the result has rank {result.rank}",
-                remedy="a cotangent has its result's shape and is real",
-            )
-        seed = seed.astype(NUMPY[result.dtype])
-        found = np.asarray(compiled([*given, seed if seed.ndim else seed[()]], plain)[0])
-        shape = np.shape(given[self.f.inputs_of((k,), types)[0]])
-        count = int(np.prod(found.shape[: found.ndim - len(shape)]))
-        each = list(found.reshape(count, *shape))
-        each = [float(c) for c in each] if plain else each
-        return each if pair.accumulator == "push" else each[0] if each else None
-
-    def _apart(self, k: int, types: Types) -> Specialisation:
-        """The program of the contributions to the gradient of parameter `k`."""
-        f, lowered = self.f, self.f.trace(types)
-        name, func = f.parameters[k].name, lowered.func
-        if len(func.results) != 1:
-            raise ShapeError(
-                f'{f.__name__} has {len(func.results)} results: "push" and "first" need one',
-                remedy='use the accumulator "sum"',
-            )
-        (number,) = f.inputs_of((k,), types)
-        axes = shared_axes(func.inputs[number].shape, func.results[0].shape)
-        if axes is None:
-            raise ShapeError(
-                f'{name} is not broadcast to the result of {f.__name__}: "push" and "first" gather what '
-                "each entry of the result contributes",
-                remedy='use the accumulator "sum"',
-            )
-        made = run(SIMPLIFY, contributions(func, number, axes))
-        return Specialisation(Lowered(made, lowered.constraints, None), f.backend)
-
-
-def value_of(arg: Any) -> Any:
-    """The value of an argument that may be a pair or a Variable."""
+def depth(arg: Any) -> int:
+    """How deep pairs nest in an argument: 0 without any."""
     if isinstance(arg, DiffPair):
-        return arg.p
-    return np.array(arg.data, order="C") if is_variable(arg) else arg
+        return 1 + max(depth(arg.p), depth(arg.d))
+    container = None if isinstance(arg, np.ndarray | float | int | np.generic) else opened(arg, "an argument")
+    return 0 if container is None else max(map(depth, container.parts), default=0)
 
 
-def _needs_gradient(arg: Any) -> bool:
-    """Whether an argument asks for a gradient: a pair, or a leaf that requires one."""
-    if is_variable(arg) and arg.requires_grad and not arg.is_leaf:
-        raise GraphError(
-            f"{arg.name} was computed: f.backward() leaves gradients in leaves only",
-            remedy="call f on it, and backward() of the result",
-        )
-    return isinstance(arg, DiffPair) or (is_variable(arg) and arg.requires_grad)
+def bare(arg: Any, of: Callable[[Any], Any]) -> Any:
+    """An argument with what `of` gives in the place of each pair and Variable that stands in no other one.
+
+    A list that holds some stays a container: numbers in it become arrays of rank 0.
+    """
+    if type(arg) in (np.ndarray, float, int, bool):
+        return arg
+    if is_marked(arg):
+        return of(arg)
+    container = opened(arg, "an argument")
+    if container is None:
+        return arg
+    parts = [bare(part, of) for part in container.parts]
+    if all(a is b for a, b in zip(parts, container.parts, strict=True)):
+        return arg
+    if container.kind is list:
+        parts = [np.asarray(float(p) if type(p) is int else p) if np.isscalar(p) else p for p in parts]
+    return container.build(parts)
 
 
-def _gather(arg: Any, gradient: Any) -> None:
-    """Leave a gradient with the argument that needs it."""
-    if isinstance(arg, DiffPair):
-        arg.gather(gradient)
-    elif is_variable(arg) and arg.requires_grad:
-        arg._accumulate(Node.kind(gradient), False)
+def primal(marked: Any) -> Any:
+    """The value of a pair, that of the innermost ones of pairs in pairs, or of a Variable."""
+    return bare(marked.p, primal) if isinstance(marked, DiffPair) else kernel_array(marked)
 
 
-def _paired(structure: Any, value: Any, tangent: Any) -> Any:
-    """A pair, or a tuple of them for several results."""
-    if not isinstance(structure, tuple):
-        return DiffPair(value, tangent)
-    triples = zip(structure, value, tangent, strict=True)
-    return tuple(_paired(part, v, t) for part, v, t in triples)
+def inner(marked: Any) -> Any:
+    """What a pair has as its value, pairs included, or the value of a Variable."""
+    return marked.p if isinstance(marked, DiffPair) else kernel_array(marked)
 
 
-def split_cotangent(
-    name: str, parameters: Sequence[Parameter], args: Sequence[Any]
-) -> tuple[tuple[Any, ...], Any]:
-    """The arguments of `backward`, in order, and the cotangent behind them."""
-    if len(args) != len(parameters) + 1:
-        listed = ", ".join([*(p.name for p in parameters), "dresult"])
-        raise ArgumentError(f"{name}.backward is given {len(args)} arguments", remedy=f"it takes ({listed})")
-    return bind(name, parameters, args[:-1], {}), args[-1]
+def is_marked(arg: Any) -> bool:
+    """Whether an argument is a pair or a Variable."""
+    return isinstance(arg, DiffPair) or is_variable(arg)
+
+
+def nested(coefficients: Mapping[int, Any], order: int, parts: int = 0) -> Any:
+    """Dual numbers as pairs of pairs: the last part outermost."""
+    if not order:
+        return coefficients.get(parts)
+    bit = 1 << (order - 1)
+    return DiffPair(nested(coefficients, order - 1, parts), nested(coefficients, order - 1, parts | bit))

@@ -25,10 +25,10 @@ def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:
     tangents = flatten(places_of(kind), tangent, f"the tangent of {name}")
     floats = [(path, k) for path, k in leaves(name, kind) if places_of(k) is None]
     triples = zip(tangents, args, floats, strict=True)
-    return [d if d is None else _like(d, a, k, path) for d, a, (path, k) in triples]
+    return [d if d is None else fitted(d, a, k, path) for d, a, (path, k) in triples]
 
 
-def _like(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
+def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
     """The tangent of one array in its shape and dtype; it stays a Python number beside one."""
     if not isinstance(tangent, np.ndarray | np.generic | float | int | list) and is_on_device(tangent):
         found, value = describe_on_device(f"the tangent of {name}", tangent, True)

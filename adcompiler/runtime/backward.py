@@ -1,0 +1,394 @@
+"""SlangPy's `f.backward`: gradients of a joint program of arguments and cotangents, gathered by pairs.
+
+The program is a pullback (`ad/pullback.py`); where pairs nest it runs on dual numbers (`ad/duals.py`). Calls
+with numbers and arrays alone go through an inline cache, as calls of the function itself do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adcompiler.ad.duals import Coefficient, completed, on_duals
+from adcompiler.ad.pullback import pullback
+from adcompiler.codegen.reference import extent
+from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.frames import public
+from adcompiler.ir.types import is_float
+from adcompiler.runtime.contributed import contributed, program
+from adcompiler.runtime.graph import Node
+from adcompiler.runtime.pairs import DiffPair, bare, depth, inner, is_marked, nested
+from adcompiler.runtime.seeds import cotangents, count, tangents
+from adcompiler.runtime.signature import PLAIN
+from adcompiler.runtime.specialise import Specialisation, Types
+from adcompiler.runtime.styles import (
+    Differentiable,
+    Style,
+    checked,
+    coefficients,
+    of_result,
+    simplified,
+    split_cotangent,
+)
+from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import arrays_in, places_of, unflatten
+from adcompiler.syntax.values import ArgType
+
+APART = "push", "first"
+Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
+
+
+class Need(NamedTuple):
+    """A pair or Variable in the place of an argument, or of a part of one: its inputs begin with `first`."""
+
+    path: str
+    holder: Any
+    kind: Any
+    first: int
+
+    @property
+    def how(self) -> str:
+        """How it gathers."""
+        return self.holder.accumulator if isinstance(self.holder, DiffPair) else "sum"
+
+    @property
+    def floats(self) -> list[int]:
+        """The inputs that have a gradient."""
+        return _floats(self.kind, self.first)
+
+    def asks(self) -> bool:
+        """Whether it gathers a gradient; raises what says why it cannot."""
+        holder = self.holder
+        needed = bool(holder.needs_grad if isinstance(holder, DiffPair) else holder.requires_grad)
+        if needed and not isinstance(holder, DiffPair) and not holder.is_leaf:
+            raise GraphError(
+                f"{holder.name} was computed: f.backward() leaves gradients in leaves only",
+                remedy="call f on it, and backward() of the result",
+            )
+        if needed and not self.floats:
+            what = getattr(self.kind, "dtype", "without floats")
+            raise DtypeError(
+                f"{self.path} is {what}: there is no derivative with respect to it",
+                remedy="pass floats, or the value itself instead of a pair",
+            )
+        return needed
+
+    def gather(self, gradient: Any) -> None:
+        """Leave a gradient with the pair or Variable."""
+        if isinstance(self.holder, DiffPair):
+            self.holder.gather(gradient)
+        elif isinstance(gradient, DiffPair):
+            raise GraphError(
+                f"{self.path} is a Variable beside pairs of pairs: its .grad has no place for a tangent",
+                remedy="pass a DiffPair of its value",
+            )
+        else:
+            self.holder._accumulate(Node.kind(gradient), False)
+
+
+class Asked(NamedTuple):
+    """What a program of gradients is made for: inputs whose gradients are asked for, and of which of these
+    the sum of all elements; results that have a cotangent; the order of dual numbers, and their parts."""
+
+    types: Types
+    wanted: tuple[int, ...]
+    totals: tuple[int, ...]
+    present: tuple[bool, ...]
+    order: int
+    taken: tuple[Coefficient, ...]
+
+
+class Plan(NamedTuple):
+    """A program of gradients: the inputs that it takes, and the wanted inputs whose gradients it gives."""
+
+    compiled: Specialisation
+    inputs: list[Coefficient]
+    known: list[int]
+    wanted: tuple[int, ...]
+
+
+class Ready(NamedTuple):
+    """A plan with its arguments, and the lengths of its sizes."""
+
+    plan: Plan
+    args: list[Any]
+    sizes: list[int]
+
+
+class Backward(Style):
+    """Reverse mode: `f.backward(*args, dresult)` with a cotangent nested like the result.
+
+    Each DiffPair that is an argument or a part of one gathers its gradient in `d`, each Variable that
+    requires one in `.grad`; without any, every float argument has one. Returns what each argument gathered
+    in this call, nested like it, None for the others and for zero.
+
+    A cotangent may also be named, `dresult=...`, or be the `d` of a pair for the result, `_result=pair`.
+    Where a pair's p holds pairs, these are dual numbers: gradients are pairs, of the gradient and its
+    derivative along the tangents of the arguments and of the cotangent.
+
+    Raises ShapeError for a cotangent of another shape or structure, GraphError for Variables that were
+    computed, LimitError for pairs that nest more than six deep.
+    """
+
+    __slots__ = ("replayed",)
+
+    def __init__(self, f: Differentiable) -> None:
+        super().__init__(f)
+        self.replayed: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the arguments that are pairs
+
+    @public
+    def _call(self, *args: Any, **keywords: Any) -> tuple[Any, ...]:
+        f = self.f
+        if not keywords and (again := self._again(args)) is not None:
+            return again
+        bound, cotangent = split_cotangent(f.__name__, f.parameters, args, keywords)
+        if keywords or not PLAIN.issuperset(map(type, args)):
+            return self._gathered(bound, cotangent)
+        types, values, plain = self.described(bound)
+        wanted = dict.fromkeys(self._every(types), "sum")
+        ready = self._ready(types, values, wanted, {}, 0, cotangent)
+        found = self._run(ready, plain, 0)
+        self.__call__ = self._inline(ready, types, args, plain, self._call) or self._call
+        return self._everything(types, found)
+
+    def _again(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The answer to a call like one before, with pairs in the place of arguments."""
+        asking = tuple([k for k, a in enumerate(args) if type(a) is DiffPair and a.is_plain])
+        if asking not in self.replayed:
+            return None
+        given = list(args)
+        for k in asking:
+            given[k] = args[k].p
+        found = self.replayed[asking](*given)
+        if found is None:
+            return None
+        answer: list[Any] = [None] * (len(args) - 1)
+        for k, gradient in zip(asking, found, strict=True):
+            args[k].gather(gradient)
+            answer[k] = gradient
+        return tuple(answer)
+
+    def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
+        """A call with arguments of any kind."""
+        types, values, plain = self.described(bound)
+        names = [p.name for p in self.f.parameters]
+        needs = [n for each in zip(names, types, bound, _firsts(types), strict=True) for n in _needs(*each)]
+        asking = [n for n in needs if n.asks()]
+        order = max((depth(n.holder.p) for n in needs if isinstance(n.holder, DiffPair)), default=0)
+        if not order and isinstance(cotangent, DiffPair):
+            cotangent = of_result(cotangent)
+        order = checked(max(order, depth(cotangent)))
+        given = tangents(names, [bare(a, inner) for a in bound], types, values, order) if order else {}
+        spared = {n for need in needs for n in need.floats}
+        wanted = {n: need.how for need in asking for n in need.floats} or {
+            n: "sum" for n in self._every(types) if n not in spared
+        }
+        ready = self._ready(types, values, wanted, given, order, cotangent)
+        found = self._run(ready, plain, order)
+        if not asking:
+            return self._everything(types, found)
+        if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
+            args = [*(a.p if type(a) is DiffPair else a for a in bound), cotangent]
+            inline = self._inline(ready, types, args, plain, _missed)
+            if inline is not None:
+                self.replayed[tuple(k for k, a in enumerate(bound) if type(a) is DiffPair)] = inline
+        gradients = {n.path: self._gradient(n, found, types, values, plain, order, cotangent) for n in asking}
+        for need in asking:
+            if gradients[need.path] is not None:
+                need.gather(gradients[need.path])
+        return tuple(_answer(*each, gradients) for each in zip(names, types, bound, strict=True))
+
+    def _every(self, types: Types) -> tuple[int, ...]:
+        """The inputs that have gradients where nobody says which."""
+        return self.f.inputs_of(self.f.positions(None, types), types)
+
+    def _everything(self, types: Types, found: Found) -> tuple[Any, ...]:
+        """All gradients found, one entry an argument."""
+        return tuple(
+            _nested(kind, first, found) if _floats(kind, first) else None
+            for kind, first in zip(types, _firsts(types), strict=True)
+        )
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def _lowered(self, types: Types) -> Lowered:
+        if types not in self.made:
+            self.made.setdefault(types, self.f.trace(types))
+        found: Lowered = self.made[types]
+        return found
+
+    def _ready(
+        self,
+        types: Types,
+        values: Sequence[Any],
+        wanted: Mapping[int, str],
+        given: Mapping[Coefficient, Any],
+        order: int,
+        cotangent: Any,
+    ) -> Ready | None:
+        """The program of the gradients that are added up, with its arguments; None if all are zero."""
+        lowered = self._lowered(types)
+        results, names = lowered.func.results, lowered.func.result_names
+        seeds = cotangents(lowered.structure, results, names, cotangent, order)
+        number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
+        summed = tuple(n for n, how in wanted.items() if how not in APART)
+        totals = tuple(n for n in summed if wanted[n] == "total")
+        everything = {**given, **{(number[k], parts): seed for (k, parts), seed in seeds.items()}}
+        present = tuple(k in number for k in range(len(results)))
+        plan = self._plan(Asked(types, summed, totals, present, order, tuple(completed(everything))))
+        if not plan.known:
+            return None
+        args = coefficients(plan.inputs, values, everything)
+        try:
+            return Ready(plan, args, plan.compiled.sizes(args))
+        except ShapeError:
+            self._refuse_shapes(types, values, seeds)
+            raise
+
+    def _plan(self, asked: Asked) -> Plan:
+        if asked not in self.made:
+            lowered = self._lowered(asked.types)
+            func, known = pullback(lowered.func, asked.wanted, asked.present, asked.totals)
+            func, inputs = on_duals(simplified(func), asked.order, set(asked.taken), simplified)
+            made = Lowered(func, lowered.constraints, (None,) * len(func.results))
+            compiled = Specialisation(made, self.f.backend)
+            plan = Plan(
+                compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted
+            )
+            self.made.setdefault(asked, plan)
+        found: Plan = self.made[asked]
+        return found
+
+    def _refuse_shapes(self, types: Types, values: Sequence[Any], seeds: Mapping[Coefficient, Any]) -> None:
+        """Raise the error of arguments that do not fit each other, or of a cotangent that does not fit."""
+        lowered = self._lowered(types)
+        of_values = Specialisation(lowered, self.f.backend)
+        sizes = of_values.sizes(values)
+        for (k, _), seed in seeds.items():
+            shape = extent(lowered.func.results[k].shape, sizes, of_values.values(values))
+            if np.shape(seed) != shape:
+                raise ShapeError(
+                    f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, the result "
+                    f"{shape}",
+                    remedy="a cotangent has its result's shape",
+                )
+
+    def _run(self, ready: Ready | None, plain: bool, order: int) -> Found:
+        """The gradients that are not zero, by input: a dict of their dual parts each."""
+        if ready is None:
+            return {}
+        plan, args, sizes = ready
+        flat = plan.compiled.run(sizes, args, plain)
+        count = len(plan.known)
+        return {n: {p: flat[p * count + k] for p in range(1 << order)} for k, n in enumerate(plan.known)}
+
+    def _inline(
+        self, ready: Ready | None, types: Types, args: Sequence[Any], plain: bool, general: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
+        """What answers calls like this one at once with the gradients of the wanted arguments, else as
+        `general` does; None where arguments or results are containers, or a gradient is known to be zero."""
+        lowered = self._lowered(types)
+        result = lowered.func.results[0]
+        arrays = all(isinstance(t, ArgType) for t in types)
+        if ready is None or not arrays or lowered.structure is not None:
+            return None
+        if len(ready.plan.known) < len(ready.plan.wanted) or (not result.rank and result.dtype != "f64"):
+            return None
+        cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
+        made = ready.plan.compiled.door(ready.sizes, (*types, cotangent), args, plain, general)
+        return None if made is general else made
+
+    # -- contributions that are not added up ---------------------------------------------------
+
+    def _gradient(
+        self,
+        need: Need,
+        found: Found,
+        types: Types,
+        values: Sequence[Any],
+        plain: bool,
+        order: int,
+        cotangent: Any,
+    ) -> Any:
+        """What a pair or Variable gathers."""
+        if need.how not in APART:
+            return _nested(need.kind, need.first, found, _is_dual(need.holder) * order)
+        if order:
+            raise DtypeError(
+                f'accumulator="{need.how}": {need.path} is among pairs of pairs',
+                remedy='use "sum" or "total"',
+            )
+        return self._contributions(need, types, values, plain, cotangent)
+
+    def _contributions(
+        self, need: Need, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
+    ) -> Any:
+        """The contributions of the result's entries to the gradient of a pair: a list, or the first one."""
+        if cotangent is None:
+            return None
+        if isinstance(need.kind, Container):
+            raise DtypeError(f'accumulator="{need.how}": {need.path} is a container', remedy='use "sum"')
+        key = types, need.first, APART
+        if key not in self.made:
+            self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
+        each = contributed(self.made[key], need.first, values, plain, cotangent)
+        return each if need.how == "push" else each[0] if each else None
+
+
+# -- arguments and their gradients ----------
+
+
+def _missed(*_: Any) -> None:
+    """What an inline cache gives for a call unlike the one before."""
+
+
+def _firsts(types: Types) -> list[int]:
+    """The number of the first input of each argument."""
+    return [0, *accumulate(map(count, types))][: len(types)]
+
+
+def _needs(path: str, kind: Any, arg: Any, first: int) -> Iterator[Need]:
+    """The pairs and Variables in an argument, outside of others."""
+    if is_marked(arg):
+        yield Need(path, arg, kind, first)
+    elif isinstance(kind, Container) and (container := opened(arg, path)) is not None:
+        for key, part, given in zip(container.keys, kind.parts, container.parts, strict=True):
+            yield from _needs(path + kind.path(key), part, given, first)
+            first += count(part)
+
+
+def _floats(kind: Any, first: int) -> list[int]:
+    """The inputs of an argument that have a gradient."""
+    return [n for n, a in enumerate(arrays_in((kind,)), first) if is_float(a.dtype)]
+
+
+def _is_dual(holder: Any) -> bool:
+    """Whether a gradient of a container is a pair of two, and not a container of pairs."""
+    return isinstance(holder, DiffPair) and isinstance(holder.p, DiffPair)
+
+
+def _nested(kind: Any, first: int, found: Found, outside: int = 0) -> Any:
+    """Gradients nested like an argument; as dual numbers whose pairs stand `outside` of containers."""
+    each = [found.get(n) for n in _floats(kind, first)]
+    if outside:
+        if all(g is None for g in each):
+            return None
+        parts = {p: [None if g is None else g[p] for g in each] for p in range(1 << outside)}
+        return nested({p: unflatten(places_of(kind), flat) for p, flat in parts.items()}, outside)
+    pairs = [None if g is None else nested(g, len(g).bit_length() - 1) for g in each]
+    return unflatten(places_of(kind), pairs)
+
+
+def _answer(path: str, kind: Any, arg: Any, gradients: Mapping[str, Any]) -> Any:
+    """What the pairs and Variables in an argument gathered, nested like it."""
+    if is_marked(arg):
+        return gradients.get(path)
+    if not isinstance(kind, Container) or (container := opened(arg, path)) is None:
+        return None
+    each = zip(container.keys, kind.parts, container.parts, strict=True)
+    parts = [_answer(path + kind.path(key), part, given, gradients) for key, part, given in each]
+    return None if all(p is None for p in parts) else container.build(parts)

@@ -1,0 +1,113 @@
+"""What pairs hold beside values: tangents of arguments and cotangents of results, by their dual parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.duals import Coefficient
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.ir.nodes import Array
+from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.runtime.device import describe_on_device, is_on_device
+from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.pairs import DiffPair
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.tangents import fitted
+from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.structures import NO_FLOAT, parts_like
+from adcompiler.syntax.values import ArgType, Static
+
+Leaf = tuple[int, int, str, Any, Any]  # its number, its parts, path, place and value
+
+
+def tangents(
+    names: Sequence[str], args: Sequence[Any], types: Types, values: Sequence[Any], order: int
+) -> dict[Coefficient, Any]:
+    """The tangents of arguments that are pairs, `order` deep at most, or hold some: by input and parts.
+
+    Raises ShapeError for one of another shape or structure than its argument, DtypeError where that is no
+    float.
+    """
+    found: dict[Coefficient, Any] = {}
+    first = 0
+    for name, kind, arg in zip(names, types, args, strict=True):
+        for number, parts, path, place, tangent in spread(kind, arg, order, name, first):
+            if parts and not is_float(place.dtype):
+                raise DtypeError(
+                    f"{path} is {place.dtype}: it has no tangent", remedy=f"pass floats, or None: {NO_FLOAT}"
+                )
+            if parts:
+                found[number, parts] = fitted(tangent, values[number], place, path)
+        first += count(kind)
+    return found
+
+
+def cotangents(
+    structure: Any, results: Sequence[Array], names: Sequence[str], cotangent: Any, order: int
+) -> dict[Coefficient, Any]:
+    """The cotangents of results, as kernels take them: by result and parts; none for what is no float."""
+    found: dict[Coefficient, Any] = {}
+    given = _unwrapped(structure, results, cotangent)
+    for k, parts, _, _, value in spread(structure, given, order, "the cotangent"):
+        if is_float(results[k].dtype):
+            found[k, parts] = _cotangent(value, results[k], names[k])
+    return found
+
+
+def _unwrapped(structure: Any, results: Sequence[Array], cotangent: Any) -> Any:
+    """The cotangent of one result, which may stand in a tuple; a list of numbers is an array."""
+    if structure is not None or not isinstance(cotangent, tuple | list) or len(cotangent) != 1:
+        return cotangent
+    is_array = results[0].rank and type(cotangent) is list and opened(cotangent, "the cotangent") is None
+    return cotangent if is_array else cotangent[0]
+
+
+def _cotangent(value: Any, result: Array, name: str) -> Any:
+    """The cotangent of one result in its dtype."""
+    refuse_masked(f"the cotangent of {name}", value)
+    device = not isinstance(value, np.ndarray | float | int) and is_on_device(value)
+    array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
+    if not device and array.dtype.kind not in "biuf":
+        raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
+    if np.ndim(array) != result.rank:
+        raise ShapeError(
+            f"the cotangent of {name} has shape {np.shape(array)}, the result has rank {result.rank}",
+            remedy="a cotangent has its result's shape",
+        )
+    if device and result.rank:
+        return array
+    array = np.asarray(array).astype(NUMPY[result.dtype], copy=False)
+    return array if result.rank else array[()]
+
+
+def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts: int = 0) -> Iterator[Leaf]:
+    """What pairs, `order` deep at most, hold at the places of a tree of types or of a structure.
+
+    Places are counted from `first`. An outermost pair has the last part of a dual number of that order.
+    """
+    if isinstance(value, DiffPair):
+        yield from spread(place, value.p, order - 1, name, first, parts)
+        yield from spread(place, value.d, order - 1, name, first, parts | 1 << (order - 1))
+    elif value is None:
+        return
+    elif place is None or isinstance(place, ArgType):
+        yield first, parts, name, place, value
+    elif isinstance(place, Static):
+        if parts and value != place.value:
+            raise ShapeError(f"{name} is no float, but a {type(value).__name__} is given", remedy=NO_FLOAT)
+    else:
+        if isinstance(place, tuple):
+            place = Container(tuple, tuple(range(len(place))), place)
+        for key, part, given in zip(place.keys, place.parts, parts_like(place, value, name), strict=True):
+            yield from spread(part, given, order, name + place.path(key), first, parts)
+            first += count(part)
+
+
+def count(place: Any) -> int:
+    """How many arrays have their places in a tree of types, or in a structure."""
+    if isinstance(place, Container | tuple):
+        return sum(map(count, place if isinstance(place, tuple) else place.parts))
+    return int(not isinstance(place, Static))
