@@ -43,7 +43,6 @@ def test_the_logical_though_ugly_approach(my_func):
     assert (pair_a.d, pair_x.d) == (4.0, 12.0)
 
 
-@pytest.mark.xfail(strict=True, reason="the spelling f.forward.call is being built")
 def test_the_notes_own_spelling(my_func):
     """`myFunc.forward.call(...)` and `myFunc.backward.call(...)`."""
     assert my_func.forward.call(DiffPair(3, 1), DiffPair(2, 0)).d == 4.0
@@ -118,7 +117,6 @@ def test_accumulation_over_calls(my_func):
     assert a.d == 14.0
 
 
-@pytest.mark.xfail(strict=True, reason="accumulation of a batch into one scalar is being built")
 def test_a_list_accumulated_into_a_single_scalar(my_func):
     """On "Even if the input 'x' was a list, we could still ask gradients to be accumulated"."""
     x = DiffPair(X, accumulator="total")
@@ -199,7 +197,6 @@ def test_out_and_inout_parameters():
     np.testing.assert_allclose(v, [-0.1, 1.0])
 
 
-@pytest.mark.xfail(strict=True, reason="_result= is being built")
 def test_a_result_that_is_given(my_func):
     """SlangPy's `_result=`: the array to write to."""
     out = np.empty(3)
@@ -240,7 +237,6 @@ def test_a_struct_has_a_derivative_of_its_own_structure(energy):
     np.testing.assert_array_equal(state.d.v, [6.0, 8.0])
 
 
-@pytest.mark.xfail(strict=True, reason="pairs inside of structs are being built")
 def test_pairs_inside_of_a_struct(energy):
     """Only the pair asks for a gradient: "p and d come separately"."""
     state = State(DiffPair(np.array([1.0, 2.0])), np.array([3.0, 4.0]))
@@ -260,7 +256,6 @@ def test_higher_derivatives_without_nested_pairs(my_func):
     assert (second.p, second.d) == (12.0, 6.0)
 
 
-@pytest.mark.xfail(strict=True, reason="nested pairs are being built")
 def test_nested_pairs(my_func):
     """A pair of pairs along x: the value, both first derivatives, and the second."""
     x = DiffPair(DiffPair(2.0, 1.0), DiffPair(1.0, 0.0))
