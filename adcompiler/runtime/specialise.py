@@ -160,7 +160,7 @@ class Specialisation:
         self.demands = [c for c in lowered.constraints if not c.merged]
         self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
-        self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by lengths and classes of arguments
+        self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
 
     @property
     def executable(self) -> Executable:
@@ -328,7 +328,7 @@ class Specialisation:
 
         if self.of_values or self.func.counts or not all(map(fits, types, args)):
             return general
-        key = (*lengths, *map(type, args))
+        key = (general, *lengths, *map(type, args))  # pairs and numbers go other general ways
         if key not in self.doors and len(self.doors) < MOST_DOORS:
             made = door(self.executable, lengths, types, args, self.lowered.structure, plain, general)
             self.doors[key] = made or general
