@@ -16,6 +16,7 @@ import numpy as np
 from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
 from adcompiler.runtime import linear
 from adcompiler.runtime.graph import Variable, is_variable
+from adcompiler.runtime.views import view
 
 Operation = Callable[..., Any]
 
@@ -175,7 +176,26 @@ def _banded(name: str) -> Operation:
 
 
 def moved(function: Operation, x: Variable, *args: Any, **options: Any) -> Any:
-    """What a NumPy function that only moves elements makes of `x`: it is asked where each one comes from."""
+    """What a NumPy function that only moves elements makes of `x`: a view where PyTorch has one."""
+
+    def see(x: Variable) -> Any:
+        return _moved(function, x, args, options)
+
+    found = see(x)
+    if function not in SHOWN:
+        return found
+    if isinstance(found, list):
+        return [view(x, part, partial(_part, see, k)) for k, part in enumerate(found)]
+    return view(x, found, see)
+
+
+def _part(see: Operation, k: int, x: Variable) -> Variable:
+    part: Variable = see(x)[k]
+    return part
+
+
+def _moved(function: Operation, x: Variable, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The function itself is asked where each element comes from."""
     places = np.arange(x.size).reshape(x.shape)
     found = function(places, *args, **options)
     flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
@@ -200,6 +220,24 @@ MOVES: tuple[Operation, ...] = (
     np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split,
     np.hsplit, np.vsplit, np.delete, np.transpose, np.ravel, np.take_along_axis,
 )  # fmt: skip
+
+SHOWN = frozenset(
+    {
+        np.transpose,
+        np.swapaxes,
+        np.moveaxis,
+        np.squeeze,
+        np.expand_dims,
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        np.ravel,
+        np.split,
+        np.array_split,
+        np.hsplit,
+        np.vsplit,
+    }
+)  # fmt: skip  the results of which are views
 
 # -- names -------------------------------------------------------------------------------------
 

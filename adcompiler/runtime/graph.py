@@ -63,6 +63,8 @@ class Node:
     is defined above this file and says so there."""
 
     kind: ClassVar[Any]
+    _view: Any = None  # how it is read from another Variable, if it is a view (`views.py`)
+    _views: Any = None  # weak references to the views of it
     origin: Origin | None = None  # how a Variable without an entry came to be, where that is known
 
 

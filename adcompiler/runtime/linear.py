@@ -16,6 +16,7 @@ from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, p
 from adcompiler.runtime.masked import refuse_masked
 
 Shape = tuple[int, ...]
+Words = str | Callable[[], str]  # how a trace shows what becomes of the input
 
 
 class Linear(Entry):
@@ -24,7 +25,7 @@ class Linear(Entry):
     __slots__ = ("holds", "pull", "words")
 
     def __init__(
-        self, x: Variable, words: str, pull: Callable[[Variable], Variable] | None, holds: bool = False
+        self, x: Variable, words: Words, pull: Callable[[Variable], Variable] | None, holds: bool = False
     ) -> None:
         super().__init__([x])
         self.words, self.pull, self.holds = words, pull, holds
@@ -38,12 +39,13 @@ class Linear(Entry):
         return [self.pull(cotangents[0])]
 
     def right(self) -> str:
-        return f"{self.inputs[0].name}{self.words}"
+        words = self.words if isinstance(self.words, str) else self.words()
+        return f"{self.inputs[0].name}{words}"
 
 
 def _linear(
     x: Variable,
-    words: str,
+    words: Words,
     data: Any,
     pull: Callable[[Variable], Variable],
     name: str | None = None,
@@ -93,7 +95,7 @@ def expand(x: Variable, shape: Shape) -> Variable:
             remedy="an axis can be expanded if its length is 1; new axes are added in front",
         ) from None
     before = x.shape
-    return _linear(x, f".expand({_sizes(shape)})", data, lambda g: reduced(g, before))
+    return _linear(x, lambda: f".expand({_sizes(shape)})", data, lambda g: reduced(g, before))
 
 
 def reduced(x: Variable, shape: Shape) -> Variable:
@@ -119,7 +121,8 @@ def reshape(x: Variable, shape: Shape) -> Variable:
             remedy="the lengths' product stays the same; one of them may be -1",
         ) from None
     before = x.shape
-    return _linear(x, f".reshape({_sizes(data.shape)})", data, lambda g: reshape(g, before))
+    after: Shape = data.shape
+    return _linear(x, lambda: f".reshape({_sizes(after)})", data, lambda g: reshape(g, before))
 
 
 def transpose(x: Variable) -> Variable:
@@ -147,8 +150,14 @@ def index(x: Variable, where: Any, moves: bool = False) -> Variable:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
         ) from error
-    shape, words, holds = x.shape, f"[{index_words(where)}]", has_arrays(where) and not moves
-    return _linear(x, words, np.array(data), lambda g: scatter(g, where, shape, moves), holds=holds)
+    shape, holds = x.shape, has_arrays(where) and not moves
+    return _linear(
+        x,
+        lambda: f"[{index_words(where)}]",
+        np.array(data),
+        lambda g: scatter(g, where, shape, moves),
+        holds=holds,
+    )
 
 
 def scatter(x: Variable, where: Any, shape: Shape, moves: bool = False) -> Variable:

@@ -7,7 +7,6 @@ needs the value that was read, the version tells that it is gone, as in PyTorch.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
 from adcompiler.runtime.origins import begin
+from adcompiler.runtime.views import read_again, stand_for
 
 
 def operate(x: Variable, name: str, *operands: Any) -> Variable:
@@ -27,6 +27,9 @@ def operate(x: Variable, name: str, *operands: Any) -> Variable:
 
 def assign(x: Variable, where: Any, value: Any) -> Variable:
     """`x[where] = value`."""
+    shown = value._view if is_variable(value) else None
+    if shown is not None and shown.root is x and shown.where is where:  # x[where] += 1 has changed it already
+        return x
     return _become(x, lambda before, values: _assigned(before, where, values[0]), (value,))
 
 
@@ -39,7 +42,7 @@ def _become(
             ".grad would stay None",
             remedy=f"change it inside `with adc.no_grad():`, or assign the value: {x.name}.value = ...",
         )
-    before = _as_it_is(x)
+    before, shown = _as_it_is(x), x._view
     result = compute(before, operands)  # where `x` is one of these it is read before the change
     if result.shape != x.shape or (result.differentiable and not x.differentiable):
         raise (ShapeError if result.shape != x.shape else DtypeError)(
@@ -48,11 +51,15 @@ def _become(
             remedy="compute a new Variable: x = x + y",
         )
     result = result.astype(x.dtype)
-    x.hold(result.data)
+    if shown is not None:
+        assign(shown.root, shown.places(), result)  # of which `x` is read again
+        return x
+    x.change(result.data)
     if state.recording:
-        _take(x, result)
+        stand_for(x, result)
     elif not x.needs_grad:
         begin(x, "no_grad", [before, *filter(is_variable, operands)])
+    read_again(x, state.recording)
     return x
 
 
@@ -62,14 +69,6 @@ def _as_it_is(x: Variable) -> Variable:
     before.serial, before.entry, before.needs_grad = x.serial, x.entry, x.needs_grad
     before.origin = x.origin
     return before
-
-
-def _take(x: Variable, result: Variable) -> None:
-    """Let `x` stand for a result from now on."""
-    x.serial, x.entry, x.needs_grad = result.serial, result.entry, result.needs_grad
-    if x.entry is not None:
-        output = next(o for o in x.entry.outputs if o.serial == x.serial)
-        output.ref, output.version, output.name = weakref.ref(x), x.version, x.name
 
 
 class Assignment(Entry):

@@ -12,6 +12,7 @@ from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import functions, linear, mutation, torchnames
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Node, Variable, state
+from adcompiler.runtime.views import basic, view
 
 Axis = int | Sequence[int] | None
 
@@ -74,7 +75,8 @@ class Operators(Node):
         return functions.matmul(other, self)
 
     def __getitem__(self: Any, where: Any) -> Variable:
-        return linear.index(self, where)
+        found = linear.index(self, where)
+        return view(self, found, lambda x: linear.index(x, where), where) if basic(where) else found
 
     def __setitem__(self: Any, where: Any, value: Any) -> None:
         mutation.assign(self, where, value)
@@ -112,11 +114,17 @@ class Operators(Node):
 
     def expand(self: Any, *shape: int | Sequence[int]) -> Variable:
         """Repeated along axes of length 1, and along new axes in front, to `shape`."""
-        return linear.expand(self, _shape_of(shape))
+        lengths = _shape_of(shape)
+        return view(self, linear.expand(self, lengths), lambda x: linear.expand(x, lengths))
 
     def reshape(self: Any, *shape: int | Sequence[int]) -> Variable:
         """The same elements in another shape; one length may be -1."""
-        return linear.reshape(self, _shape_of(shape))
+        lengths = _shape_of(shape)
+        found = linear.reshape(self, lengths)
+        data = vars(found).get("data")  # of what a fused function has deferred there is none yet
+        if data is not None and not np.may_share_memory(data, self.data):
+            return found  # of a transposed one it is a copy, as in NumPy
+        return view(self, found, lambda x: linear.reshape(x, lengths))
 
     def astype(self: Any, dtype: Any) -> Variable:
         """The values as float64 or float32; other types end the derivative."""
@@ -130,7 +138,7 @@ class Operators(Node):
     @property
     def T(self: Any) -> Variable:  # noqa: N802, as NumPy calls it
         """The axes in reverse order."""
-        return linear.transpose(self)
+        return view(self, linear.transpose(self), linear.transpose)
 
 
 def _shape_of(given: Sequence[Any]) -> tuple[int, ...]:

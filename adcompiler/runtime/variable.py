@@ -31,6 +31,7 @@ from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, here
 from adcompiler.runtime.signature import DTYPE_OF
+from adcompiler.runtime.views import read_again, release
 
 
 class Variable(Conversions):
@@ -96,10 +97,19 @@ class Variable(Conversions):
                 f"{self.name} has shape {self.shape}, its new value {data.shape}",
                 remedy="an assigned value has the same shape",
             )
-        self.hold(data.astype(self.dtype))
+        if self._view is None:
+            self.hold(data.astype(self.dtype))
+        else:
+            with setting(recording=False):
+                self[...] = data
 
     def hold(self, data: np.ndarray) -> None:
         """Hold other values of the same shape and dtype, not a copy: graphs that read the old ones refuse."""
+        self.change(data)
+        read_again(self, False)
+
+    def change(self, data: np.ndarray) -> None:
+        """Hold other values; views of this Variable are not read again."""
         self.data, self.version, self.place = data, self.version + 1, here()
 
     @property
@@ -187,6 +197,7 @@ class Variable(Conversions):
         before = Edge(self.serial, self.entry, self.needs_grad, self.origin)
         self.entry, self.serial = None, next(serials)
         begin(self, how, [before])
+        release(self)
 
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.

@@ -20,6 +20,7 @@ from tests.unit.tape_cases import (
     steps,
     values,
     values_of_python,
+    views,
 )
 from tests.unit.tape_cases.registry import CASES
 
@@ -40,4 +41,5 @@ __all__ = [
     "steps",
     "values",
     "values_of_python",
+    "views",
 ]
