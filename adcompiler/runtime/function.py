@@ -16,6 +16,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
 from adcompiler.progress import compiling
+from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import converted, settled, whole_lists
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.backward import Backward
     from adcompiler.runtime.styles import Forward
 
-CACHED = ("jitted", "cfunc", "low_level_callable")
-STYLES = ("forward", "backward")
+CACHED = ("jitted", "cfunc", "low_level_callable", "forward", "backward")
 
 
 class Function:
@@ -72,6 +72,7 @@ class Function:
         self._specialisations: dict[Types, Specialisation] = {}
         self._settled: dict[Types, Types] = {}  # what lists of whole numbers are
         self._last: Types | None = None
+        self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
         self.replay: Replay | None = None  # of calls with Variables
@@ -132,6 +133,8 @@ class Function:
             elif isinstance(kind, Container):
                 values += value
         found = tuple(types)
+        if self.batched:
+            check_batches(self, found, bound)
         if whole_lists(found):
             if found not in self._settled:
                 self._settled.setdefault(found, self.settled(found))
@@ -262,7 +265,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_settled", "replay", *STYLES, *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_settled", "replay", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -310,12 +313,7 @@ class Function:
 
     @cached_property
     def backward(self) -> Backward:
-        """Reverse mode: `backward(*args, dresult)` with a cotangent nested like the result.
-
-        Each DiffPair among the arguments gathers its gradient in `d`, each Variable that requires one in
-        `.grad`; without any, every float argument has one. Returns what each argument gathered in this
-        call, None for the others and for zero.
-        """
+        """Reverse mode: `backward(*args, dresult)` leaves gradients in DiffPairs, and returns them."""
         from adcompiler.runtime.backward import Backward
 
         return Backward(self)
@@ -379,6 +377,8 @@ class SourceFunction(Function):
     def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
         super().__init__(closure.name, parameters_of(closure.definition, static), options.backend)
         self._closure, self.options = closure, options
+        if options.strict:
+            self.batched = batches_of(self.parameters)
         self.__doc__ = closure.definition.docstring
 
     @property
@@ -390,7 +390,7 @@ class SourceFunction(Function):
         return self.options.save
 
     def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, strict=self.options.strict, calculus=CALCULUS)
+        lowered = lower(self.closure, types, calculus=CALCULUS)
         func = lowered.func if self.options.checks else lowered.func.with_(checks=())
         budget = self.options.memory
         passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))

@@ -36,7 +36,7 @@ class Derived(Function):
     def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
         of = compiled(name, of)
         super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
-        self.of, self.wrt = of, wrt
+        self.of, self.wrt, self.batched = of, wrt, of.batched
 
     @property
     def closure(self) -> Closure | None:

@@ -44,7 +44,7 @@ class Mapped(Derived):
 
     def __init__(self, of: Function, axes: tuple[Any, ...]) -> None:
         super().__init__(of, None, "vmap")
-        self.axes = axes
+        self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
 
     def settled(self, types: Types) -> Types:
         return settled(types, self.trace)

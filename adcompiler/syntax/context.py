@@ -57,8 +57,8 @@ INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be com
 class Context:
     """What one lowering collects, and the operations on values."""
 
-    def __init__(self, source: Source | None, strict: bool = False, calculus: Calculus | None = None) -> None:
-        self.source, self.strict, self.calculus = source, strict, calculus
+    def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
+        self.source, self.calculus = source, calculus
         self.sizes = Sizes()
         self.binders = Binders()
         self.names: dict[Node, str] = {}
@@ -157,16 +157,8 @@ class Context:
         return common, False
 
     def broadcast(self, what: str, args: Sequence[AnyValue], span: Span | None) -> Shape:
-        """The common shape by NumPy's rule; with strict broadcasting all have it, or are scalars."""
+        """The common shape by NumPy's rule."""
         values = [a for a in args if isinstance(a, Value) and a.rank]
-        patterns = {tuple(unit(self.sizes.find(n)) for n in v.shape) for v in values}
-        if self.strict and len(patterns) > 1:
-            self.fail(
-                ShapeError,
-                f'{what}: {self.operands(values)} have different shapes under broadcasting="strict"',
-                span,
-                'reshape the operands to one shape, or compile with broadcasting="numpy"',
-            )
         rank = max((v.rank for v in values), default=0)
         return tuple(self.axis(what, values, rank, k, span) for k in range(rank))
 

@@ -90,16 +90,14 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     )
 
 
-def lower(
-    closure: Closure, types: Sequence[Kind], *, strict: bool = False, calculus: Calculus | None = None
-) -> Lowered:
+def lower(closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None = None) -> Lowered:
     """Lower a definition for arguments of these types, one for each parameter.
 
     `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
     their places.
     """
     definition = closure.definition
-    lowering = Lowering(closure.source, strict, calculus)
+    lowering = Lowering(closure.source, calculus)
     inputs: list[Input] = []
     pairs = zip(definition.parameters, types, strict=True)
     args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]

@@ -162,7 +162,6 @@ def test_amazing_bugs_are_refused_where_one_wants(my_func):
         strict(np.ones((256, 1)), np.ones((1, 256)))
 
 
-@pytest.mark.xfail(strict=True, reason="strict batches at the level of the call are being built")
 def test_the_message_of_strict_batches_names_arguments_and_shapes():
     strict = adc.compile("a * x * x", name="myFunc", broadcasting="strict")
     with pytest.raises(adc.ShapeError) as caught:
@@ -172,7 +171,6 @@ def test_the_message_of_strict_batches_names_arguments_and_shapes():
     assert "x" in text and "(1, 256)" in text  # noqa: PT018
 
 
-@pytest.mark.xfail(strict=True, reason="strict batches at the level of the call are being built")
 def test_strict_batches_do_not_bind_the_inside_of_a_function():
     """The batch is what callers pass; a function broadcasts inside as it likes."""
     strict = adc.compile(

@@ -177,6 +177,42 @@ def test_strict_refuses_the_rest(first: tuple[int, ...]) -> None:
         assert re.search(r"\bx\b.*\by\b", error.cause)
 
 
+def test_strict_names_the_arguments_and_their_shapes() -> None:
+    f = adc.compile("def f(a, b, c):\n    return a * b + c", broadcasting="strict", backend="numpy")
+    for g in (f, adc.vmap(f, (None, None, 0)).of, adc.jacobian(f)):
+        with pytest.raises(adc.ShapeError, match=r"a has \(4, 1\), c has \(4, 3\)") as caught:
+            g(np.ones((4, 1)), 2.0, np.ones((4, 3)))
+        assert (caught.value.line, caught.value.column) == (1, 1)
+    with pytest.raises(adc.ShapeError, match=r"a has \(3,\), b has \(4,\)"):
+        adc.vjp(f, np.ones(3), np.ones(4), 1.0)
+    with pytest.raises(adc.ShapeError, match=r"a has \(3,\), b has \(4,\)"):
+        f.backward(adc.DiffPair(np.ones(3)), np.ones(4), 1.0, np.ones(3))
+    with pytest.raises(adc.ShapeError, match=r"a has \(3,\), b has \(4,\)"):
+        f(adc.Variable(np.ones(3)), np.ones(4), 1.0)
+
+
+def test_strict_binds_calls_and_not_the_inside_of_functions() -> None:
+    """A function broadcasts as it likes; annotated arrays, structs and constants inside are no batches."""
+    source = (
+        "def f(a, b, w: f64[n], p):\n    m = a[:, None] * w[None, :]\n    return sum(m) + sum(b) * p['k'][0]"
+    )
+    f = adc.compile(source, broadcasting="strict", backend="numpy")
+    a, w, p = array((3,)), array((5,)), {"k": array((2,))}
+    value, pullback = adc.vjp(f, a, a, w, p)
+    np.testing.assert_allclose(value, a.sum() * w.sum() + a.sum() * p["k"][0])
+    np.testing.assert_allclose(pullback(1.0)[2], np.full(5, a.sum()))
+    with pytest.raises(adc.ShapeError, match=r"a has \(3,\), b has \(4,\)"):
+        f(a, array((4,)), w, p)
+
+
+def test_strict_checks_each_call() -> None:
+    f = adc.compile("x * y", broadcasting="strict")
+    for n in (3, 3, 0, 1):
+        assert len(f(array((n,)), array((n,)))) == n
+    with pytest.raises(adc.ShapeError, match=r"x has \(3,\), y has \(1,\)"):
+        f(array((3,)), array((1,)))
+
+
 # ---- Annotated sizes ----
 
 
