@@ -56,6 +56,12 @@ class Conversions(Operators):
             raise self._several()
         return bool(self.data.item())
 
+    def __format__(self, spec: str) -> str:
+        """One number as its Python number: f"{loss:.4f}"; arrays as `str` has them, without a format."""
+        if spec and self.data.ndim:
+            raise self._several()
+        return format(self.data.item(), spec) if spec else str(self)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = np.array(self.data, dtype) if copy else np.asarray(self.readable(), dtype)
         take_array("np.asarray()", found, self)

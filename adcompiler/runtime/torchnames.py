@@ -10,6 +10,7 @@ INSTEAD = MappingProxyType({
     "bmm": "x @ y", "cat": "np.concatenate([x, y])", "chunk": "np.split(x, count)", "cpu": "x itself",
     "cuda": 'adc.compile(source, backend="cuda")', "dim": "x.ndim", "double": "x.astype(np.float64)",
     "expand_as": "x.expand(y.shape)", "float": "x.astype(np.float32)",
+    "fill": "x.fill_(value)",
     "gather": "np.take_along_axis(x, indices, axis)", "grad_fn": "adc.tape.show(), or adc.tape.trace()",
     "index_select": "np.take(x, indices, axis)", "long": "x.astype(np.int64)",
     "masked_fill": "np.where(mask, value, x)", "masked_fill_": "x[mask] = value", "mm": "x @ y",

@@ -36,6 +36,14 @@ def test_a_number_has_no_length_and_no_elements():
             ask(x)
 
 
+def test_a_loss_is_printed_with_a_format():
+    loss = (adc.Variable([1.0, 2.0], requires_grad=True) ** 2).sum()
+    assert f"{loss:.2f} {loss:>6.1f}" == "5.00    5.0"
+    assert f"{loss}" == str(loss)
+    with pytest.raises(adc.ShapeError, match=r"shape \(2,\) is not one number"):
+        format(adc.Variable([1.0, 2.0]), ".2f")
+
+
 def test_no_parameters_are_an_error():
     class Model:
         def __init__(self):
