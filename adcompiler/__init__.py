@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.capture import compile, function, load
     from adcompiler.runtime.check import check_grad, check_report
     from adcompiler.runtime.custom import custom_vjp
+    from adcompiler.runtime.explain_nan import explain_nan
     from adcompiler.runtime.function import Function
     from adcompiler.runtime.gradmode import enable_grad, no_grad
     from adcompiler.runtime.memory import recycle
@@ -48,6 +49,7 @@ _HOMES = {
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.custom": ("custom_vjp",),
+    "adcompiler.runtime.explain_nan": ("explain_nan",),
     "adcompiler.runtime.function": ("Function",),
     "adcompiler.runtime.gradmode": ("enable_grad", "no_grad"),
     "adcompiler.runtime.memory": ("recycle",),
@@ -82,6 +84,7 @@ __all__ = [
     "compile",
     "custom_vjp",
     "enable_grad",
+    "explain_nan",
     "function",
     "get_num_threads",
     "grad",

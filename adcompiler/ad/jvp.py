@@ -37,6 +37,7 @@ from adcompiler.ir.nodes import (
     select,
     zeros_like,
 )
+from adcompiler.ir.origins import derived
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
@@ -75,6 +76,7 @@ def jvp(
             made = _array(array, found)
             if made is not None:
                 found[array] = made
+                derived((made.guard, made.value), array)
     return [masked(found[r], r) if r in found else None for r in results]
 
 
@@ -85,6 +87,7 @@ def _loop(loop: Loop, found: Tangents) -> None:
         for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
             if tangent is not None:
                 found[item] = Tangent(TRUE, tangent)
+                derived((tangent,), item)
 
 
 def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:
@@ -213,6 +216,7 @@ def _chain(element: Apply, found: Mapping[Element, Tangent], value: Element) -> 
         if arg in found:
             term = times(cast(found[arg].value, element.dtype), partial(element, k, value))
             where = None if term is None else support(term)
+            derived(() if term is None else (term,), element, argument=k)
             if term is not None and where is not None:
                 parts.append((within(where, found[arg].guard), term))
     return Tangent(*total(parts)) if parts else None

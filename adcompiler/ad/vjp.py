@@ -43,6 +43,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.origins import derived
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
@@ -103,6 +104,7 @@ def _totals(
     for array in reversed(order):
         if pending[array]:
             total = totals[array] = Guarded(*sum_of(pending[array]))
+            derived(total, array)
         if isinstance(array, Item) and first[array.loop] is array:
             # Everything that the loop gives has its cotangent: what reads it stands behind this.
             given = [_whole(totals.get(item), item) for item in array.loop.items]
@@ -111,6 +113,7 @@ def _totals(
                 guard = TRUE if guard.axes else guard  # where nothing of it matters, it hands on nothing
                 for target, found in reverse(array.loop, given, active, vjp, relevance):
                     pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
+                    derived((found,), array)
         elif pending[array] and isinstance(array, Ruled):
             cotangent = closed(array.shape, mask(total.value, total.guard))
             for target, found in reverse_ruled(array, cotangent, active):
@@ -118,10 +121,12 @@ def _totals(
         elif pending[array] and isinstance(array, Call):
             for target, part in pull(array, total, active):
                 pending[target].append(part)
+                derived(part, array)
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
             for target, value in _Body(array, shared, active).pull():
                 pending[target].append(value)
+                derived(value, array)
     return totals
 
 
@@ -218,6 +223,7 @@ class _Body:
             if arg in self.active:
                 product = times(value, partial(element, k, self.value(element)))
                 where = None if product is None else support(product)
+                derived(() if product is None else (product,), element, self.array, argument=k)
                 if product is not None and where is not None:
                     yield arg, Contribution(within(guard, where), scope, cast(product, arg.dtype))
 
@@ -247,6 +253,7 @@ class _Body:
         for c in group:
             by_scope[c.scope].append(c.value if c.guard is guard else mask(c.value, c.guard))
         terms = [self.summed(_sum(values), made, scope) for made, values in by_scope.items()]
+        derived(terms, element, self.array)
         return Contribution(guard, scope, _sum(terms))
 
     def summed(self, value: Element, made: Scope, scope: Scope) -> Element:

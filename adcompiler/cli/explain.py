@@ -10,12 +10,14 @@ from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
+from adcompiler.runtime.explain_nan import explain_nan
 
 EXAMPLES = """\b
 Examples:
   adc explain "where(x > 0, sqrt(x) * y, 0)"
   adc explain model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --wrt b1
   adc explain model.adc:loss --cost --size n=1000000 --size d=3
+  adc explain "sqrt(x) * y" --nan --arg x=0 --arg y=0
 """
 
 
@@ -38,6 +40,14 @@ def explain_source(
             "how long.",
         ),
     ] = False,
+    nan: Annotated[
+        bool,
+        typer.Option(
+            "--nan", show_default=False,
+            help="Print instead the first operation, forward or backward, whose result is NaN or infinite "
+            "for the arguments: its place, element, iteration and operands, and what to write instead.",
+        ),
+    ] = False,
     size: Sizes = None,
 ) -> None:  # fmt: skip
     """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
@@ -46,6 +56,9 @@ def explain_source(
     """
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None
+    if nan:
+        print(explain_nan(f, *collect(f, arg).values(), wrt=names))
+        return
     if cost:
         given = collect(f, arg, sampler(f, lengths(size)))
         print(f.explain(names, *given.values(), cost=True))

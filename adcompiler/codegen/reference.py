@@ -7,7 +7,7 @@ of the array it stands in, with length 1 along the axes that it does not depend 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,13 +30,16 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
     Size,
+    const,
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
-from adcompiler.ir.walk import arrays_of, lengths_read, postorder
+from adcompiler.ir.walk import arrays_of, lengths_read, postorder, substitute
+from adcompiler.ops.build import apply
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
+BLOCK = 2**24  # points that are computed at once
 LARGEST = 2**59  # points that no memory holds: NumPy itself answers with a ValueError
 Values = dict[Array, np.ndarray]
 
@@ -96,40 +99,79 @@ def compute(order: Sequence[Array], values: Values, sizes: Sequence[int], number
             elif isinstance(array, Ruled):
                 values[array] = values[array.value]
             else:
-                values[array] = _array(array, values, sizes, numbers)
+                values[array] = compute_array(array, values, sizes, numbers)
+
+
+class Iterations:
+    """A loop that is interpreted, one iteration at a time; `count` is how many there are, 0 until a while
+    loop has ended."""
+
+    def __init__(self, loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
+        self.loop, self.sizes, self.numbers = loop, sizes, numbers
+        self.step, *self.slots = loop.slots
+        self.order = arrays_of(loop.roots)
+        self.inits = [values[a] for a in loop.inits]
+        self.scanned = [values[a] for a in loop.scanned]
+        self.fixed = [values[a] for a in loop.consts]
+        (self.count,) = (0,) if loop.length is None else extent((loop.length,), sizes, values)
+        # What is carried may have lengths that arrays around the loop give. Other loops have the same slots.
+        lengths = (a for slot in self.slots for a in arrays_of(lengths_read(slot)))
+        outside = (a for a in lengths if not any(isinstance(b, Slot) for b in arrays_of((a,))))
+        self.around = {a: values[a] for a in outside if a in values}
+
+    def order_of_turns(self) -> Iterable[int]:
+        """The numbers of the iterations in the order in which they are done; without end for a while loop."""
+        if self.loop.test is not None:
+            return itertools.count()
+        return range(self.count)[:: -1 if self.loop.backward else 1]
+
+    def begin(self, turn: int, carried: Sequence[np.ndarray]) -> Values:
+        """What the body reads in an iteration."""
+        rows = [row_of(a, turn) for a in self.scanned]
+        here: Values = self.around | dict(zip(self.slots, (*carried, *rows, *self.fixed), strict=True))
+        here[self.step] = np.asarray(turn, np.int64)
+        return here
+
+    def run(self) -> Iterator[tuple[int, Values]]:
+        """Each iteration with the values of its body."""
+        carried = self.inits
+        for turn in self.order_of_turns():
+            here = self.begin(turn, carried)
+            if self.loop.test is not None:
+                compute(arrays_of((self.loop.test,)), here, self.sizes, self.numbers)
+                if not here[self.loop.test]:
+                    self.count = turn
+                    return
+            self.finish(here)
+            carried = [here[r] for r in self.loop.results]
+            yield turn, here
+
+    def finish(self, here: Values) -> None:
+        """Compute what the body computes."""
+        compute(self.order, here, self.sizes, self.numbers)
+
+
+def outs_of(
+    loop: Loop, count: int, values: Values, sizes: Sequence[int], numbers: Numbers
+) -> list[np.ndarray]:
+    """Zeros for the rows that a loop of `count` iterations collects."""
+    stacks = loop.items[len(loop.results) :]
+    return [
+        np.zeros((count, *extent(stack.shape[1:], sizes, values)), numbers.dtypes[o.dtype])
+        for stack, o in zip(stacks, loop.outs, strict=False)
+    ]
 
 
 def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> list[np.ndarray]:
     """What a loop gives, turn by turn."""
-    step, *slots = loop.slots
-    order = arrays_of(loop.roots)
-    carried = [values[a] for a in loop.inits]
-    fixed = [values[a] for a in loop.consts]
-    (count,) = (0,) if loop.length is None else extent((loop.length,), sizes, values)
-    stacks = loop.items[len(loop.results) :]
-    outs = [
-        np.zeros((count, *extent(stack.shape[1:], sizes, values)), numbers.dtypes[o.dtype])
-        for stack, o in zip(stacks, loop.outs, strict=False)
-    ]
-    # What is carried may have lengths that arrays around the loop give. Other loops have the same slots.
-    lengths = (a for slot in slots for a in arrays_of(lengths_read(slot)))
-    outside = (a for a in lengths if not any(isinstance(b, Slot) for b in arrays_of((a,))))
-    around = {a: values[a] for a in outside if a in values}
-    turns = itertools.count() if loop.test is not None else range(count)[:: -1 if loop.backward else 1]
-    for turn in turns:
-        rows = [row_of(values[a], turn) for a in loop.scanned]
-        here: Values = around | dict(zip(slots, (*carried, *rows, *fixed), strict=True))
-        here[step] = np.asarray(turn, np.int64)
-        if loop.test is not None:
-            compute(arrays_of((loop.test,)), here, sizes, numbers)
-            if not here[loop.test]:
-                count = turn
-                break
-        compute(order, here, sizes, numbers)
+    turns = Iterations(loop, values, sizes, numbers)
+    outs = outs_of(loop, turns.count, values, sizes, numbers)
+    carried = turns.inits
+    for turn, here in turns.run():
         carried = [here[r] for r in loop.results]
         for out, array in zip(outs, loop.outs, strict=True):
             out[turn] = here[array]
-    return [*carried, *outs, *([np.asarray(count)] if loop.test is not None else [])]
+    return [*carried, *outs, *([np.asarray(turns.count)] if loop.test is not None else [])]
 
 
 def row_of(array: np.ndarray, turn: int) -> np.ndarray:
@@ -137,13 +179,46 @@ def row_of(array: np.ndarray, turn: int) -> np.ndarray:
     return array[turn] if turn < len(array) else np.zeros(array.shape[1:], array.dtype)
 
 
-def _array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
+def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
     if isinstance(array, Call):
         return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
     domain = extent(array.domain, sizes, values)
     if prod(domain) >= LARGEST:
         raise MemoryError
-    found = evaluate(array.elements, domain, values, sizes, numbers)
+    if prod(domain) > BLOCK and domain[0] > 1:
+        return _in_blocks(array, domain, values, sizes, numbers)
+    return _whole(array, array.elements, domain, values, sizes, numbers)
+
+
+def _in_blocks(
+    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Numbers
+) -> np.ndarray:
+    """An array over a large domain, so many points at a time as memory easily holds."""
+    step = max(1, BLOCK // max(prod(domain[1:]), 1))
+    parts = []
+    for start in range(0, domain[0], step):
+        # An index that is moved, be it by 0, is never taken for a whole axis.
+        moved: dict[int, Element] = {0: apply("add", Index(0), const(start, "i64"))}
+        elements = tuple(substitute(e, moved) for e in array.elements)
+        length = min(step, domain[0] - start)
+        parts.append(_whole(array, elements, (length, *domain[1:]), values, sizes, numbers))
+    if isinstance(array, Accumulate):
+        return np.asarray(sum(parts))
+    if isinstance(array, Reduce) and not array.rank:
+        return np.asarray(numbers.reduce(array.op, np.stack(parts), (0,), numbers.dtypes[array.dtype]))
+    return np.concatenate(parts)
+
+
+def _whole(
+    array: Array,
+    elements: Sequence[Element],
+    domain: tuple[int, ...],
+    values: Values,
+    sizes: Sequence[int],
+    numbers: Numbers,
+) -> np.ndarray:
+    """An array over a domain."""
+    found = evaluate(elements, domain, values, sizes, numbers)
     dtype = numbers.dtypes[array.dtype]
     body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
     match array:

@@ -29,6 +29,7 @@ from adcompiler.ir.nodes import (
     neutral,
     select,
 )
+from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, read_by, with_args
 
@@ -48,6 +49,7 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
             found[array] = (
                 _ruled(array, found, axes) if isinstance(array, Ruled) else _array(array, found, axes)
             )
+    follow(found)
     return [found.get(result, result) for result in results]
 
 
@@ -129,6 +131,7 @@ def shifted(
                 new[element] = lead[whole.body.axis] if plain else Read(whole, lead + args)  # type: ignore
             case _:
                 new[element] = with_args(element, args)
+    follow(new)
     return tuple(new[e] for e in elements)
 
 

@@ -25,6 +25,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
 )
+from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 
 N = TypeVar("N")
@@ -118,11 +119,14 @@ def rewrite(
     memo: dict[Element, Element] | None = None,
 ) -> tuple[Element, ...]:
     """Rebuild elements bottom-up: `visit` receives each with its arguments rewritten already."""
+    fresh = memo is None
     memo = {} if memo is None else memo
     roots = tuple(roots)
     for element in postorder(roots, lambda e: () if e in memo else e.args):
         if element not in memo:
             memo[element] = visit(with_args(element, tuple(memo[a] for a in element.args)))
+    if fresh:
+        follow(memo)
     return tuple(memo[root] for root in roots)
 
 
@@ -139,6 +143,7 @@ def substitute(
                 memo[e] = indices.get(e.axis, e)
             else:
                 memo[e] = e if not e.axes else with_args(e, tuple(memo[a] for a in e.args))
+    follow(memo)
     return memo[element]
 
 
@@ -225,6 +230,8 @@ class Rewriter:
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
                 self.arrays[array] = self.array(self._rebuilt(array))
+        follow(self.elements)
+        follow(self.arrays)
         return tuple(self.arrays[r] for r in results)
 
     def _rebuilt(self, array: Array) -> Array:

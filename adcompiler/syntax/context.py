@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     const,
     select,
 )
+from adcompiler.ir.origins import Origin, tracked
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
 from adcompiler.ir.walk import read_by, substitute
 from adcompiler.ops.build import cast, order_of, result_dtype
@@ -88,6 +89,12 @@ class Context:
             self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use {MOST_AXES} axes at most")
         return shape
 
+    def place(self, node: Node, span: Span) -> None:
+        """Remember where a node comes from; what it is made of as well, while a program is explained."""
+        self.spans.setdefault(node, span)
+        if self.source is not None and (table := tracked()) is not None:
+            table.cover((node,), Origin(self.source, span))
+
     # -- elementwise ---------------------------------------------------------------------------
 
     def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
@@ -118,7 +125,7 @@ class Context:
         operand, result = result_dtype(op, (common,) * len(args))
         shape = self.broadcast(op, args, span)
         element = Apply(op, tuple(over(a, shape, operand) for a in args), result)
-        self.spans.setdefault(element, span)
+        self.place(element, span)
         return Value(shape, element, weak)
 
     def order(self, op: str, value: AnyValue, span: Span) -> int:
@@ -245,7 +252,7 @@ class Context:
             body = substitute(element, moved)
             reduced = tuple(value.shape[k] for k in over)
             element = self.binders.enclose(lambda s, e: Reduce(op, s, reduced, e), shape, body)
-            self.spans.setdefault(element.array, span)
+            self.place(element.array, span)
         elif kept != list(range(len(kept))):
             element = substitute(element, {k: Index(p) for p, k in enumerate(kept)})
         if keepdims:
@@ -292,7 +299,7 @@ class Context:
             return value
         read = self.binders.enclose(closed, value.shape, value.element)
         self.names.setdefault(read.array, name)
-        self.spans.setdefault(read.array, span)
+        self.place(read.array, span)
         return Value(value.shape, read, value.weak)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
+from adcompiler.ir.origins import tracked
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import (
@@ -28,6 +29,7 @@ from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.functionals import differentiated, is_partial
+from adcompiler.syntax.located import located
 from adcompiler.syntax.operators import BINARY, COMPARE, ELSEWHERE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
@@ -75,18 +77,21 @@ class Expressions(Context):
 
     def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
         """The value of an expression."""
-        stack: list[tuple[Steps, dict[str, AnyValue]]] = [(self.steps(root, scope), scope)]
+        stack = [(self.steps(root, scope), scope, root)]
+        tracking = tracked() is not None
         value: AnyValue = None
         while stack:
-            steps, here = stack[-1]
+            steps, here, lowered = stack[-1]
             try:
                 wanted = steps.send(value)
             except StopIteration as done:
                 stack.pop()
                 value = done.value
+                if tracking:
+                    located(self.source, lowered, value)
                 continue
             node, inner = wanted if isinstance(wanted, tuple) else (wanted, here)
-            stack.append((self.steps(node, inner), inner))
+            stack.append((self.steps(node, inner), inner, node))
             value = None
         return value
 

@@ -49,7 +49,7 @@ def called(
             moved |= {a: Index(p) for p, a in enumerate(lead)}
         arrays.append(closed(shape, substitute(element, moved)))
     made = make(*arrays)
-    context.spans.setdefault(made, span)
+    context.place(made, span)
     missing = made.rank - len(ends) - len(cases)
     shape = cases + ends
     return Value(

@@ -249,7 +249,7 @@ def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope,
     finals, held = _built(context, turns, carries, turn)
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
-        context.spans.setdefault(array, span)
+        context.place(array, span)
     for check, holds in zip(turn.checks, held, strict=True):
         context.binders.checks.append(replace(check, holds=holds))
     carries.bind(scope, carries.values(finals))

@@ -61,7 +61,7 @@ def _scanned(context: Context, name: str, value: Value, along: int, span: Span) 
     places: dict[int, Element] = {k: Index(p) for p, k in enumerate(order)}
     rows = closed(tuple(lengths), substitute(value.element, places))
     total = _total(name, rows)
-    context.spans.setdefault(total, span)
+    context.place(total, span)
     back = [Index(k) for k in order]
     read = tuple(ZERO if unit(n) else i for i, n in zip(back, lengths, strict=True))
     return Value(value.shape, Read(total, read), value.weak)
