@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.custom import custom_vjp
     from adcompiler.runtime.explain_nan import explain_nan
     from adcompiler.runtime.function import Function
+    from adcompiler.runtime.fusion.fuse import fuse
     from adcompiler.runtime.gradmode import enable_grad, no_grad
     from adcompiler.runtime.memory import recycle
     from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
@@ -51,6 +52,7 @@ _HOMES = {
     "adcompiler.runtime.custom": ("custom_vjp",),
     "adcompiler.runtime.explain_nan": ("explain_nan",),
     "adcompiler.runtime.function": ("Function",),
+    "adcompiler.runtime.fusion.fuse": ("fuse",),
     "adcompiler.runtime.gradmode": ("enable_grad", "no_grad"),
     "adcompiler.runtime.memory": ("recycle",),
     "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
@@ -86,6 +88,7 @@ __all__ = [
     "enable_grad",
     "explain_nan",
     "function",
+    "fuse",
     "get_num_threads",
     "grad",
     "hessian",

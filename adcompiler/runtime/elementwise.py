@@ -46,6 +46,8 @@ def apply(name: str, *args: Any) -> Any:
     logic give plain arrays. Raises Error for an unknown name or a wrong number of arguments,
     ShapeError, and DtypeError for what is no real number.
     """
+    if state.fusing is not None and (later := state.fusing.elementwise(name, args)) is not None:
+        return later
     entry = primitive(name)
     args += entry.defaults[len(args) - len(entry.params) :] if len(args) < len(entry.params) else ()
     if len(args) != len(entry.params):
@@ -87,6 +89,8 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """
     refuse_masked("the condition of where", condition)
     test = np.asarray(condition.data if is_variable(condition) else condition, bool)
+    if state.fusing is not None and (later := state.fusing.where(test, x, y)) is not None:
+        return later
     operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
     shape = np.broadcast_shapes(test.shape, *map(_shape, operands))
     mask = np.array(np.broadcast_to(test, shape))

@@ -15,7 +15,7 @@ import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
 from adcompiler.runtime import linear
-from adcompiler.runtime.graph import Variable, is_variable
+from adcompiler.runtime.graph import Variable, is_variable, state
 from adcompiler.runtime.views import view
 
 Operation = Callable[..., Any]
@@ -30,6 +30,8 @@ def _compiled(name: str, body: str, count: int) -> Any:
 
 def call(name: str, body: str, *args: Any) -> Any:
     """The language's expression `body` of x0, x1, ...: compiled once, and called with these."""
+    if state.fusing is not None and (later := state.fusing.call(name, body, args)) is not None:
+        return later
     return _compiled(name, body, len(args))(*args)
 
 

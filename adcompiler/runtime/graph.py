@@ -40,9 +40,16 @@ class State(threading.local):
     quiet: Place | None = None  # the user's line that turned recording off
     tracing = False  # whether operations print a line each
     inside: Recorded | None = None  # the operation whose user-written propagate is running
+    fusing: Any = None  # the pending operations of a fused function (`fusion/pending.py`)
 
 
 state = State()
+
+
+def settle() -> None:
+    """Run what a fused function has deferred: something is changed or looked at that it may have read."""
+    if state.fusing is not None:
+        state.fusing.flush()
 
 
 @contextmanager
@@ -349,7 +356,7 @@ def walk(
         if any(e.serial in useful for e in entry.edges):
             useful.update(o.serial for o in entry.outputs)
     walked = Walked(dict(seeds), [])
-    with setting(recording=create_graph, inside=None):
+    with setting(recording=create_graph, inside=None, fusing=None):
         for entry in reversed(entries):
             _step(entry, walked, useful)
         for serial, v in targets.items():
@@ -381,6 +388,7 @@ def _step(entry: Entry, walked: Walked, useful: set[int]) -> None:
 
 def live() -> list[Entry]:
     """The entries that some Variable still holds, oldest first."""
+    settle()
     return sorted(_live.values(), key=lambda entry: entry.number)
 
 

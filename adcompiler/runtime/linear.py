@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ShapeError
-from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, perform
+from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, perform, state
 from adcompiler.runtime.masked import refuse_masked
 
 Shape = tuple[int, ...]
@@ -63,6 +63,10 @@ def total(
 ) -> Variable:
     """The sum (or mean) over some axes, or all; its adjoint writes to every element that it read."""
     axes = _axes(x, axis)
+    if state.fusing is not None and (axis is None or axes):
+        static = None if axis is None else axes, bool(keepdims), mean
+        if (later := state.fusing.take(".total", static, (x,), called=name)) is not None:
+            return later
     shape, kept = x.shape, tuple(1 if k in axes else n for k, n in enumerate(x.shape))
     options = [f"axis={axis}"] * (axis is not None) + ["keepdims=True"] * keepdims
     whole = axis is None and not keepdims  # a scalar expands to any shape at once
@@ -80,6 +84,8 @@ def total(
 
 def clone(x: Variable) -> Variable:
     """Another Variable with the same value."""
+    if state.fusing is not None and (later := state.fusing.take(".clone", None, (x,))) is not None:
+        return later
     return _linear(x, ".clone()", x.data, lambda g: g)
 
 
@@ -87,6 +93,8 @@ def expand(x: Variable, shape: Shape) -> Variable:
     """`x` repeated along axes of length 1 and leading new axes; its adjoint sums over exactly those."""
     if x.shape == shape:
         return x
+    if state.fusing is not None and (later := state.fusing.expand(x, shape)) is not None:
+        return later
     try:
         data = np.broadcast_to(x.data, shape)
     except ValueError:
@@ -113,6 +121,8 @@ def reshape(x: Variable, shape: Shape) -> Variable:
     """The same elements in another shape; one length may be -1."""
     if x.shape == shape:
         return x
+    if state.fusing is not None and (later := state.fusing.reshape(x, shape)) is not None:
+        return later
     try:
         data = x.data.reshape(shape)
     except ValueError:
@@ -127,7 +137,11 @@ def reshape(x: Variable, shape: Shape) -> Variable:
 
 def transpose(x: Variable) -> Variable:
     """The axes in reverse order."""
-    return _linear(x, ".T", x.data.T, transpose) if x.ndim > 1 else x
+    if x.ndim < 2:
+        return x
+    if state.fusing is not None and (later := state.fusing.take(".transpose", None, (x,))) is not None:
+        return later
+    return _linear(x, ".T", x.data.T, transpose)
 
 
 def convert(x: Variable, dtype: Any) -> Variable:
@@ -144,6 +158,8 @@ def index(x: Variable, where: Any, moves: bool = False) -> Variable:
     Where that only `moves` elements to known places, the places are kept for another backward pass.
     """
     where = frozen(where)
+    if state.fusing is not None and (later := state.fusing.index(x, where)) is not None:
+        return later
     try:
         data = x.data[where]
     except (IndexError, TypeError) as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeError
 from adcompiler.runtime.elementwise import apply
-from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, state
+from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
 from adcompiler.runtime.origins import begin
 from adcompiler.runtime.views import read_again, stand_for
@@ -36,6 +36,7 @@ def assign(x: Variable, where: Any, value: Any) -> Variable:
 def _become(
     x: Variable, compute: Callable[[Variable, Sequence[Any]], Variable], operands: Sequence[Any]
 ) -> Variable:
+    settle()
     if state.recording and x.is_leaf and x.requires_grad:
         raise GraphError(
             f"{x.name} is a leaf that requires a gradient: changed in place it would be computed, and its "

@@ -24,6 +24,7 @@ from adcompiler.runtime.graph import (
     live,
     reachable,
     setting,
+    settle,
     state,
     walk,
 )
@@ -179,6 +180,7 @@ def record(
 
     Call it before the outputs are used. Raises GraphError if an output is part of a graph already.
     """
+    settle()
     inputs, outputs = _variables("inputs", inputs), _variables("outputs", outputs)
     for v in outputs:
         if v.entry is not None or v.used or any(v is i for i in inputs):

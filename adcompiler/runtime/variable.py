@@ -23,6 +23,7 @@ from adcompiler.runtime.graph import (
     reachable,
     serials,
     setting,
+    settle,
     walk,
 )
 from adcompiler.runtime.holders import asked, holders
@@ -110,6 +111,7 @@ class Variable(Conversions):
 
     def change(self, data: np.ndarray) -> None:
         """Hold other values; views of this Variable are not read again."""
+        settle()
         self.data, self.version, self.place = data, self.version + 1, here()
 
     @property
@@ -165,6 +167,7 @@ class Variable(Conversions):
 
     @requires_grad.setter
     def requires_grad(self, needed: bool) -> None:
+        settle()
         if not isinstance(needed, bool | np.bool_):
             raise DtypeError(f"requires_grad is {needed!r}", remedy="pass True or False")
         if needed and not self.differentiable:
@@ -187,6 +190,7 @@ class Variable(Conversions):
 
     def detach_(self) -> Variable:
         """Make this Variable a leaf that requires no gradient; what read it before keeps its graph."""
+        settle()
         self.needs_grad = self._retains = False
         self.hooks = None
         self._restart("detach_()")
