@@ -5,18 +5,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.runtime.fusion.pending import Graph, Trie
 from adcompiler.runtime.graph import state
+from adcompiler.runtime.specialise import maker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@overload
+def fuse(fn: F, /) -> F: ...
+@overload
+def fuse(*, backend: str = "cpu") -> Callable[[F], F]: ...
 @public
-def fuse(fn: F) -> F:
+def fuse(fn: Any = None, /, *, backend: str = "cpu") -> Any:
     """A function that runs like `fn`, with chains of operations on Variables compiled. Also a decorator.
 
     Python runs `fn` at every call. Operations on Variables are deferred until a value is asked for (`bool`,
@@ -26,17 +31,24 @@ def fuse(fn: F) -> F:
     another number never recompiles. What is seen for the first time runs operation by operation.
 
     Values, gradients, None and the order of effects are those of `fn`, but for rounding. Calls of fused
-    functions inside one are part of it. Raises DtypeError for what is no function, or one that runs after it
-    has returned: generators and coroutines.
+    functions inside one are part of it. `backend` is as for `compile`. Raises DtypeError for what is no
+    function, or one that runs after it has returned: generators and coroutines.
     """
+    if fn is None:
+        return lambda given: _fused(given, backend)
+    return _fused(fn, backend)
+
+
+def _fused(fn: Any, backend: str) -> Any:
     if not callable(fn) or inspect.isclass(fn):
         raise DtypeError(f"fuse is given a {type(fn).__name__}", remedy="pass a Python function")
-    if inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+    if any(late(fn) for late in LATE):
         raise DtypeError(
             f"{getattr(fn, '__name__', fn)} runs after its call returned: it is a generator or coroutine",
             remedy="fuse the functions that it calls",
         )
-    trie = Trie()
+    maker(backend)
+    trie = Trie(backend)
 
     @functools.wraps(fn)
     def fused(*args: Any, **keywords: Any) -> Any:
@@ -51,4 +63,7 @@ def fuse(fn: F) -> F:
             finally:
                 state.fusing = None
 
-    return fused  # type: ignore[return-value]
+    return fused
+
+
+LATE = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction

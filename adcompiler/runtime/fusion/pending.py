@@ -10,7 +10,7 @@ operation.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
@@ -27,6 +27,8 @@ MOST_OPERATIONS = 200  # of one graph: what is longer is cut
 MOST_SITES = 20_000  # of one function, which forgets them all and begins anew
 FEWEST = 3  # operations that are worth a kernel
 EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
+MOST_PATTERNS = 20  # of results that are held, at one place
+SEEN, REFUSED = "seen", "refused"
 FLOATS = ("d", "f")
 ROUTINES = frozenset(("inv", "det", "slogdet", "solve", "cholesky", "solve_triangular"))
 new, ref = object.__new__, weakref.ref
@@ -35,15 +37,15 @@ new, ref = object.__new__, weakref.ref
 class Site:
     """An operation after those on the path to it: what it is, what it reads, and its result's type.
 
-    Operands are numbers of results, from 0, or of inputs, from -1 down. `plans` are for what happened when a
-    graph ended here, by the results that somebody held then: None where it was seen once.
+    Operands are numbers of results, from 0, or of inputs, from -1 down. `plans` are for graphs that ended
+    here, by whether they were recorded and by the results that somebody held then: SEEN, a Plan, or REFUSED.
     """
 
     __slots__ = ("dtype", "fresh", "next", "operands", "operation", "parent", "plans", "shape", "static")
 
     def __init__(self) -> None:
         self.next: dict[Any, Site] = {}
-        self.plans: dict[tuple[int, ...], Plan | None] = {}
+        self.plans: dict[tuple[bool, tuple[int, ...]], Any] = {}
         self.parent: Site | None = None
         self.shape: tuple[int, ...] = ()
         self.operation: Operation
@@ -63,10 +65,10 @@ class Site:
 
 
 class Trie:
-    """The sites of one fused function."""
+    """The sites of one fused function, whose aggregates are compiled for a backend."""
 
-    def __init__(self) -> None:
-        self.root, self.count = Site(), 0
+    def __init__(self, backend: str) -> None:
+        self.root, self.count, self.backend = Site(), 0, backend
 
     def begin(self) -> Site:
         """Where a graph begins; what was learned is forgotten if it is too much."""
@@ -264,7 +266,7 @@ class Graph:
         if not any(type(c) is int or (type(c) is tuple and c[2]) for c in key[2:]):
             return self._undo(count)  # nothing here is a Variable
         if not self.learning:
-            self._replay()
+            self._at_once(self._replay)
             self.learning = True
         name, static, *codes = key
         chosen, undone = operation(name), True
@@ -286,6 +288,8 @@ class Graph:
             self.site = site
             self.positions[id(result)] = len(self.refs)
             self.refs.append(ref(result))
+            if len(self.refs) >= MOST_OPERATIONS:
+                self.flush()
         return result
 
     def _site(self, key: Any, chosen: Operation, static: Any, fresh: tuple[Any, ...]) -> Site:
@@ -298,46 +302,58 @@ class Graph:
     def _replay(self) -> None:
         """Run what is pending operation by operation."""
         results: list[Any] = []
-        with setting(fusing=None, recording=self.recording, tracing=False):
-            for k, site in enumerate(self.site.path()):
-                operands = [results[c] if c >= 0 else self.inputs[-1 - c] for c in site.operands]
-                found, held = site.operation.eager(site.static, operands), self.refs[k]()
-                results.append(found if held is None else _adopted(held, found))
+        for k, site in enumerate(self.site.path()):
+            operands = [results[c] if c >= 0 else self.inputs[-1 - c] for c in site.operands]
+            found, held = site.operation.eager(site.static, operands), self.refs[k]()
+            results.append(found if held is None else _adopted(held, found))
 
     # -- running it ----------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Run what is pending: the compiled aggregate of a graph that was seen before, else as it stands."""
-        if not self.refs:
-            self._begin()
-            return
-        alive = tuple([k for k, r in enumerate(self.refs) if r() is not None])
-        plans = self.site.plans
-        if self.learning or not alive or len(self.refs) < FEWEST:
-            plans.setdefault(alive, None)
-        if not self.learning and alive and not self._planned(alive):
-            self._replay()
+        if self.refs:
+            alive = tuple([k for k, r in enumerate(self.refs) if r() is not None])
+            if self.learning:
+                self._saw(alive)
+            elif alive:
+                self._at_once(lambda: self._run(alive))
         self._begin()
+
+    def _at_once(self, run: Callable[[], Any]) -> None:
+        """Run operations that are not deferred in turn, as they would have been when they were called."""
+        before = state.recording, state.tracing
+        state.fusing, state.recording, state.tracing = None, self.recording, False
+        try:
+            run()
+        finally:
+            state.fusing = self
+            state.recording, state.tracing = before
+
+    def _run(self, alive: tuple[int, ...]) -> None:
+        if not self._planned(alive):
+            self._replay()
+
+    def _saw(self, alive: tuple[int, ...]) -> None:
+        plans = self.site.plans
+        if len(plans) < MOST_PATTERNS:
+            plans.setdefault((self.recording, alive), SEEN)
 
     def _planned(self, alive: tuple[int, ...]) -> bool:
         """Run the plan for a graph that was seen before; False if there is none."""
-        plans = self.site.plans
-        if len(self.refs) < FEWEST:
+        key = self.recording, alive
+        plan = self.site.plans.get(key)
+        if plan is None or plan is REFUSED or len(self.refs) < FEWEST:
+            self._saw(alive)
             return False
-        if alive not in plans:
-            plans[alive] = None
-            return False
-        plan = plans[alive]
-        with setting(fusing=None, recording=self.recording, tracing=False):
-            try:
-                if plan is None:
-                    plan = plans[alive] = Plan(self.site.path(), alive)
-                return plan.run(self.inputs, self.refs)
-            except Error:
-                if plan is None:
-                    plan = plans[alive] = Plan([], ())
-                plan.failed = True
-                return False
+        try:
+            if plan is SEEN:
+                plan = self.site.plans[key] = Plan(self.site.path(), alive, self.trie.backend)
+            done = plan.run(self.inputs, self.refs)
+        except Error:
+            done = False
+        if not done:
+            self.site.plans[key] = REFUSED
+        return done
 
 
 def _adopted(held: Any, found: Any) -> Any:

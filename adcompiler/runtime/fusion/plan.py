@@ -25,10 +25,10 @@ Kernel = Callable[..., Sequence[Any]]
 
 
 @lru_cache(MOST_PROGRAMS)
-def _compiled(text: str) -> Any:
+def _compiled(text: str, backend: str) -> Any:
     from adcompiler.runtime.capture import compile
 
-    return compile(text, save="auto", unchecked=True)  # indices were looked at when they were given
+    return compile(text, backend=backend, save="auto", unchecked=True)  # indices were looked at before
 
 
 class Level(NamedTuple):
@@ -43,21 +43,20 @@ class Level(NamedTuple):
 class Plan:
     """The aggregates of one graph, compiled when they are first run."""
 
-    def __init__(self, path: Sequence[Any], alive: Sequence[int]) -> None:
-        self.failed = False
+    def __init__(self, path: Sequence[Any], alive: Sequence[int], backend: str) -> None:
+        self.backend = backend
         self.types: dict[int, Any] = {-1 - k: t for k, t in enumerate(t for s in path for t in s.fresh)}
         self.types |= {k: (s.dtype.char, s.shape, True) for k, s in enumerate(path)}
-        self.levels = levels(path, alive)
-        self.runs: dict[bool, list[Run]] = {}  # by whether they are recorded
+        self.levels = levels(path, alive, state.recording)
+        self.runs: list[Run] = []
 
     def run(self, inputs: Sequence[Any], refs: Sequence[Any]) -> bool:
         """Compute what is held, and make it Variables; False if a program gives other types than it did."""
         known: dict[int, Any] = {-1 - k: v for k, v in enumerate(inputs)}
-        runs = self.runs.setdefault(state.recording, [])
         for k, level in enumerate(self.levels):
-            if k == len(runs):
-                runs.append(Run(self, level, known))
-            run = runs[k]
+            if k == len(self.runs):
+                self.runs.append(Run(self, level, known))
+            run = self.runs[k]
             values = [_value(known[c]) for c in level.operands]
             entry = run.entry([known[c] for c in level.operands], values)
             found = [np.asarray(v) for v in run.kernel(*values)]
@@ -74,7 +73,7 @@ class Run:
     def __init__(self, plan: Plan, level: Level, known: dict[int, Any]) -> None:
         self.level, self.checked = level, False
         self.expected = [plan.types[k] for k in level.outputs]
-        function = _compiled(level.text)
+        function = _compiled(level.text, plan.backend)
         types = tuple([_arg_type(plan.types[c]) for c in level.operands])
         values = [_value(known[c]) for c in level.operands]
         self.wanted = tuple([k for k, c in enumerate(level.operands) if is_variable(known[c])])
@@ -124,7 +123,7 @@ class Run:
 class Fused(Aggregate):
     """Operations that were run as one program."""
 
-    __slots__ = ()
+    __slots__ = ("arrays",)
 
     def __init__(
         self, program: SplitProgram, args: Sequence[Any], values: Sequence[Any], sizes: Sequence[int]
@@ -132,9 +131,36 @@ class Fused(Aggregate):
         Entry.__init__(self, [args[k] for k in program.parts.wanted])
         self.name, self.program, self.sizes = "fused", program, tuple(sizes)
         self.saved = {k: values[k] for k in program.constants}  # numbers, and arrays that nobody else has
+        self.arrays = [v.data for v in self.inputs]
+
+    def clear(self) -> None:
+        super().clear()
+        self.arrays = []
+
+    def input(self, k: int) -> Any:
+        """Input `k` as it was read: where the operations one by one need no value, this may need it."""
+        v, edge = self.inputs[k], self.edges[k]
+        if v.version == self.versions[k]:
+            return v
+        return _standing(self.arrays[k], v.name, edge.serial, edge.entry, edge.requires_grad)
+
+    def output(self, k: int) -> Any:
+        """Output `k` as it was computed."""
+        found = self.outputs[k]
+        alive = found.ref()
+        if alive is None or alive.version == found.version or found.data is None:
+            return super().output(k)
+        return _standing(found.data, found.name, found.serial, self, found.requires_grad)
 
     def right(self) -> str:
         return f"fused({', '.join([v.name for v in self.inputs])})"
+
+
+def _standing(data: np.ndarray, name: str, serial: int, entry: Any, requires_grad: bool) -> Any:
+    """A Variable that stands for one which was changed since."""
+    made = Node.kind.made(data, name)
+    made.serial, made.entry, made.needs_grad = serial, entry, requires_grad
+    return made
 
 
 def _become(held: Any, data: np.ndarray) -> Any:
@@ -166,15 +192,32 @@ def _arg_type(known: Any) -> ArgType:
 # -- levels ------------------------------------------------------------------------------------
 
 
-def levels(path: Sequence[Any], alive: Sequence[int]) -> list[Level]:
-    """The programs of a graph of which these results are held, in the order in which they are run."""
+def levels(path: Sequence[Any], alive: Sequence[int], recorded: bool) -> list[Level]:
+    """The programs of a graph of which these results are held, in the order in which they are run.
+
+    Recorded results that share no operation are of two programs: a backward pass frees one and not the other.
+    """
     needed = _needed(path, alive)
     heights = _heights(path, needed, frozenset(alive))
     parts: list[list[int]] = [[] for _ in range(max(heights.values()) + 1)]
     for k in needed:
         parts[heights[k]].append(k)
     outside = {k: {heights[u] for u in needed if k in path[u].operands} - {heights[k]} for k in needed}
+    if recorded:
+        parts = [group for part in parts for group in _apart(path, part)]
     return [_level(path, part, [k for k in part if k in alive or outside[k]]) for part in parts if part]
+
+
+def _apart(path: Sequence[Any], part: Sequence[int]) -> list[list[int]]:
+    """The operations of a level that are connected."""
+    group = {k: [k] for k in part}
+    for k in part:
+        for c in path[k].operands:
+            if c in group and group[c] is not group[k]:
+                group[c] += group[k]
+                for other in group[k]:
+                    group[other] = group[c]
+    return [sorted(g) for g in {id(g): g for g in group.values()}.values()]
 
 
 def _needed(path: Sequence[Any], alive: Sequence[int]) -> list[int]:
