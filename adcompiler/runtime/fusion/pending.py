@@ -149,7 +149,7 @@ class Graph:
         self.refs: list[Any] = []  # to the results
         self.inputs: list[Any] = []  # Variables, arrays and numbers
         self.positions: dict[int, int] = {}  # of results and inputs that are Variables, by identity
-        self.learning, self.recording = False, state.recording
+        self.learning, self.recording, self.quiet = False, state.recording, state.quiet
 
     # -- operations ----------------------------------------------------------------------------
 
@@ -321,13 +321,14 @@ class Graph:
 
     def _at_once(self, run: Callable[[], Any]) -> None:
         """Run operations that are not deferred in turn, as they would have been when they were called."""
-        before = state.recording, state.tracing
-        state.fusing, state.recording, state.tracing = None, self.recording, False
+        before = state.recording, state.quiet, state.tracing
+        state.fusing, state.tracing = None, False
+        state.recording, state.quiet = self.recording, self.quiet
         try:
             run()
         finally:
             state.fusing = self
-            state.recording, state.tracing = before
+            state.recording, state.quiet, state.tracing = before
 
     def _run(self, alive: tuple[int, ...]) -> None:
         if not self._planned(alive):

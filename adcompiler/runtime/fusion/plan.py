@@ -15,6 +15,7 @@ import numpy as np
 
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.graph import Entry, Node, attach, is_variable, state
+from adcompiler.runtime.origins import begin, identities
 from adcompiler.runtime.replay import kernel_value, runner
 from adcompiler.runtime.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.splitting import SplitProgram
@@ -64,6 +65,8 @@ class Plan:
                 return False
             for number, made in zip(level.outputs, run.made(entry, found, refs), strict=False):
                 known[number] = made
+                if entry is None and state.quiet is not None:
+                    begin(made, "no_grad", [known[c] for c in level.operands if is_variable(known[c])])
         return True
 
 
@@ -130,6 +133,7 @@ class Fused(Aggregate):
     ) -> None:
         Entry.__init__(self, [args[k] for k in program.parts.wanted])
         self.name, self.program, self.sizes = "fused", program, tuple(sizes)
+        self.given = identities(args) if len(self.inputs) < len(args) else ()
         self.saved = {k: values[k] for k in program.constants}  # numbers, and arrays that nobody else has
         self.arrays = [v.data for v in self.inputs]
 
