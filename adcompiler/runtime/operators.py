@@ -122,7 +122,7 @@ class Operators(Node):
         lengths = _shape_of(shape)
         found = linear.reshape(self, lengths)
         data = vars(found).get("data")  # of what a fused function has deferred there is none yet
-        if data is not None and not np.may_share_memory(data, self.data):
+        if found.copies if data is None else not np.may_share_memory(data, self.data):
             return found  # of a transposed one it is a copy, as in NumPy
         return view(self, found, lambda x: linear.reshape(x, lengths))
 

@@ -346,6 +346,26 @@ def test_an_exception_leaves_what_ran_before():
     assert (x * 2.0).entry.right() != "fused(...)"  # nothing is deferred outside
 
 
+def test_views_of_deferred_results_are_views():
+    @interpreted
+    def viewed(x):
+        y = x * 2.0 + 1.0
+        row, flat, copy = y[0], y.reshape(-1), y.T.reshape(-1)
+        row += 1.0
+        flat[3] = 0.0
+        copy += 100.0
+        return (y * y).sum(), row, y
+
+    for _ in range(CALLS):
+        x = variable(X)
+        z, row, y = viewed(x)
+        expected = X * 2 + 1 + [[1], [0]]
+        expected[1, 0] = 0
+        np.testing.assert_allclose(y.value, expected)
+        np.testing.assert_allclose(row.value, expected[0])
+        np.testing.assert_allclose(tape.grad(z, x).value, 4 * expected)
+
+
 def test_rows_are_iterated():
     @interpreted
     def rows(x):

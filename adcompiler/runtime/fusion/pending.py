@@ -19,7 +19,7 @@ import numpy as np
 from adcompiler.errors import Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.fusion.operations import Operation, indexed, operation
-from adcompiler.runtime.fusion.plan import Plan
+from adcompiler.runtime.fusion.plan import Plan, stays
 from adcompiler.runtime.graph import Node, setting, state
 from adcompiler.runtime.variable import Variable
 
@@ -41,7 +41,9 @@ class Site:
     here, by whether they were recorded and by the results that somebody held then: SEEN, a Plan, or REFUSED.
     """
 
-    __slots__ = ("dtype", "fresh", "next", "operands", "operation", "parent", "plans", "shape", "static")
+    __slots__ = (
+        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "plans", "shape", "static",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.next: dict[Any, Site] = {}
@@ -53,6 +55,7 @@ class Site:
         self.operands: tuple[int, ...]
         self.fresh: tuple[Any, ...]  # the types of the inputs that are first read here
         self.dtype: np.dtype
+        self.copies: bool  # whether the result shares no memory with the first operand
 
     def path(self) -> list[Site]:
         """The operations from the first one to this."""
@@ -114,6 +117,11 @@ class Deferred(Variable):
     @property
     def differentiable(self) -> bool:
         return True
+
+    @property
+    def copies(self) -> bool:
+        """Whether the values share no memory with those that it is computed from."""
+        return _site(self).copies
 
     def __len__(self) -> int:
         return self.shape[0] if self.shape else len(self.data)
@@ -177,6 +185,7 @@ class Graph:
     def reshape(self, x: Any, shape: Any) -> Any:
         """`x` in another shape."""
         known = type(shape) is tuple and all(type(n) is int for n in shape)
+        known = known and (isinstance(x, Deferred) or x.data.flags.c_contiguous)  # else it is a copy
         return self.take(".reshape", shape, (x,)) if known else None
 
     def call(self, name: str, body: str, args: tuple[Any, ...]) -> Any:
@@ -285,6 +294,7 @@ class Graph:
             site = self.site.next.get(key) or self._site(key, chosen, static, fresh)
             site.operands = tuple(c if type(c) is int else next(numbers) for c in codes)
             site.shape, site.dtype = result.data.shape, result.data.dtype
+            site.copies = name == ".reshape" and not np.may_share_memory(result.data, operands[0].data)
             self.site = site
             self.positions[id(result)] = len(self.refs)
             self.refs.append(ref(result))
@@ -359,14 +369,11 @@ class Graph:
 
 def _adopted(held: Any, found: Any) -> Any:
     """A Deferred as what was computed for it: the same object goes on."""
-    name = held.__dict__.pop("name", found.name)
-    held.__dict__.clear()
-    object.__setattr__(held, "__class__", Variable)
-    held.__dict__.update(found.__dict__)
-    held.name = name
+    kept = stays(held)
+    held.__dict__.update(found.__dict__ | kept)
     if held.entry is not None:
         output = next(o for o in held.entry.outputs if o.serial == held.serial)
-        output.ref, output.name = ref(held), name
+        output.ref, output.name = ref(held), held.name
     return held
 
 

@@ -148,13 +148,9 @@ class Fused(Aggregate):
             return v
         return _standing(self.arrays[k], v.name, edge.serial, edge.entry, edge.requires_grad)
 
-    def output(self, k: int) -> Any:
+    def output(self, k: int, checked: bool = True) -> Any:
         """Output `k` as it was computed."""
-        found = self.outputs[k]
-        alive = found.ref()
-        if alive is None or alive.version == found.version or found.data is None:
-            return super().output(k)
-        return _standing(found.data, found.name, found.serial, self, found.requires_grad)
+        return super().output(k, checked and self.outputs[k].data is None)
 
     def right(self) -> str:
         return f"fused({', '.join([v.name for v in self.inputs])})"
@@ -171,12 +167,19 @@ def _become(held: Any, data: np.ndarray) -> Any:
     """A Variable for a result; the Deferred that stands for it, if somebody holds one."""
     if held is None:
         return Node.kind.made(data, "t")
+    kept = stays(held)
+    held._begin(data, kept.get("name"))
+    held.__dict__.update(kept)
+    return held
+
+
+def stays(held: Any) -> dict[str, Any]:
+    """Make a Variable of a Deferred, and give what it knew already: a name, and of what it is a view."""
     fields = held.__dict__
-    name = fields.get("name")
+    kept = {k: fields[k] for k in ("name", "_view", "_views") if k in fields}
     fields.clear()
     object.__setattr__(held, "__class__", Node.kind)
-    held._begin(data, name)
-    return held
+    return kept
 
 
 def _value(a: Any) -> Any:
