@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from adcompiler.runtime.transforms import grad, value_and_grad, vjp
     from adcompiler.runtime.variable import Variable
     from adcompiler.runtime.vmap import vmap
+    from adcompiler.runtime.why import why_none
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ _HOMES = {
     "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
     "adcompiler.runtime.variable": ("Variable",),
     "adcompiler.runtime.vmap": ("vmap",),
+    "adcompiler.runtime.why": ("why_none",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -108,6 +110,7 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "why_none",
 ]
 
 

@@ -16,6 +16,7 @@ EXAMPLES = """\b
 Examples:
   adc explain "where(x > 0, sqrt(x) * y, 0)"
   adc explain model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --wrt b1
+  adc explain "floor(m) * x" --why-none m
   adc explain model.adc:loss --cost --size n=1000000 --size d=3
   adc explain "sqrt(x) * y" --nan --arg x=0 --arg y=0
 """
@@ -49,6 +50,14 @@ def explain_source(
         ),
     ] = False,
     size: Sizes = None,
+    why_none: Annotated[
+        str | None,
+        typer.Option(
+            "--why-none", metavar="NAME", show_default=False,
+            help="Print instead why there is no derivative with respect to this parameter: where it ends in "
+            "the source, and what to write instead.",
+        ),
+    ] = None,
 ) -> None:  # fmt: skip
     """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
 
@@ -66,4 +75,7 @@ def explain_source(
     if size:
         raise UsageError("--size says how long the arguments of --cost are", remedy="add --cost")
     args = collect(f, arg) if arg else {}
+    if why_none is not None:
+        print(f.why_none(why_none, *args.values()))
+        return
     print(f.explain(names, *args.values()))

@@ -364,6 +364,13 @@ class Function:
         types, values, _ = self.describe(args, {})
         return costs.cost(self, wrt, types, values)
 
+    @public
+    def why_none(self, name: str, *args: Any) -> str:
+        """Why a parameter, or a part of it (`p['w']`), has no derivative: the place, and what to write."""
+        from adcompiler.runtime.whyfunction import why_none
+
+        return why_none(self, name, self._shown(args))
+
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""
         if args:

@@ -38,6 +38,11 @@ class Place(NamedTuple):
         return next((line for _, line in lines if line is not None), self.code.co_firstlineno)
 
     @property
+    def short(self) -> str:
+        """file.py:12."""
+        return f"{Path(self.code.co_filename).name}:{self.line}"
+
+    @property
     def foreign(self) -> bool:
         """Whether it is code of a user's, neither this package's nor NumPy's."""
         return not self.code.co_filename.startswith(OURS)

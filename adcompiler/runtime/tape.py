@@ -14,6 +14,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
+from adcompiler.runtime.cuts import Search
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import (
     Cotangents,
@@ -32,6 +33,7 @@ from adcompiler.runtime.holders import refuse_none, retaining
 from adcompiler.runtime.places import here
 from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
+from adcompiler.runtime.why import because
 
 __all__ = ["apply", "check", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
 
@@ -114,8 +116,9 @@ def _refuse_unused(
 ) -> None:
     for v, g in zip(targets, found, strict=True):
         if g is None:
+            title = f"{_names(ends)} does not depend on {v.name}: its gradient"
             raise GraphError(
-                f"{_names(ends)} does not depend on {v.name}: its gradient is None",
+                because(title, Search(ends[0], v)),
                 remedy="leave allow_unused=True for None, or pass materialize_grads=True for zeros",
             )
 

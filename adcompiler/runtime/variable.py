@@ -30,7 +30,7 @@ from adcompiler.runtime.holders import asked, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.origins import begin, take_array
-from adcompiler.runtime.places import Place, here
+from adcompiler.runtime.places import Place, by, here
 from adcompiler.runtime.signature import DTYPE_OF
 from adcompiler.runtime.views import read_again, release
 
@@ -230,8 +230,9 @@ class Variable(Conversions):
         """
         if self._grad is None and not self.is_leaf and not self._retains:
             warnings.warn(
-                f".grad of {self.name} is None because it is no leaf: it was computed. Call {self.name}"
-                ".retain_grad() before backward(), or read .grad of the leaf that it was computed from",
+                f".grad of {self.name} is None because it is no leaf: it was computed"
+                f"{by(self.entry.place if self.entry else None)}. Call {self.name}.retain_grad() before "
+                "backward(), or read .grad of the leaf that it was computed from",
                 stacklevel=2,
             )
         return self._grad
@@ -275,7 +276,11 @@ class Variable(Conversions):
         gradient or if the graph was freed already.
         """
         if not self.requires_grad:
-            raise GraphError(f"{self.name} depends on nothing that requires a gradient", remedy=REQUIRE)
+            from adcompiler.runtime.why import ended
+
+            raise GraphError(
+                f"{self.name} depends on nothing that requires a gradient{ended(self)}", remedy=REQUIRE
+            )
         if gradient is None and self.size != 1:
             raise ShapeError(
                 f"{self.name} has shape {self.shape}: backward() needs a single number",
