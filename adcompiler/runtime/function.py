@@ -35,6 +35,7 @@ from adcompiler.runtime.signature import (
 )
 from adcompiler.runtime.specialise import Specialisation, Types, maker
 from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_save
+from adcompiler.runtime.whyfunction import why_none
 from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
@@ -364,12 +365,7 @@ class Function:
         types, values, _ = self.describe(args, {})
         return costs.cost(self, wrt, types, values)
 
-    @public
-    def why_none(self, name: str, *args: Any) -> str:
-        """Why a parameter, or a part of it (`p['w']`), has no derivative: the place, and what to write."""
-        from adcompiler.runtime.whyfunction import why_none
-
-        return why_none(self, name, self._shown(args))
+    why_none = why_none
 
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""

@@ -9,6 +9,7 @@ from adcompiler.ad.calculus import CALCULUS
 from adcompiler.ad.ends import End, ends
 from adcompiler.ad.vjp import vjp
 from adcompiler.errors import Source, Span
+from adcompiler.frames import public
 from adcompiler.ir.nodes import Apply, Func, Input
 from adcompiler.ir.types import is_float
 from adcompiler.runtime.cutwords import words
@@ -30,8 +31,14 @@ REMEDIES = {
 }
 
 
-def why_none(f: Any, name: str, types: Types) -> str:
-    """The explanation for a parameter, or for a part of a container, as `p['w']`."""
+@public
+def why_none(f: Any, name: str, *args: Any) -> str:
+    """Why a parameter, or a part of it (`p['w']`), has no derivative: where in the source, and what to write.
+
+    It is explained for arguments like `args`, else as last called, else as annotated, for scalars. Raises
+    Error for what is no parameter.
+    """
+    types = f._shown(args)
     kinds = {n: k for p, t in zip(f.parameters, types, strict=True) for n, k in leaves(p.name, t)}
     parts = [n for n in kinds if n == name or n.startswith((f"{name}[", f"{name}."))]
     if not parts:
@@ -50,7 +57,7 @@ def _of_part(f: Any, name: str, kind: Any, types: Types) -> str:
     array = func.inputs[func.input_names.index(name)]
     if vjp(func.results, list(func.results), [array])[0] is not None:
         return f"{title} is not None: it flows; f.explain() says what forward saves for it"
-    whole = func if f.closure is None else lower(f.closure, types, strict=False, calculus=CALCULUS).func
+    whole = func if f.closure is None else lower(f.closure, types, calculus=CALCULUS).func
     return f"{title} is None: {of_program(whole, name, f.closure)}"
 
 

@@ -20,7 +20,7 @@ CASES = {
         "def f(m: f64, x: f64[n]):\n    return sum(v for v in x if v > m)", "2:32", "v > m", "a smooth one",
     ),
     "loop": (
-        "def f(m: f64, x: f64[n]):\n    s = 0\n    for v in x:\n        s = s / 2 + sign(m) * v\n    return s",
+        "def f(m: f64, x: f64[n]):\n    s = 1\n    for v in x:\n        s = s * v + sign(m)\n    return s",
         "4:21", "sign(m)", "a smooth function",
     ),
     "unread": ("def f(m, x):\n    return 2 * x", "1:7", "m", "compute a result from it"),
