@@ -26,7 +26,7 @@ SPARSE = 10  # a mask of so few bits is right but for one in a hundred
 class Cut(NamedTuple):
     """Where a path ends that would have led to the input."""
 
-    how: str  # a key of remedies.WORDS
+    how: str  # a key of cutwords.WORDS
     place: Place | None
     name: str  # of what was cut off
     link: str  # the line of the path that says so

@@ -29,7 +29,7 @@ _new = tuple.__new__  # half the time of a NamedTuple's own
 class Origin(NamedTuple):
     """How a Variable without an entry came to be."""
 
-    how: str  # a key of remedies in reasons.py
+    how: str  # a key of cutwords.WORDS
     place: Place | None
     roots: int
     name: str

@@ -13,10 +13,10 @@ import numpy as np
 from adcompiler.frames import public
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.cuts import Cut, Search, Step, blocked
+from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.graph import Entry, Variable, is_variable, live
 from adcompiler.runtime.origins import OTHER, identity, taken
 from adcompiler.runtime.places import OURS, Place
-from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.whyfunction import of_program
 
 MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40
