@@ -17,6 +17,7 @@ from adcompiler.runtime.pairs import DiffPair
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import fitted
 from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.records import Records
 from adcompiler.syntax.structures import NO_FLOAT, parts_like
 from adcompiler.syntax.values import ArgType, Static
 
@@ -102,8 +103,13 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
         if isinstance(place, tuple):
             place = Container(tuple, tuple(range(len(place))), place)
         for key, part, given in zip(place.keys, place.parts, parts_like(place, value, name), strict=True):
-            yield from spread(part, given, order, name + place.path(key), first, parts)
+            if not (parts and issubclass(place.kind, Records) and not _has_float(part)):  # of any value there
+                yield from spread(part, given, order, name + place.path(key), first, parts)
             first += count(part)
+
+
+def _has_float(place: Any) -> bool:
+    return isinstance(place, Container) or (isinstance(place, ArgType) and is_float(place.dtype))
 
 
 def count(place: Any) -> int:

@@ -101,7 +101,7 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
         if kind in (list, range):
             return _of_list(parameter, value)
         value = _array(parameter, value)
-    return _described(parameter, value)
+    return _described(parameter, value, depth)
 
 
 def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
@@ -115,13 +115,15 @@ def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
     return (kind if parameter.integer else replace(kind, weak=True)), found
 
 
-def _described(parameter: Parameter, array: np.ndarray) -> tuple[ArgType, Any]:
+def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple[Any, Any]:
     """The type of an array, and the array as kernels take it; one of rank 0 is a number."""
     dtype = DTYPE_OF.get(array.dtype.char)
     if parameter.device and array.dtype.name in HALVES:
         ones = tuple(n == 1 for n in array.shape)
         return ArgType("f32", ones), array if ones else np.float32(array[()])
     if dtype is None:
+        if array.dtype.names and (container := opened(array, parameter.name)) is not None:
+            return _leaves(parameter, container, depth)
         raise DtypeError(
             f"the argument {parameter.name!r} has dtype {array.dtype}, which is not supported",
             remedy="pass bool, integer, float32 or float64 values"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,25 @@ from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.syntax.containers import Container
+from adcompiler.syntax.records import Records
 from adcompiler.syntax.structures import flatten, leaves, places_of, unflatten
 from adcompiler.syntax.values import ArgType
 
 
 def like(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> Any:
-    """A tangent in its argument's structure, shapes and dtypes; `args` are the argument's floats."""
-    return unflatten(places_of(kind), flat(tangent, args, kind, name))
+    """A tangent in its argument's structure, shapes and dtypes; `args` are the argument's floats.
+
+    That of a structured array is a dict: it has None in the place of what is no float.
+    """
+    return unflatten(_as_dicts(places_of(kind)), flat(tangent, args, kind, name))
+
+
+def _as_dicts(structure: Any) -> Any:
+    if not isinstance(structure, Container):
+        return structure
+    made = structure.map(_as_dicts)
+    return replace(made, kind=dict) if issubclass(made.kind, Records) else made
 
 
 def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, LimitError
+from adcompiler.syntax.records import Records, records, structured
 
 DEEPEST = 64  # containers inside each other
 
@@ -52,6 +53,8 @@ class Container:
             return f"a dict with the keys {', '.join(map(repr, self.keys)) or '(none)'}"
         if self.kind in (tuple, list):
             return f"a {self.kind.__name__} of {len(self.parts)}"
+        if issubclass(self.kind, Records):
+            return f"a structured array of {', '.join(self.keys)}"
         return f"a {self.kind.__name__}({', '.join(self.keys)})"
 
     def build(self, parts: Sequence[Any]) -> Any:
@@ -65,6 +68,8 @@ class Container:
             return self.kind(parts)
         if issubclass(self.kind, tuple):
             return self.kind._make(parts)  # type: ignore[attr-defined]
+        if issubclass(self.kind, Records):
+            return structured(self.kind.dtype, parts)
         made = object.__new__(self.kind)
         for key, part in zip(self.keys, parts, strict=True):
             object.__setattr__(made, key, part)
@@ -76,7 +81,7 @@ def opened(value: Any, name: str) -> Container | None:
 
     A list of nothing but numbers is an array, as NumPy has it. A dict of any class counts as a plain one:
     what is made of it, such as a gradient, is a plain one too. Raises DtypeError for a dict whose keys are no
-    texts, and for a dataclass with a field that is not set.
+    texts, and for a dataclass with a field that is not set. A structured array has its fields as parts.
     """
     kind = type(value)
     if kind is tuple or (kind is list and not _numbers(value, DEEPEST)):
@@ -94,6 +99,9 @@ def opened(value: Any, name: str) -> Container | None:
             if not hasattr(value, key):
                 raise DtypeError(f"{name}.{key} is not set", remedy="give the field a value")
         return Container(kind, keys, tuple(getattr(value, key) for key in keys))
+    if isinstance(value, np.ndarray | np.void) and value.dtype.names:
+        keys = value.dtype.names
+        return Container(records(value.dtype), keys, tuple(value[key] for key in keys))
     return None
 
 

@@ -6,12 +6,13 @@ tuple; other containers are a `Container`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import is_float
 from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.records import Records
 from adcompiler.syntax.values import ArgType, Static
 
 NOTHING = Static(None)  # the place of what has no derivative
@@ -92,12 +93,11 @@ def flatten(structure: Any, value: Any, name: str = "the result") -> list[Any]:
         return []
     if isinstance(structure, tuple):
         structure = Container(tuple, tuple(range(len(structure))), structure)
-    parts = parts_like(structure, value, name)
-    return [
-        leaf
-        for key, place, part in zip(structure.keys, structure.parts, parts, strict=True)
-        for leaf in flatten(place, part, name + structure.path(key))
-    ]
+    parts: Iterable[tuple[Any, Any, Any]]
+    parts = zip(structure.keys, structure.parts, parts_like(structure, value, name), strict=True)
+    if issubclass(structure.kind, Records):  # which has something in the place of what is no float
+        parts = ((key, place, None if isinstance(place, Static) else part) for key, place, part in parts)
+    return [leaf for key, place, part in parts for leaf in flatten(place, part, name + structure.path(key))]
 
 
 def parts_like(structure: Container, value: Any, name: str) -> Sequence[Any]:

@@ -13,6 +13,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
+from adcompiler.syntax.records import Records
 from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
@@ -36,6 +37,8 @@ ALL = SliceValue(None, None, None)
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
     if isinstance(value, Container):
+        if issubclass(value.kind, Records) and not any(isinstance(i, str) for i in indices):
+            return value.map(lambda part: subscript(context, part, indices, span))
         if not value.sequence:
             return _entry(context, value, indices, span)
         value = value.parts
@@ -252,7 +255,7 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
 
 def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
     """The part of a dict under a key that is known while compiling."""
-    if value.kind is not dict:
+    if not issubclass(value.kind, dict | Records):
         context.fail(ParseError, f"{value.what} has no keys", span, "read a field as p.name")
     if len(indices) != 1 or not isinstance(indices[0], str):
         context.fail(ParseError, "a dict is indexed by a key in quotes", span, 'write p["name"]')

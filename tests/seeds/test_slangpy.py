@@ -242,7 +242,6 @@ def test_pairs_inside_of_a_struct(energy):
     np.testing.assert_array_equal(state.p.d, [1.0, 2.0])
 
 
-@pytest.mark.xfail(strict=True, reason="structured arrays are being built")
 def test_a_structured_array_is_a_struct(energy):
     state = np.array([(1.0, 3.0), (2.0, 4.0)], dtype=[("p", float), ("v", float)])
     assert energy(state, 0.5) == 0.5 * 5.0 + 25.0
