@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+# What runs once a matrix or block, or seldom: it is called, not inlined, and so compiled once.
+APART = frozenset({"_copy", "_exchange", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 
 

@@ -219,7 +219,7 @@ def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.slp_vectorization = False  # as numba has it
         builder = llvm.create_pass_builder(machine, options)
-        run(builder.getModulePassManager(), module, builder)
+        run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module
 
 

@@ -103,6 +103,8 @@ class _Body(Variables):
         super().__init__(replace(needs, vectors=None))
         self.module, self.given, self.kinds, self.result = module, needs, kinds, result
         self.definitions, self.names = source(module)
+        apart = self.names.get("APART", ())
+        self.apart = apart if isinstance(apart, frozenset) else frozenset()
         self.tree = self.definitions[function]
         nodes = ast.walk(self.tree)
         self.changing = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -123,7 +125,9 @@ class _Body(Variables):
     def text(self, name: str) -> str:
         """The function; one that comes to its end without a result has none."""
         self.needs = self.given
-        head = f"internal {self.result or 'void'} @{name}({self.params}) {PURE if self.pure else 'nounwind'}"
+        effects = PURE if self.pure else "nounwind"
+        apart = " noinline" if self.tree.name in self.apart or self.tree.name.startswith("library_") else ""
+        head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{apart}"
         return self.definition(head, "unreachable" if self.result else "ret void")
 
     # -- statements ----------------------------------------------------------------------------
@@ -219,7 +223,7 @@ class _Body(Variables):
         label = self.head()
         at = self.emit(f"load i64, ptr {place}", "i64")
         less = "sgt" if step.text.startswith("-") else "slt"
-        with self.looped(label, self.emit(f"icmp {less} {at}, {stop.text}", "i1")):
+        with self.looped(label, self.emit(f"icmp {less} {at}, {stop.text}", "i1"), self.hint(body)):
             self.bind(name, at)
             self.body(body)
             self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
@@ -232,14 +236,23 @@ class _Body(Variables):
         return label
 
     @contextmanager
-    def looped(self, head: str, guard: Value) -> Iterator[None]:
-        """What is written inside, again and again from `head` while `guard` holds."""
+    def looped(self, head: str, guard: Value, hint: str = "") -> Iterator[None]:
+        """What is written inside, again and again from `head` while `guard` holds. LLVM has `hint`."""
         self.exits.append(f"{head}_exit")
         self.lines.append(f"br {guard}, label %{head}_body, label %{head}_exit")
         self.begin(f"{head}_body")
         yield
-        self.lines.append(f"br label %{head}")
+        self.lines.append(f"br label %{head}{hint}")
         self.begin(self.exits.pop())
+
+    def hint(self, body: Sequence[ast.stmt]) -> str:
+        """What LLVM is told of a loop: in routines on matrices, one vector at a time, but for sums, in which
+        each addition waits for the last. Several at a time are more code, which costs more time to compile
+        than it saves."""
+        adds = any(isinstance(n, ast.Name) and n.id == "reduce_add" for s in body for n in ast.walk(s))
+        if adds or not self.apart:
+            return ""
+        return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
 
     # -- expressions ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ the processor's, which have the same bits: LLVM's time for registers grows with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -32,6 +32,7 @@ _DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
 _CALL = re.compile(rf"  (\S+) = [a-z ]*call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*)\)[^)]*$")
 _ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
 _REPLACED = re.compile(rf" fdiv [a-z ]*{_VECTOR} |@llvm\.sqrt\.v|@adc_\w+_v|@_ZGVeN")
+_DEFINED = re.compile(r"define [^\n]*?@([\w.$]+)\(")
 _APART = re.compile(r"(@adc_\w+_v\d+f\d+)\(")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 FUNCTIONS = {**NEWTON, **ELEMENTARY}
@@ -55,10 +56,13 @@ class Replaced:
         self.used: dict[tuple[str, Kind, bool], None] = {}  # whether they are inlined
         self.inlines = True
         self.lines: list[str] = []
+        self.changed: set[str] = set()  # functions that LLVM shall look at again
         for part in re.split(r"^(?=define )|(?<=^}\n)", text, flags=re.MULTILINE):
             lines = part.split("\n")
             self.inlines = sum(_REPLACED.search(line) is not None for line in lines) <= MOST_INLINED
             self.lines += [self.line(line) for line in lines]
+            if _REPLACED.search(part) and (found := _DEFINED.match(part)):
+                self.changed.add(found[1])
 
     def line(self, line: str) -> str:
         """One line."""
@@ -129,14 +133,19 @@ def inlined(module: Any, builder: Any) -> Any:
         return module
     found = parsed(replaced.text)
     with closed_by_errors(found):
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_new_gvn_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_dead_code_elimination_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        run(passes, found, builder)
+        inline = llvm.create_new_module_pass_manager()
+        inline.add_always_inliner_pass()
+        run(inline, [found], builder)
+        again = llvm.create_new_function_pass_manager()
+        again.add_new_gvn_pass()
+        again.add_instruction_combine_pass()
+        again.add_simplify_cfg_pass()
+        again.add_dead_code_elimination_pass()
+        changed = replaced.changed.union(_name(*used) for used in replaced.used)
+        run(again, [f for f in found.functions if f.name in changed and not f.is_declaration], builder)
+        rest = llvm.create_new_module_pass_manager()
+        rest.add_global_dead_code_eliminate_pass()
+        run(rest, [found], builder)
     module.close()
     return found
 
@@ -165,10 +174,11 @@ def closed_by_errors(module: Any) -> Iterator[None]:
         raise
 
 
-def run(passes: Any, module: Any, builder: Any) -> None:
-    """Run a pass manager on a module, and free it: llvmlite (0.50) itself never does."""
+def run(passes: Any, units: Sequence[Any], builder: Any) -> None:
+    """Run a pass manager on modules or functions, and free it: llvmlite (0.50) itself never does."""
     from llvmlite.binding.newpassmanagers import NewPassManager
 
-    passes.run(module, builder)
+    for unit in units:
+        passes.run(unit, builder)
     NewPassManager._dispose(passes)
     passes.detach()
