@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
-import sys
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adcompiler import store
 from adcompiler.errors import Source, Span
 from adcompiler.fork import Locked
 from adcompiler.syntax import literals, tree
@@ -20,13 +15,6 @@ from adcompiler.syntax.scan import scan
 if TYPE_CHECKING:  # Lark is imported at the first parse: `import adcompiler` stays quick
     from lark import Lark, Token
 
-OPTIONS: dict[str, Any] = {
-    "start": "module",
-    "parser": "lalr",
-    "lexer": "basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
-    "keep_all_tokens": True,
-    "maybe_placeholders": False,
-}
 _LOCK = Locked()
 
 
@@ -83,49 +71,17 @@ def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Modu
 
 @functools.cache
 def _build() -> Lark:
-    """The parser. Its table takes 0.1 s to make from the grammar, and so is kept on disk."""
+    """The parser."""
     import lark
 
     from adcompiler.syntax.build import Builder
     from adcompiler.syntax.layout import Layout
+    from adcompiler.syntax.table import table
 
-    packaged = resources.files("adcompiler") / "grammar" / "adc.lark"
-    checkout = Path(__file__).parents[2] / "grammar" / "adc.lark"
-    grammar = (packaged if packaged.is_file() else checkout).read_text(encoding="utf-8")
-    versions = f"JSON, lark {lark.__version__}, {sys.implementation.cache_tag}"  # also the format
-    text = store.kept(f"{versions}\n{OPTIONS}\n{grammar}", ".table", lambda: _table(grammar))
-    table = _read_table(text)
     # The transformer is called as each rule is completed: no recursion, no second tree.
     load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
-    parser: Lark = load(**table, postlex=Layout(), transformer=Builder(_read_quoted))
+    parser: Lark = load(**table(), postlex=Layout(), transformer=Builder(_read_quoted))
     return parser
-
-
-def _table(grammar: str) -> bytes:
-    """The tables of the lexer and the parser as plain data in JSON."""
-    from lark import Lark
-    from lark.grammar import Rule
-    from lark.lexer import TerminalDef
-
-    from adcompiler.syntax.layout import Layout
-
-    made: Any = Lark(grammar, postlex=Layout(), **OPTIONS)
-    data, memo = made.memo_serialize([TerminalDef, Rule])  # as Lark saves them, but for its pickle
-    del data["options"]["postlex"]
-    return json.dumps({"data": data, "memo": memo}, separators=(",", ":")).encode()
-
-
-def _read_table(text: bytes) -> dict[str, Any]:
-    """What `_table` made; the names of JSON's dictionaries are texts, some of Lark's are numbers."""
-    read: dict[str, Any] = json.loads(text)
-    tables = read["data"]["parser"]["parser"]
-    tables["tokens"], read["memo"] = _numbered(tables["tokens"]), _numbered(read["memo"])
-    tables["states"] = {int(state): _numbered(row) for state, row in tables["states"].items()}
-    return read
-
-
-def _numbered(read: dict[str, Any]) -> dict[int, Any]:
-    return {int(key): value for key, value in read.items()}
 
 
 def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:

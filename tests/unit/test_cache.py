@@ -100,7 +100,7 @@ def with_another_middle(whole: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [replaced, emptied, with_another_end, with_another_middle])
 def test_damaged_files_are_replaced(filled, damage):
     before = files(filled)
-    assert {file.suffix for file in before} == {".nbc", ".o", ".table"}
+    assert {file.suffix for file in before} == {".nbc", ".o"}
     for file, content in before.items():
         file.write_bytes(damage(content))
     assert answer(start(filled)) == ANSWER
@@ -131,9 +131,14 @@ def test_nothing_is_unpickled_before_its_digest_matched(filled, tmp_path, kept):
     assert not (tmp_path / "mark").exists()
 
 
-def test_the_parsers_table_is_plain_data(filled):
-    (table,) = filled.rglob("*.table")
-    assert table.read_bytes()[store.DIGEST :].startswith(b'{"data":')
+def test_without_the_parsers_table_it_is_made_and_kept(tmp_path):
+    another = "import lark; lark.__version__ = '0'\nfrom adcompiler.syntax.parse import parse\nparse('x + 1')"
+    assert not answer(start(tmp_path, program=another))
+    (table,) = tmp_path.rglob("*.table")
+    assert table.read_bytes()[store.DIGEST :].startswith(b'{"data":')  # plain data
+    written = table.stat().st_mtime_ns
+    assert not answer(start(tmp_path, program=another))
+    assert table.stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(

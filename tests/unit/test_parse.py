@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adcompiler.errors import ParseError, Span
-from adcompiler.syntax import tree
+from adcompiler.syntax import table, tree
 from adcompiler.syntax.parse import parse, parse_expression
 
 # ---- Both trees, written in the same way: nested tuples, and the text of every node in the same order ----
@@ -548,3 +548,9 @@ def test_threads_can_parse_together() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(read, range(8)))
     assert all(result == results[0] for result in results)
+
+
+def test_the_table_that_comes_with_the_package_is_that_of_the_grammar():
+    """After a change of the grammar: `python -m adcompiler.syntax.table`."""
+    grammar = (table.CHECKOUT / "adc.lark").read_text("utf-8")
+    assert (table.CHECKOUT / "adc.table").read_text("utf-8") == table.packaged(grammar)
