@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import ShapeError
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.origins import take, take_array
+from adcompiler.runtime.signature import DTYPE_OF
 
 
 class Conversions(Operators):
@@ -77,3 +80,21 @@ class Conversions(Operators):
         return ShapeError(
             f"{self.name} of shape {self.data.shape} is not one number", remedy="reduce it: sum() or mean()"
         )
+
+
+def array_of(value: Any) -> np.ndarray:
+    """A copy of a value, in a type that kernels take."""
+    refuse_masked("the value of a Variable", value)
+    try:
+        array = np.array(float(value) if type(value) is int else value)
+        if type(value) is list and array.dtype.kind in "iu":
+            array = array.astype(float)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DtypeError(f"a Variable cannot hold this: {error}", remedy="pass numbers or arrays") from error
+    kind = DTYPE_OF.get(array.dtype.char)
+    if kind is None:
+        raise DtypeError(
+            f"a Variable cannot hold a {type(value).__name__} of dtype {array.dtype}",
+            remedy="pass bool, integer, float32 or float64 values",
+        )
+    return array.astype(NUMPY[kind], copy=False)

@@ -10,9 +10,8 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
-from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import linear, numpy_protocol
-from adcompiler.runtime.conversions import Conversions
+from adcompiler.runtime.conversions import Conversions, array_of
 from adcompiler.runtime.graph import (
     Edge,
     Entry,
@@ -28,10 +27,8 @@ from adcompiler.runtime.graph import (
 )
 from adcompiler.runtime.holders import asked, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
-from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, by, here
-from adcompiler.runtime.signature import DTYPE_OF
 from adcompiler.runtime.views import read_again, release
 
 
@@ -56,7 +53,7 @@ class Variable(Conversions):
                 f"{value.name} is a Variable already: a new one would lose its graph",
                 remedy="use it as it is; clone() keeps the graph, detach() begins another one",
             )
-        self._begin(_array_of(value), name)
+        self._begin(array_of(value), name)
         begin(self, "Variable()", given=value)
         self.requires_grad = requires_grad
 
@@ -92,7 +89,7 @@ class Variable(Conversions):
                 f"{self.name} was computed: another value would not fit its graph",
                 remedy="assign to a leaf, or begin with a new one: detach()",
             )
-        data = _array_of(value.data if is_variable(value) else value)
+        data = array_of(value.data if is_variable(value) else value)
         if data.shape != self.shape:
             raise ShapeError(
                 f"{self.name} has shape {self.shape}, its new value {data.shape}",
@@ -381,24 +378,6 @@ def seed(v: Variable, cotangent: Any) -> Variable:
         )
     made: Variable = found.astype(v.dtype)
     return made
-
-
-def _array_of(value: Any) -> np.ndarray:
-    """A copy of a value, in a type that kernels take."""
-    refuse_masked("the value of a Variable", value)
-    try:
-        array = np.array(float(value) if type(value) is int else value)
-        if type(value) is list and array.dtype.kind in "iu":
-            array = array.astype(float)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DtypeError(f"a Variable cannot hold this: {error}", remedy="pass numbers or arrays") from error
-    kind = DTYPE_OF.get(array.dtype.char)
-    if kind is None:
-        raise DtypeError(
-            f"a Variable cannot hold a {type(value).__name__} of dtype {array.dtype}",
-            remedy="pass bool, integer, float32 or float64 values",
-        )
-    return array.astype(NUMPY[kind], copy=False)
 
 
 Node.kind = Variable
