@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from adcompiler.ad.split import Pattern, split
+from adcompiler.runtime.columns import column_of
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
 from adcompiler.runtime.origins import identities
@@ -23,7 +24,7 @@ from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.splitting import SplitProgram
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.structures import arrays_of, unflatten
+from adcompiler.syntax.structures import Column, arrays_of, unflatten
 
 # The split programs of propagate programs, by the program that they belong to.
 _deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int, ...]], SplitProgram]]
@@ -35,6 +36,8 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
     types, values, _ = function.describe(given, {})
     args = arrays_of(types, bound)
+    if any(isinstance(a, Column) for a in args):
+        args = [column_of(a, v) if isinstance(a, Column) else a for a, v in zip(args, values, strict=True)]
     wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
     if not state.recording or not wanted:
         run = _unrecorded(function, types, values)

@@ -19,9 +19,10 @@ from adcompiler.progress import compiling
 from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.into import write
-from adcompiler.runtime.lists import converted, settled, whole_lists
+from adcompiler.runtime.lists import decided, settled
 from adcompiler.runtime.options import Options
 from adcompiler.runtime.replay import MISSED, Replay
+from adcompiler.runtime.rows import is_open
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
     FLOAT,
@@ -39,7 +40,7 @@ from adcompiler.runtime.whyfunction import why_none
 from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.structures import arrays_in, flatten, unflatten
+from adcompiler.syntax.structures import flatten, is_of_numbers, unflatten
 from adcompiler.syntax.values import ArgType, Closure, Kind
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Function:
         self.backend = backend
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
         self._specialisations: dict[Types, Specialisation] = {}
-        self._settled: dict[Types, Types] = {}  # what lists of whole numbers are
+        self._settled: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
         self._last: Types | None = None
         self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
         self._derived: dict[Any, Function] = {}
@@ -121,13 +122,15 @@ class Function:
         self._last = types
         self.__call__ = self._call
 
-    def describe(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Types, list[Any], bool]:
-        """The types of a call, its values, and whether all of them are Python numbers."""
+    def describe(
+        self, args: Sequence[Any], keywords: dict[str, Any], rows: bool = True
+    ) -> tuple[Types, list[Any], bool]:
+        """The types of a call, its values, and whether all are numbers; without `rows` item by item."""
         bound = bind(self.__name__, self.parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
         for parameter, arg in zip(self.parameters, bound, strict=True):
-            kind, value = describe(parameter, arg)
+            kind, value = describe(parameter if rows else replace(parameter, rows=False), arg)
             types.append(kind)
             if isinstance(kind, ArgType):
                 values.append(value)
@@ -136,15 +139,12 @@ class Function:
         found = tuple(types)
         if self.batched:
             check_batches(self, found, bound)
-        if whole_lists(found):
-            if found not in self._settled:
-                self._settled.setdefault(found, self.settled(found))
-            found = self._settled[found]
-            values = converted(values, found)
-        return found, values, all(t.weak for t in arrays_in(found))
+        if any(map(is_open, found)):
+            found, values = decided(self, found, values)
+        return found, values, all(map(is_of_numbers, found))
 
     def settled(self, types: Types) -> Types:
-        """The types of arguments where some are lists of whole numbers: floats, or integers where need be."""
+        """The types of arguments where some are lists that the program decides on: see `lists.py`."""
         return settled(types, self.trace)
 
     # -- calls ---------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Function:
         each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or
         bfloat16 where the result is float32. Returns `buffers`.
         """
-        types, values, plain = self.describe(args, keywords)
+        types, values, plain = self.describe(args, keywords, rows=False)
         found = self.specialise(types, values)
         targets = flatten(found.lowered.structure, buffers)
         write(found, values, plain, targets, self.backend.startswith("cuda"))

@@ -1,24 +1,37 @@
-"""Lists of whole numbers as arguments: floats, unless the program needs them as integers (indices, bounds).
+"""Lists as arguments, whose types follow from the program, by lowering it.
 
-A call describes such a list as a weak array of integers. Which type it has follows from the program, by
-lowering it: with floats, and where that is refused, with as few integers as are needed.
+A list of whole numbers holds floats, unless the program needs integers (indices, bounds): a call describes
+it as an `open` array of integers. It is lowered with floats, and where that is refused, with as few integers
+as are needed. A list of many equal structs is a struct of arrays; where that is refused, its items are
+arguments of their own, and the other way round for a short one (`rows.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from adcompiler.errors import Error
 from adcompiler.ir.types import Dtype
+from adcompiler.runtime import rows
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.structures import arrays_in
 from adcompiler.syntax.values import ArgType
+
+
+class Deciding(Protocol):
+    """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
+
+    parameters: tuple[Any, ...]
+    _settled: dict[Types, tuple[Types, bool]]
+
+    def settled(self, types: Types) -> Types: ...
+
 
 FLOATS: Dtype = "f64"
 INTEGERS: Dtype = "i64"
@@ -26,7 +39,7 @@ INTEGERS: Dtype = "i64"
 
 def whole_lists(types: Types) -> frozenset[int]:
     """Which of the arrays among some arguments are lists of whole numbers."""
-    return frozenset(k for k, t in enumerate(arrays_in(types)) if t.weak and t.ones)
+    return frozenset(k for k, t in enumerate(arrays_in(types)) if t.open)
 
 
 def typed(types: Types, integers: frozenset[int]) -> Types:
@@ -39,16 +52,35 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
         if not isinstance(kind, ArgType):
             return kind
         k = next(number)
-        if not (kind.weak and kind.ones):
+        if not kind.open:
             return kind
-        return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=False)
+        return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=False, open=False)
 
     return tuple(map(one, types))
 
 
 def settled(types: Types, lower: Callable[[Types], Any]) -> Types:
-    """The types for which `lower` takes the arguments, with as many floats as that allows."""
+    """The types for which `lower` takes the arguments: lists of structs as described if that can be, and as
+    many floats as that allows."""
+    if not any(map(rows.has_lists, types)):
+        return _with_floats(types, lower)
+    refused: list[Error] = []
+    for chosen in rows.choices(types):
+        try:
+            found = _with_floats(chosen, lower)
+            lower(found)
+        except Error as error:
+            refused.append(error)
+        else:
+            return found
+    raise refused[0]
+
+
+def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
+    """The types with as many floats in lists of whole numbers as `lower` takes."""
     lists = whole_lists(types)
+    if not lists:
+        return types
 
     def fits(integers: frozenset[int]) -> Error | None:
         try:
@@ -72,10 +104,27 @@ def settled(types: Types, lower: Callable[[Types], Any]) -> Types:
     return typed(types, integers)
 
 
-def converted(values: Sequence[Any], types: Types) -> list[Any]:
-    """The values of arguments in the types that were found for their lists."""
+def decided(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
+    """The types of a call's lists as the program of `f` has them, and its values in these."""
+    known = f._settled.get(types)
+    if known is None:
+        found = f.settled(types)
+        known = f._settled.setdefault(types, (found, found != types))
+    found, changes = known
+    return found, converted([p.name for p in f.parameters], values, types, found) if changes else list(values)
+
+
+def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:
+    """The values of arguments that are described as `given`, in the types that were found for their lists."""
+    if any(map(rows.has_lists, given)):
+        values = list(_rearranged(names, given, types, iter(values)))
     pairs = zip(values, arrays_in(types), strict=True)
     return [v.astype(float) if t.dtype == FLOATS and _holds_integers(v) else v for v, t in pairs]
+
+
+def _rearranged(names: Sequence[str], given: Types, types: Types, values: Iterator[Any]) -> Iterator[Any]:
+    for name, one, other in zip(names, given, types, strict=True):
+        yield from rows.converted(one, other, values, name)
 
 
 def _holds_integers(value: Any) -> bool:

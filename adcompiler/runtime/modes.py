@@ -21,6 +21,7 @@ from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient, compiled
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
@@ -76,7 +77,7 @@ class Jacobian(Derived):
         positions = self.of.positions(self.wrt, types)
         length = nominal(self.lengths.get(types))
         blocks = dense_jacobian(func, self.of.inputs_of(positions, types), length)
-        structure = grafted(lowered.structure, self.places(positions, types))
+        structure = grafted(lowered.structure, self.places(positions, types), [r.rank for r in func.results])
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -98,7 +99,7 @@ class Hessian(Derived):
         inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
         blocks = forward_jacobian(func, inputs)
         row = self.places(positions, types)
-        structure = grafted(row, row)
+        structure = grafted(row, row, [i.rank for i in inputs])
         return _dense(self, lowered, func, blocks, structure)
 
 
@@ -122,8 +123,9 @@ def _dense(
 
 def _given(kind: Any, tangent: Any) -> list[bool]:
     """For each float of an argument, whether it has a tangent; None stands in the place of one."""
-    pairs = zip(leaves("", kind), leaves("", tangent), strict=True)
-    return [isinstance(t, ArgType) for (_, k), (_, t) in pairs if places_of(k) is None]
+    if isinstance(kind, Container) and isinstance(tangent, Container):
+        return [given for pair in zip(kind.parts, tangent.parts, strict=True) for given in _given(*pair)]
+    return [isinstance(tangent, ArgType) for _, k in leaves("", kind) if places_of(k) is None]
 
 
 def _result_names(
@@ -153,8 +155,10 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     types, values, _ = compiled("jvp", f).describe(args, {})
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
+    given = {k: like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt}
+    wrt = tuple(k for k in wrt if given[k] is not None)
     pushed = f.derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
-    return pushed(*args, *(like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt))
+    return pushed(*args, *(given[k] for k in wrt))
 
 
 def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.rows import WRITTEN_OUT, stacked
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared, is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
@@ -34,13 +35,15 @@ class ArgumentError(Error, TypeError):
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
-    floats in lists too, `device` if its arrays may be on a CUDA device."""
+    floats in lists too, `device` if its arrays may be on a CUDA device, `rows` if a list of many equal
+    structs is one struct of arrays."""
 
     name: str
     static: bool
     integer: bool
     device: bool = False
     floating: bool = False
+    rows: bool = True
 
 
 def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Parameter, ...]:
@@ -112,7 +115,7 @@ def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
     if parameter.floating or (array.dtype.kind == "u" and not parameter.integer):
         return _described(parameter, array.astype(float))
     kind, found = _described(parameter, array.astype(np.int64, copy=False))
-    return (kind if parameter.integer else replace(kind, weak=True)), found
+    return (kind if parameter.integer else replace(kind, weak=True, open=True)), found
 
 
 def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple[Any, Any]:
@@ -173,13 +176,15 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
     values: list[Any] = []
     for key, part in zip(container.keys, container.parts, strict=True):
         name = parameter.name + container.path(key)
-        leaf = Parameter(name, False, container.integer(key), parameter.device)
+        leaf = Parameter(name, False, container.integer(key), parameter.device, rows=parameter.rows)
         if part is None or type(part) is str:
             types.append(Static(part))
             continue
         kind, value = describe(leaf, part, depth + 1)
         types.append(kind)
         values += value if isinstance(kind, Container) else (value,)
+    if len(types) > WRITTEN_OUT and parameter.rows and (found := stacked(container, types, values)):
+        return found
     return Container(container.kind, container.keys, tuple(types)), values
 
 

@@ -67,7 +67,7 @@ class SparseDerivative(Derived):
         if find_hook((*zip(names, args, strict=False), *keywords.items())) is not None:
             bind(self.__name__, self.parameters, args, keywords)
             self.trace(())
-        types, values, _ = self.describe(args, keywords)
+        types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix
         if types not in self._programs:
             self._programs.setdefault(types, self._made(types))
         return self._programs[types], values
@@ -79,9 +79,15 @@ class SparseDerivative(Derived):
         row = self.places(positions, types)
         if self.symmetric:
             lowered = Gradient(self.of, self.wrt, with_value=False).trace(types)
-            return _Program(lowered, wanted, grafted(row, row), True, self.backend)
+            return _Program(lowered, wanted, grafted(row, row, [0] * len(wanted)), True, self.backend)
         lowered = self.of.trace(types)
-        return _Program(lowered, wanted, grafted(lowered.structure, row), False, self.backend)
+        return _Program(
+            lowered,
+            wanted,
+            grafted(lowered.structure, row, [0] * len(lowered.func.results)),
+            False,
+            self.backend,
+        )
 
     @property
     def symmetric(self) -> bool:

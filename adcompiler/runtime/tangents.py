@@ -54,4 +54,4 @@ def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
             f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",
             remedy="a tangent has its argument's shape and is real",
         )
-    return float(array) if kind.weak else array.astype(NUMPY[kind.dtype], copy=False)
+    return float(array) if kind.weak and not kind.ones else array.astype(NUMPY[kind.dtype], copy=False)

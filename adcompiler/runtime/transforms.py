@@ -13,6 +13,7 @@ from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import typed
+from adcompiler.runtime.rows import alike
 from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
@@ -43,9 +44,12 @@ class Derived(Function):
         return self.of.closure
 
     def settled(self, types: Types) -> Types:
-        """As those of the function itself; tangents and weights behind its arguments are floats."""
+        """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
         count = len(self.of.parameters)
-        return (*self.of.settled(types[:count]), *typed(types[count:], frozenset()))
+        own, rest = self.of.settled(types[:count]), typed(types[count:], frozenset())
+        if rest and isinstance(self.wrt, tuple):
+            rest = tuple(alike(own[k], kind) for k, kind in zip(self.wrt, rest, strict=True))
+        return (*own, *rest)
 
     def places(self, positions: Sequence[int], types: Types) -> Any:
         """How derivatives with respect to parameters nest: as the parameters do."""

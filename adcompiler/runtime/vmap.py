@@ -29,10 +29,10 @@ from adcompiler.runtime.lists import settled
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, compiled
-from adcompiler.syntax.containers import Container
+from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
-from adcompiler.syntax.structures import arrays_in, parts_like
+from adcompiler.syntax.structures import arrays_in, batched, parts_like
 from adcompiler.syntax.values import ArgType
 
 SAME = "mapped axes are equally long"
@@ -81,27 +81,41 @@ class Mapped(Derived):
             spans={},
         )
         constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
-        return Lowered(run(SIMPLIFY, made), constraints, lowered.structure)
+        return Lowered(run(SIMPLIFY, made), constraints, batched(lowered.structure))
 
 
-def _single(name: str, kind: Any, axis: Any, axes: list[int | None]) -> Any:
+def _single(name: str, kind: Any, axis: Any, axes: list[int | None], before: int = 0) -> Any:
     """The type of one case of an argument; adds the mapped axis of each of its arrays to `axes`.
 
-    `axis` nests like the argument, or is one for all of a container.
+    `axis` nests like the argument, or is one for all of a container. `before` axes of an array are those of
+    the lists around.
     """
+    if isinstance(kind, Rows):
+        return kind.map(lambda part: _single(f"{name}[:]", part, _of_items(name, axis), axes, before + 1))
     if isinstance(kind, Container):
         given = [axis] * len(kind.parts)
         if axis is not None and not isinstance(axis, int):
             given = list(parts_like(kind, axis, f"vmap: in_axes of {name}"))
         cases = zip(kind.keys, kind.parts, given, strict=True)
         return replace(
-            kind, parts=tuple(_single(name + kind.path(key), part, a, axes) for key, part, a in cases)
+            kind, parts=tuple(_single(name + kind.path(key), part, a, axes, before) for key, part, a in cases)
         )
     if not isinstance(kind, ArgType):
         return kind
-    axes.append(None if axis is None else _counted(name, len(kind.ones), axis))
+    axes.append(None if axis is None else before + _counted(name, len(kind.ones) - before, axis))
     axis = axes[-1]
     return kind if axis is None else replace(kind, ones=kind.ones[:axis] + kind.ones[axis + 1 :])
+
+
+def _of_items(name: str, axis: Any) -> Any:
+    """The mapped axes of each item of a list."""
+    if not isinstance(axis, tuple | list):
+        return axis
+    if not axis or any(a != axis[0] for a in axis):
+        raise ShapeError(
+            f"vmap: in_axes of {name} differ from item to item", remedy="give all items the same"
+        )
+    return axis[0]
 
 
 def _counted(name: str, rank: int, axis: Any) -> int:

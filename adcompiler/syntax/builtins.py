@@ -13,13 +13,14 @@ from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
-from adcompiler.syntax.containers import Container
+from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
 from adcompiler.syntax.records import Records
+from adcompiler.syntax.rows import length_of_items
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
@@ -194,6 +195,8 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
+    if isinstance(x, Rows):
+        return Value((), length_of_items(context, x), weak=True)
     if isinstance(x, Container) and (x.sequence or x.kind is dict):
         return len(x.parts)
     if isinstance(x, Container) and issubclass(x.kind, Records) and x.parts:

@@ -2,13 +2,14 @@
 
 A program sees leaves alone: a container's arrays are inputs, or results, of their own. `Container` is
 one node of such a tree, whatever its leaves are: types (what a call passes), values (while a program is
-lowered), or places of results (`structures.py`).
+lowered), or places of results (`structures.py`). A list of many equal structs is one struct of arrays:
+`Rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class Container:
 
     def map(self, f: Callable[[Any], Any]) -> Container:
         """The container with each part replaced."""
-        return Container(self.kind, self.keys, tuple(map(f, self.parts)))
+        return replace(self, parts=tuple(map(f, self.parts)))
 
     def path(self, key: Any) -> str:
         """What stands behind the container's name to read a part: `['w']`, `.w`, `[0]`."""
@@ -74,6 +75,42 @@ class Container:
         for key, part in zip(self.keys, parts, strict=True):
             object.__setattr__(made, key, part)
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Container):
+    """A list or tuple of equal containers as one of them whose leaves have the items as their first axis.
+
+    `kind` is list or tuple, `parts` that one container; `count` is how many items a call has, None where a
+    program is for any number.
+    """
+
+    count: int | None = None
+
+    @staticmethod
+    def of(kind: type, part: Any, count: int | None = None) -> Rows:
+        """The items of a list or tuple, as one container."""
+        return Rows(kind, (0,), (part,), count)
+
+    @property
+    def part(self) -> Any:
+        """The one container."""
+        return self.parts[0]
+
+    def path(self, key: Any) -> str:
+        """`p[:].pos`: the field of all items."""
+        return "[:]"
+
+    @property
+    def sequence(self) -> bool:
+        """Its one part is not its first item: what reads items asks for `Rows`."""
+        return False
+
+    @property
+    def what(self) -> str:
+        """The list in words."""
+        inner = self.part.what if isinstance(self.part, Container) else "tuples"
+        return f"a {self.kind.__name__} of equal items, each {inner}"
 
 
 def opened(value: Any, name: str) -> Container | None:

@@ -32,6 +32,7 @@ from adcompiler.syntax.functionals import differentiated, is_partial
 from adcompiler.syntax.located import located
 from adcompiler.syntax.operators import BINARY, COMPARE, ELSEWHERE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
+from adcompiler.syntax.rows import field
 from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
 from adcompiler.syntax.shapes import listed, matmul, transpose
 from adcompiler.syntax.subscripts import SliceValue, subscript
@@ -276,12 +277,7 @@ class Expressions(Context):
             if node.name == "size":
                 return count(self, value, None, node.span)
         if isinstance(value, Container) and value.kind is not dict:
-            if node.name in value.keys:
-                return value.parts[value.keys.index(node.name)]
-            self.fail(
-                ParseError, f"{value.what} has no field {node.name!r}", node.span,
-                f"its fields are {', '.join(value.keys)}",
-            )  # fmt: skip
+            return field(self, value, node)
         remedy = (
             f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
         )

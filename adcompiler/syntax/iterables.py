@@ -12,8 +12,10 @@ from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ZERO, open_axes
+from adcompiler.syntax.containers import Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
+from adcompiler.syntax.rows import entries, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
 from adcompiler.syntax.values import AnyValue, Value, describe
 
@@ -55,6 +57,8 @@ def iterable(
     value = yield node, scope
     if isinstance(value, tuple):
         return tuple(value)
+    if isinstance(value, Rows):
+        return items(context, value)
     if not isinstance(value, Value) or not value.rank:
         context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
     return rows(context, value)
@@ -75,6 +79,16 @@ def rows(context: Context, value: Value) -> Iterable:
     def at(index: Element) -> Value:
         places: dict[int, Element] = {k: Index(k - 1) for k in range(1, value.rank)}
         return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
+
+    return Iterable(length, linear(length) - whole(1), at)
+
+
+def items(context: Context, value: Rows) -> Iterable:
+    """The items of a list of equal containers."""
+    length = length_of_items(context, value)
+
+    def at(index: Element) -> AnyValue:
+        return entries(value.part, lambda leaf: rows(context, leaf).at(index))
 
     return Iterable(length, linear(length) - whole(1), at)
 

@@ -13,10 +13,11 @@ from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
-from adcompiler.syntax.containers import Container
+from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
+from adcompiler.syntax.rows import equally_long
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
     AnyValue,
@@ -132,6 +133,8 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
             _argument(lowering, name + given.path(key), part, inputs)
             for key, part in zip(given.keys, given.parts, strict=True)
         ]
+        if isinstance(given, Rows):
+            return equally_long(lowering, Rows.of(given.kind, parts[0]), name)
         plain = given.kind in (tuple, list)
         return tuple(parts) if plain else Container(given.kind, given.keys, tuple(parts))
     shape = tuple(

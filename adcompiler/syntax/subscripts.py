@@ -10,10 +10,11 @@ from adcompiler.ir.nodes import Apply, Element, Index, Map, Select, Shape, const
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply, cast
-from adcompiler.syntax.containers import Container
+from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
+from adcompiler.syntax.rows import entries
 from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
@@ -36,6 +37,8 @@ ALL = SliceValue(None, None, None)
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
+    if isinstance(value, Rows):
+        return _of_items(context, value, indices, span)
     if isinstance(value, Container):
         if issubclass(value.kind, Records) and not any(isinstance(i, str) for i in indices):
             return value.map(lambda part: subscript(context, part, indices, span))
@@ -52,6 +55,14 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         remedy = f"use at most {value.rank}"
         context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
+
+
+def _of_items(context: Context, value: Rows, indices: list[Any], span: Span) -> AnyValue:
+    """An item of a list, or some of them: each of its arrays is indexed."""
+    if len(indices) != 1 or indices[0] is None or (isinstance(indices[0], Value) and indices[0].rank):
+        context.fail(DtypeError, "a list is indexed by one integer, or by a slice", span, "write p[i].name")
+    found = entries(value.part, lambda leaf: subscript(context, leaf, indices, span))
+    return Rows.of(value.kind, found) if isinstance(indices[0], SliceValue) else found
 
 
 def _indexes_array(value: tuple[Any, ...], indices: list[Any]) -> bool:

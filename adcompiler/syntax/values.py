@@ -19,12 +19,14 @@ from adcompiler.syntax.tree import Def
 class ArgType:
     """What specialisation knows of an argument: its type, and for each axis whether it has length 1.
 
-    `weak` marks Python scalars: they take the type of the arrays they meet, as in NumPy 2.
+    `weak` marks Python scalars: they take the type of the arrays they meet, as in NumPy 2. `open` marks lists
+    of whole numbers: floats, unless the program needs integers (`runtime/lists.py`).
     """
 
     dtype: Dtype
     ones: tuple[bool, ...] = ()
     weak: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

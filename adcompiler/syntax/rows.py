@@ -1,0 +1,55 @@
+"""Lists of equal containers while a program is lowered: one container of arrays (`containers.Rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from adcompiler.errors import ParseError
+from adcompiler.ir.nodes import Element
+from adcompiler.syntax import tree
+from adcompiler.syntax.containers import Container, Rows
+from adcompiler.syntax.context import Context
+from adcompiler.syntax.values import AnyValue, Value
+
+SAME = "the items are those of one list"
+
+
+def entries(value: AnyValue, f: Callable[[Value], AnyValue]) -> AnyValue:
+    """A container with each of its arrays replaced."""
+    if isinstance(value, tuple):
+        return tuple(entries(part, f) for part in value)
+    if isinstance(value, Container):
+        return value.map(lambda part: entries(part, f))
+    return f(value) if isinstance(value, Value) else value
+
+
+def _arrays(value: AnyValue) -> Iterator[Value]:
+    """The arrays of a container, in order."""
+    if isinstance(value, Value):
+        yield value
+    for part in value.parts if isinstance(value, Container) else value if isinstance(value, tuple) else ():
+        yield from _arrays(part)
+
+
+def length_of_items(context: Context, value: Rows) -> Element:
+    """How many items there are."""
+    return context.sizes.find(next(_arrays(value)).shape[0])
+
+
+def field(context: Context, value: Container, node: tree.Attribute) -> AnyValue:
+    """A field of a struct; ParseError where it has none of that name, and for one of a list."""
+    if isinstance(value, Rows):
+        remedy = f"write p[i].{node.name}, or [p.{node.name} for p in {getattr(node.value, 'id', 'ps')}]"
+        context.fail(ParseError, f"a list has no field {node.name!r}, its items have", node.span, remedy)
+    if node.name not in value.keys:
+        remedy = f"its fields are {', '.join(map(str, value.keys))}"
+        context.fail(ParseError, f"{value.what} has no field {node.name!r}", node.span, remedy)
+    return value.parts[value.keys.index(node.name)]
+
+
+def equally_long(context: Context, value: Rows, name: str) -> Rows:
+    """A list whose arrays are known to be equally long."""
+    first, *others = _arrays(value)
+    for other in others:
+        context.sizes.merge(first.shape[0], other.shape[0], f"the items of {name}", None, SAME)
+    return value
