@@ -55,11 +55,11 @@ def _axis(x: Any, axis: Any) -> str:
     """`axis=`, as the source of a call says it; nothing for all axes."""
     if axis is None:
         return ""
-    axes = tuple(_one_axis(x, k) for k in axis) if isinstance(axis, tuple | list) else _one_axis(x, axis)
+    axes = tuple(one_axis(x, k) for k in axis) if isinstance(axis, tuple | list) else one_axis(x, axis)
     return f"axis={axes}, "
 
 
-def _one_axis(x: Any, axis: Any, more: int = 0) -> int:
+def one_axis(x: Any, axis: Any, more: int = 0) -> int:
     rank = np.ndim(x) + more
     if not isinstance(axis, int | np.integer) or not -rank <= axis < rank:
         raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="axes count from 0")
@@ -85,27 +85,54 @@ def _running(name: str) -> Operation:
     def run(x: Any, axis: Any = None) -> Any:
         if axis is None and np.ndim(x) != 1:
             return run(x.reshape(-1), 0)
-        return call(name, f"{name}(x0, axis={_one_axis(x, 0 if axis is None else axis)})", x)
+        return call(name, f"{name}(x0, axis={one_axis(x, 0 if axis is None else axis)})", x)
 
     return run
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """The Euclidean norm of all elements or along axes; that of a vector also for other orders."""
-    if ord is None or (ord == 2 and (np.ndim(x) == 1 or isinstance(axis, int))) or ord == "fro":
+    """A norm of vectors (any order) or matrices ("fro", 1, -1, inf, -inf) along one axis or two, or of all.
+
+    Raises ParseError for the other orders of matrices, which are made of singular values.
+    """
+    if isinstance(axis, tuple | list) and len(axis) == 1:
+        axis = axis[0]
+    rank = np.ndim(x) if axis is None else len(axis) if isinstance(axis, tuple | list) else 1
+    if ord is None or (ord == 2 and rank == 1) or (ord in ("fro", "f") and rank == 2):
         return _reduction("norm")(x, axis, keepdims)
-    if np.ndim(x) == 1 or isinstance(axis, int):
-        return _norm_of_order(x, ord, axis, keepdims)
-    raise ParseError(f"there is no norm of order {ord!r} of matrices", remedy="use the Frobenius norm")
+    if rank == 1 and not isinstance(ord, str):
+        return _vector_norm(x, ord, axis, keepdims)
+    if rank == 2 and ord in (1, -1, np.inf, -np.inf):
+        return _matrix_norm(x, ord, (0, 1) if axis is None else axis, keepdims)
+    if rank == 2 and ord in (2, -2, "nuc"):
+        raise ParseError(
+            f"there is no norm of order {ord!r} of matrices: it is made of singular values",
+            remedy='use "fro" (Frobenius), 1 or inf; the largest singular value is np.linalg.norm(x @ v) '
+            "after some steps of v = x.T @ (x @ v); v = v / np.linalg.norm(v)",
+        )
+    raise ParseError(
+        f"there is no norm of order {ord!r} of {'vectors' if rank == 1 else f'arrays of rank {rank}'}",
+        remedy="orders of vectors are numbers; of matrices, which axis= may name, 'fro', 1, -1, inf and -inf",
+    )
 
 
-def _norm_of_order(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
     size = abs(x)
     if order in (np.inf, -np.inf):
         return _reduction("max" if order > 0 else "min")(size, axis, keepdims)
-    if order == 1:
-        return size.sum(axis, keepdims)
+    if order in (0, 1):
+        return (size if order else size.sign()).sum(axis, keepdims)
     return (size**order).sum(axis, keepdims) ** (1 / order)
+
+
+def _matrix_norm(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    """The largest, or smallest, sum of the sizes in a column (order 1) or a row (inf)."""
+    columns, rows = (one_axis(x, k) for k in axes)
+    within, among = (columns, rows) if abs(order) == 1 else (rows, columns)
+    found = _reduction("max" if order > 0 else "min")(abs(x).sum(within, True), among, True)
+    return (
+        found if keepdims else found.reshape([n for k, n in enumerate(x.shape) if k not in (within, among)])
+    )
 
 
 # -- several arrays ----------------------------------------------------------------------------
@@ -117,7 +144,7 @@ def _joining(name: str, more: int) -> Operation:
         if not parts:
             raise ShapeError(f"{name} of no arrays", remedy="pass at least one")
         names = ", ".join(f"x{k}" for k in range(len(parts)))
-        return call(name, f"{name}(({names},), axis={_one_axis(parts[0], axis, more)})", *parts)
+        return call(name, f"{name}(({names},), axis={one_axis(parts[0], axis, more)})", *parts)
 
     return join
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime import functions
+from adcompiler.runtime import functions, statistics
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import is_variable
 
@@ -35,6 +35,7 @@ SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.clip: lambda x, lo, hi: apply("clip", x, lo, hi),
     np.round: lambda x: apply("rint", x),
     **functions.NUMPY,
+    **statistics.NUMPY,
 }
 
 

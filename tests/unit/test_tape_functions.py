@@ -37,6 +37,13 @@ np.take(v, [0, 0]); np.rot90(x); np.swapaxes(x, 0, 1); x.swapaxes(0, 1); np.move
 np.squeeze(x[:1]); np.expand_dims(v, 0); np.atleast_2d(v); np.split(v, 3)[1]; np.delete(v, 1)
 np.sort(v); np.sort(x, axis=0); np.sort(x, axis=None); np.transpose(x); np.transpose(x, (1, 0))
 x.transpose(); x.transpose(1, 0); np.ravel(x); x.flatten(); np.copy(x); np.broadcast_to(v, (2, 3))
+np.median(x); np.median(x, axis=0); np.median(x, axis=-1, keepdims=True); np.median(m, (0, 1))
+np.median(v); np.average(x); np.average(x, axis=1, weights=v); np.average(x, weights=CONSTANT + 1)
+np.average(x, 0, v[:2], keepdims=True); np.average(m, weights=m)
+np.average(x, 1, v, returned=True)[1]; np.cross(x, v); np.cross(v, v * v + 1); np.cross(m, m.T, axis=0)
+np.cross(x, x * x, axisc=0); np.cross(CONSTANT, v); np.linalg.norm(x, "fro"); np.linalg.norm(x, 1)
+np.linalg.norm(x, -1); np.linalg.norm(x, np.inf); np.linalg.norm(x, -np.inf, keepdims=True)
+np.linalg.norm(m, 1, (1, 0)); np.linalg.norm(x, 3, (1,)); np.linalg.norm(v, -2)
 np.round(x); np.clip(x, 0.6, 0.9); np.reshape(x, (3, 2)); np.mean(x, axis=0)
 """
 EXPRESSIONS = [e.strip() for line in SAME_AS_NUMPY.splitlines() for e in line.split(";") if e.strip()]
@@ -97,7 +104,7 @@ def test_questions_and_constants_are_plain():
 @pytest.mark.parametrize(
     ("mistake", "error", "match"),
     [
-        (lambda x: np.median(x), GraphError, "would lose the graph"),
+        (lambda x: np.quantile(x, 0.5), GraphError, "would lose the graph"),
         (lambda x: np.max(x, initial=3.0), GraphError, "np.max"),
         (lambda x: np.cumsum(x, dtype=int), GraphError, "np.cumsum"),
         (lambda x: np.max(x, axis=2), OutOfRangeError, "no axis 2"),
@@ -226,3 +233,50 @@ def test_a_constant_is_read_as_it_was_in_each_call():
     result = f(x, c)
     c += 10.0
     assert tape.grad(result, x).value.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("order", [2, -2, "nuc", 3, "other"])
+def test_norms_of_matrices_by_singular_values_are_refused(order):
+    with pytest.raises(adc.ParseError) as error:
+        np.linalg.norm(Variable(VALUES["m"]), order)
+    assert "fro" in error.value.remedy
+
+
+@pytest.mark.parametrize("expression", ["np.linalg.norm(v, 'fro')", "np.linalg.norm(t, 1)"])
+def test_norms_that_numpy_has_not_either(expression):
+    given = {"v": Variable(VALUES["v"]), "t": Variable(np.ones((2, 2, 2)))}
+    with pytest.raises(adc.ParseError):
+        evaluate(expression, given)
+    with pytest.raises(ValueError, match=r"\w"):
+        evaluate(expression, {k: v.value for k, v in given.items()})
+
+
+def test_the_order_0_counts_and_has_no_gradient():
+    v = Variable([0.0, 2.0, -1.0])
+    count = np.linalg.norm(v, 0)
+    assert count.item() == 2
+    assert tape.grad(count, v) is None
+
+
+def test_a_median_of_what_is_not_known():
+    assert np.isnan(np.median(Variable([1.0, np.nan, 2.0])).item())
+    rows = np.median(Variable([[1.0, np.nan], [2.0, 4.0]]), axis=1)
+    np.testing.assert_array_equal(rows.value, [np.nan, 3.0])
+    assert np.median(Variable(np.zeros((2, 0, 3))), axis=0).shape == (0, 3)
+    assert np.median(Variable(np.ones(2, np.float32))).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ("np.average(x, weights=v)", "axis="),
+        ("np.average(v, weights=v * 0)", "sum"),
+        ("np.average(x, 0, v)", "one weight for each"),
+        ("np.cross(v[:2], v[:2])", r"x[..., 0] * y[..., 1]"),
+        ("np.median(v, axis=2)", "axes"),
+    ],
+)
+def test_what_cannot_be_says_what_to_write(expression, remedy):
+    with pytest.raises(Error) as error:
+        evaluate(expression, {name: Variable(value) for name, value in VALUES.items()})
+    assert remedy in error.value.remedy
