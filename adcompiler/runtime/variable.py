@@ -178,6 +178,7 @@ class Variable(Conversions):
             )
         if needed and not self.needs_grad and (self.used or self.entry is not None):
             self._restart("requires_grad")  # a graph begins here: what read it before is none
+        self.used = self.used and self.needs_grad == needed  # a leaf that was frozen may go on where it was
         self.needs_grad = bool(needed)
 
     def requires_grad_(self, requires_grad: bool = True) -> Variable:
@@ -305,8 +306,8 @@ class Variable(Conversions):
     def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable] = ()) -> None:
         with setting(recording=create_graph):
             if self._grad is None:
-                self._grad = apart(more, create_graph, outputs)
-            elif create_graph:
+                self._grad = more.clone() if create_graph else apart(more, False, outputs)
+            elif create_graph or self._retains:
                 self._grad = self._grad + more
             else:  # the same Variable, as others may hold it too
                 self._grad.hold(np.asarray(self._grad.data + more.data))

@@ -148,3 +148,34 @@ def changing_a_clone_leaves_the_original(t):
     c = a.clone()
     c += 1.0
     return [a, c, a._version, c._version]
+
+
+@case
+def a_leaf_that_is_frozen_for_a_while(t):
+    a = t.leaf([1.0, 2.0])
+    b = (a * a).sum()
+    a.requires_grad_(False)
+    a.requires_grad_()
+    (b + (a * 10.0).sum()).backward()
+    return a.grad
+
+
+@case
+def a_retained_gradient_is_nobody_elses(t):
+    a = t.leaf([1.0, 2.0])
+    b = a + 1.0
+    b.retain_grad()
+    first = t.grad((b * b).sum(), a, create_graph=True)
+    before = first * 1.0
+    t.grad((first * first).sum(), a)
+    return [first, before, b.grad]
+
+
+@case
+def a_gradient_with_a_graph_is_nobody_elses(t):
+    a, c = t.leaf([1.0, 2.0]), t.leaf([3.0, 4.0])
+    t.quiet(lambda: ((a + c) ** 2).sum().backward(create_graph=True))
+    first = c.grad * 1.0
+    a.grad *= 2.0
+    ((a + c) ** 2).sum().backward()
+    return [a.grad, c.grad, first]
