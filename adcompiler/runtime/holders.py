@@ -26,6 +26,11 @@ def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
     }
 
 
+def behind_freed(entries: Sequence[Entry]) -> dict[int, None]:
+    """What freed operations have read, by serial number: a pass that would reach it raises."""
+    return {e.serial: None for n in entries if n.state == "freed" for e in n.edges if e.requires_grad}
+
+
 def asked(inputs: Any) -> dict[int, Variable]:
     """The Variables that `backward(inputs=...)` names. Raises Error where they hold none."""
     chosen = [inputs] if is_variable(inputs) else list(inputs)

@@ -25,7 +25,7 @@ from adcompiler.runtime.graph import (
     settle,
     walk,
 )
-from adcompiler.runtime.holders import asked, holders
+from adcompiler.runtime.holders import asked, behind_freed, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, by, here
@@ -287,13 +287,7 @@ class Variable(Conversions):
             )
         entries = reachable([self])
         held = holders(self, entries) if inputs is None else asked(inputs)
-        dead = {
-            e.serial: None
-            for n in entries
-            if n.state == "freed" and inputs is None
-            for e in n.edges
-            if e.requires_grad
-        }
+        dead = behind_freed(entries) if inputs is None else {}
         seeds = {self.serial: seed(self, gradient)}
         found = walk(entries, seeds, dead | held, create_graph).cotangents
         for serial, v in held.items():

@@ -233,7 +233,6 @@ def test_a_compiler_for_small_expressions():
     assert "-> (%r: f64[n], %t: f64[n])" in fused.show("forward", A, B)
 
 
-@pytest.mark.xfail(strict=True, reason="adc.fuse is being built")
 def test_the_compiler_of_python_that_runs():
     """TorchScript's idea: the function above as it is, its operations fused."""
     near(run_gradients(adc.fuse(simple)), SECOND)

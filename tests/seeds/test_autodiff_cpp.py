@@ -125,7 +125,6 @@ def python(a, b):
     return opaque(t) * b
 
 
-@pytest.mark.xfail(strict=True, reason="adc.fuse is being built")
 def test_subgraphs_that_are_found_while_python_runs():
     """The same around an opaque call and a branch, without a compiled function in sight."""
     fused = adc.fuse(python)

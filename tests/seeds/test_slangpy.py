@@ -277,7 +277,6 @@ def test_a_float_in_between_disconnects_the_graph(my_func):
     assert adc.tape.grad(end, a) is None
 
 
-@pytest.mark.xfail(strict=True, reason="adc.why_none is being built")
 def test_the_float_is_detected(my_func):
     """It can be detected: the message has the line of float()."""
     a = Variable(3.0, requires_grad=True)
