@@ -68,6 +68,7 @@ class Emitter(Statements):
                 self.labels[array] = self.names.fresh(name)
         lent = {value: self.labels[result] for value, result in loans.items()}
         self.lent = {result: value for value, result in loans.items()}
+        self.adding = {func.results[k] for k in func.adding}
         self.labels |= lent
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
@@ -187,7 +188,7 @@ class Emitter(Statements):
                 if task.stored and computed(array.shape) and array not in writer.prefixes:
                     lengths = "".join(f"max({writer.text(n)}, 0), " for n in array.shape)
                     writer.line(f"{self.labels[array]} = np.empty(({lengths}), np.{NUMPY[array.dtype]})")
-            if isinstance(task.array, Accumulate) and task.array not in writer.grown:
+            if isinstance(task.array, Accumulate) and task.array not in writer.grown | self.adding:
                 row = writer.prefixes.get(task.array, "")
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
 

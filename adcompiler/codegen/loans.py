@@ -28,7 +28,8 @@ def with_loans(func: Func, made: Schedule, style: Style) -> tuple[Func, Schedule
     if not style.rows:
         return func, made, {}
     uses = _uses(made)
-    asked = {task.array: part for task, part in _borrowers(made, uses, set(func.results))}
+    results = {r for k, r in enumerate(func.results) if k not in func.adding}
+    asked = {task.array: part for task, part in _borrowers(made, uses, results)}
     while asked:
         parts: dict[Array, list[Part]] = {}
         for borrowed in asked.values():

@@ -330,7 +330,8 @@ class Func:
 
     `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `turned` are the sums
     whose loops shall run in another order than they would (`passes/turn.py`); `across` has the axes of the
-    innermost loops over some arrays (`passes/triangles.py`).
+    innermost loops over some arrays (`passes/triangles.py`). `adding` are the numbers of results, all of them
+    accumulations, that kernels add to what stands in their buffers (`codegen/adding.py`).
     """
 
     name: str
@@ -346,6 +347,7 @@ class Func:
     counts: tuple[tuple[int, int], ...] = ()
     turned: frozenset[Array] = frozenset()
     across: Mapping[Array, int] = field(default_factory=dict)
+    adding: frozenset[int] = frozenset()
 
     @property
     def roots(self) -> tuple[Array, ...]:

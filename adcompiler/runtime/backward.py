@@ -6,22 +6,22 @@ with numbers and arrays alone go through an inline cache, as calls of the functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adcompiler.ad.duals import Coefficient, completed, on_duals
 from adcompiler.ad.pullback import pullback
+from adcompiler.codegen.adding import scatters
 from adcompiler.codegen.reference import extent
-from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
-from adcompiler.ir.types import is_float
 from adcompiler.runtime.contributed import contributed, program
-from adcompiler.runtime.graph import Node
-from adcompiler.runtime.pairs import DiffPair, bare, depth, inner, is_marked, nested
-from adcompiler.runtime.seeds import cotangents, count, tangents
+from adcompiler.runtime.needs import Found, Need, answer, firsts, floats_of, is_dual, needs_in, nested_like
+from adcompiler.runtime.pairs import DiffPair, bare, depth, inner
+from adcompiler.runtime.scatter import Scattered, is_like, scattered, takes
+from adcompiler.runtime.seeds import cotangents, tangents
 from adcompiler.runtime.signature import PLAIN
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.styles import (
@@ -33,61 +33,22 @@ from adcompiler.runtime.styles import (
     simplified,
     split_cotangent,
 )
-from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.structures import arrays_in, places_of, unflatten
 from adcompiler.syntax.values import ArgType
 
 APART = "push", "first"
-Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
 
 
-class Need(NamedTuple):
-    """A pair or Variable in the place of an argument, or of a part of one: its inputs begin with `first`."""
+def _targets(asking: Sequence[Need], values: Sequence[Any]) -> dict[int, np.ndarray]:
+    """The gradients that pairs have already, by input, to which more can be added where they stand."""
+    arrays = [n for n in asking if isinstance(n.kind, ArgType) and n.how == "sum"]
+    found = ((n.first, n.holder.d) for n in arrays if isinstance(n.holder, DiffPair))
+    return {k: d for k, d in found if isinstance(d, np.ndarray) and is_like(d, values[k])}
 
-    path: str
-    holder: Any
-    kind: Any
-    first: int
 
-    @property
-    def how(self) -> str:
-        """How it gathers."""
-        return self.holder.accumulator if isinstance(self.holder, DiffPair) else "sum"
-
-    @property
-    def floats(self) -> list[int]:
-        """The inputs that have a gradient."""
-        return _floats(self.kind, self.first)
-
-    def asks(self) -> bool:
-        """Whether it gathers a gradient; raises what says why it cannot."""
-        holder = self.holder
-        needed = bool(holder.needs_grad if isinstance(holder, DiffPair) else holder.requires_grad)
-        if needed and not isinstance(holder, DiffPair) and not holder.is_leaf:
-            raise GraphError(
-                f"{holder.name} was computed: f.backward() leaves gradients in leaves only",
-                remedy="call f on it, and backward() of the result",
-            )
-        if needed and not self.floats:
-            what = getattr(self.kind, "dtype", "without floats")
-            raise DtypeError(
-                f"{self.path} is {what}: there is no derivative with respect to it",
-                remedy="pass floats, or the value itself instead of a pair",
-            )
-        return needed
-
-    def gather(self, gradient: Any) -> None:
-        """Leave a gradient with the pair or Variable."""
-        if isinstance(self.holder, DiffPair):
-            self.holder.gather(gradient)
-        elif isinstance(gradient, DiffPair):
-            raise GraphError(
-                f"{self.path} is a Variable beside pairs of pairs: its .grad has no place for a tangent",
-                remedy="pass a DiffPair of its value",
-            )
-        else:
-            self.holder._accumulate(Node.kind(gradient), False)
+def _missed(*_: Any) -> None:
+    """What an inline cache gives for a call unlike the one before."""
 
 
 class Asked(NamedTuple):
@@ -109,6 +70,12 @@ class Plan(NamedTuple):
     inputs: list[Coefficient]
     known: list[int]
     wanted: tuple[int, ...]
+    adding: dict[tuple[int, ...], Scattered | None]  # by the results that are to be added to arrays
+
+    @property
+    def scatters(self) -> bool:
+        """Whether a gradient is that of a gather."""
+        return any(map(scatters, self.compiled.func.results))
 
 
 class Ready(NamedTuple):
@@ -176,7 +143,7 @@ class Backward(Style):
         """A call with arguments of any kind."""
         types, values, plain = self.described(bound)
         names = [p.name for p in self.f.parameters]
-        needs = [n for each in zip(names, types, bound, _firsts(types), strict=True) for n in _needs(*each)]
+        needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
         asking = [n for n in needs if n.asks()]
         order = max((depth(n.holder.p) for n in needs if isinstance(n.holder, DiffPair)), default=0)
         if not order and isinstance(cotangent, DiffPair):
@@ -188,19 +155,18 @@ class Backward(Style):
             n: "sum" for n in self._every(types) if n not in spared
         }
         ready = self._ready(types, values, wanted, given, order, cotangent)
-        found = self._run(ready, plain, order)
+        found = self._run(ready, plain, order, {} if order else _targets(asking, values))
         if not asking:
             return self._everything(types, found)
         if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
             args = [*(a.p if type(a) is DiffPair else a for a in bound), cotangent]
             inline = self._inline(ready, types, args, plain, _missed)
-            if inline is not None:
+            if inline is not None and ready is not None and not ready.plan.scatters:
                 self.replayed[tuple(k for k, a in enumerate(bound) if type(a) is DiffPair)] = inline
         gradients = {n.path: self._gradient(n, found, types, values, plain, order, cotangent) for n in asking}
-        for need in asking:
-            if gradients[need.path] is not None:
-                need.gather(gradients[need.path])
-        return tuple(_answer(*each, gradients) for each in zip(names, types, bound, strict=True))
+        for need in [n for n in asking if not n.has(gradients[n.path])]:
+            need.gather(gradients[need.path])
+        return tuple(answer(*each, gradients) for each in zip(names, types, bound, strict=True))
 
     def _every(self, types: Types) -> tuple[int, ...]:
         """The inputs that have gradients where nobody says which."""
@@ -209,8 +175,8 @@ class Backward(Style):
     def _everything(self, types: Types, found: Found) -> tuple[Any, ...]:
         """All gradients found, one entry an argument."""
         return tuple(
-            _nested(kind, first, found) if _floats(kind, first) else None
-            for kind, first in zip(types, _firsts(types), strict=True)
+            nested_like(kind, first, found) if floats_of(kind, first) else None
+            for kind, first in zip(types, firsts(types), strict=True)
         )
 
     # -- programs ------------------------------------------------------------------------------
@@ -257,7 +223,7 @@ class Backward(Style):
             made = Lowered(func, lowered.constraints, (None,) * len(func.results))
             compiled = Specialisation(made, self.f.backend)
             plan = Plan(
-                compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted
+                compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted, {}
             )
             self.made.setdefault(asked, plan)
         found: Plan = self.made[asked]
@@ -277,12 +243,24 @@ class Backward(Style):
                     remedy="a cotangent has its result's shape",
                 )
 
-    def _run(self, ready: Ready | None, plain: bool, order: int) -> Found:
-        """The gradients that are not zero, by input: a dict of their dual parts each."""
+    def _run(
+        self, ready: Ready | None, plain: bool, order: int, targets: Mapping[int, np.ndarray] | None = None
+    ) -> Found:
+        """The gradients that are not zero, by input: a dict of their dual parts each. Those of gathers are
+        added to their `targets`, which stand in their place."""
         if ready is None:
             return {}
         plan, args, sizes = ready
-        flat = plan.compiled.run(sizes, args, plain)
+        known = ((n, a) for n, a in (targets or {}).items() if n in plan.known)
+        given = {plan.known.index(n): a for n, a in known if takes(a, args)}
+        key = tuple(given)
+        if key and key not in plan.adding:
+            plan.adding.setdefault(key, scattered(plan.compiled.func, key, self.f.backend))
+        apart = plan.adding[key] if key else None
+        if apart is not None:
+            flat = apart.run(args, sizes, plain, given)
+        else:
+            flat = plan.compiled.run(sizes, args, plain)
         count = len(plan.known)
         return {n: {p: flat[p * count + k] for p in range(1 << order)} for k, n in enumerate(plan.known)}
 
@@ -316,7 +294,7 @@ class Backward(Style):
     ) -> Any:
         """What a pair or Variable gathers."""
         if need.how not in APART:
-            return _nested(need.kind, need.first, found, _is_dual(need.holder) * order)
+            return nested_like(need.kind, need.first, found, is_dual(need.holder) * order)
         if order:
             raise DtypeError(
                 f'accumulator="{need.how}": {need.path} is among pairs of pairs',
@@ -337,58 +315,3 @@ class Backward(Style):
             self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
         each = contributed(self.made[key], need.first, values, plain, cotangent)
         return each if need.how == "push" else each[0] if each else None
-
-
-# -- arguments and their gradients ----------
-
-
-def _missed(*_: Any) -> None:
-    """What an inline cache gives for a call unlike the one before."""
-
-
-def _firsts(types: Types) -> list[int]:
-    """The number of the first input of each argument."""
-    return [0, *accumulate(map(count, types))][: len(types)]
-
-
-def _needs(path: str, kind: Any, arg: Any, first: int) -> Iterator[Need]:
-    """The pairs and Variables in an argument, outside of others."""
-    if is_marked(arg):
-        yield Need(path, arg, kind, first)
-    elif isinstance(kind, Container) and (container := opened(arg, path)) is not None:
-        for key, part, given in zip(container.keys, kind.parts, container.parts, strict=True):
-            yield from _needs(path + kind.path(key), part, given, first)
-            first += count(part)
-
-
-def _floats(kind: Any, first: int) -> list[int]:
-    """The inputs of an argument that have a gradient."""
-    return [n for n, a in enumerate(arrays_in((kind,)), first) if is_float(a.dtype)]
-
-
-def _is_dual(holder: Any) -> bool:
-    """Whether a gradient of a container is a pair of two, and not a container of pairs."""
-    return isinstance(holder, DiffPair) and isinstance(holder.p, DiffPair)
-
-
-def _nested(kind: Any, first: int, found: Found, outside: int = 0) -> Any:
-    """Gradients nested like an argument; as dual numbers whose pairs stand `outside` of containers."""
-    each = [found.get(n) for n in _floats(kind, first)]
-    if outside:
-        if all(g is None for g in each):
-            return None
-        parts = {p: [None if g is None else g[p] for g in each] for p in range(1 << outside)}
-        return nested({p: unflatten(places_of(kind), flat) for p, flat in parts.items()}, outside)
-    pairs = [None if g is None else nested(g, len(g).bit_length() - 1) for g in each]
-    return unflatten(places_of(kind), pairs)
-
-
-def _answer(path: str, kind: Any, arg: Any, gradients: Mapping[str, Any]) -> Any:
-    """What the pairs and Variables in an argument gathered, nested like it."""
-    if is_marked(arg):
-        return gradients.get(path)
-    if not isinstance(kind, Container) or (container := opened(arg, path)) is None:
-        return None
-    each = zip(container.keys, kind.parts, container.parts, strict=True)
-    parts = [_answer(path + kind.path(key), part, given, gradients) for key, part, given in each]
-    return None if all(p is None for p in parts) else container.build(parts)

@@ -65,7 +65,7 @@ def _refuse_overlaps(targets: Sequence[Any], found: Specialisation) -> None:
     """Each element of a result needs memory of its own: what is written last would stand in all places."""
     names = found.func.result_names
     for k, target in enumerate(targets):
-        if isinstance(target, np.ndarray) and _overlaps_itself(target):
+        if isinstance(target, np.ndarray) and overlaps_itself(target):
             raise ShapeError(
                 f"elements of the buffer for {names[k]} share memory (strides {target.strides})",
                 remedy="pass an array of its own: np.empty(...)",
@@ -89,7 +89,7 @@ def _share(one: np.ndarray, other: np.ndarray) -> bool:
         return True
 
 
-def _overlaps_itself(array: np.ndarray) -> bool:
+def overlaps_itself(array: np.ndarray) -> bool:
     """Whether elements of an array share memory: some stride does not step over what lies inside of it."""
     inside = array.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):

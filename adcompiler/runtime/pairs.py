@@ -31,6 +31,8 @@ class DiffPair:
     needs_grad   whether `backward` gathers a gradient
 
     A pair is what needs a gradient: `backward` gives none to other arguments, unless there is no pair.
+    Where p is gathered from, `p[index]`, and d is an array already, `backward` adds to that very array, in
+    time that does not depend on its length, and returns it.
     `primal` and `grad` are other names of p and d, as SlangPy has them.
     """
 

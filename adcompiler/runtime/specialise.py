@@ -172,6 +172,10 @@ class Specialisation:
                         self._executable = self._compiled()
         return self._executable
 
+    def use(self, executable: Executable) -> None:
+        """Run an executable made elsewhere."""
+        self._executable = executable
+
     def _compiled(self) -> Executable:
         """The program for any lengths, and one for the likely ones.
 
