@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from adcompiler.errors import DtypeError, GraphError
-from adcompiler.runtime.graph import Entry, Variable, is_variable
+from adcompiler.runtime.graph import Entry, Variable, is_variable, reachable
+
+FEW = 3  # leaves that a message names
 
 
 def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
@@ -24,6 +26,13 @@ def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
         for v, serial in ((output, output.serial), *read, *alive)
         if v is not None and v.serial == serial and v.requires_grad and (v.is_leaf or v.retains_grad)
     }
+
+
+def leaves_of(v: Variable) -> str:
+    """`: a, b` for a message: the leaves that a Variable was computed from, as far as its graph is there."""
+    found = holders(v, reachable([v])).values()
+    names = [leaf.name for leaf in found if leaf.is_leaf]
+    return f": {', '.join(names[:FEW])}{', ...' if len(names) > FEW else ''}" if names else ""
 
 
 def behind_freed(entries: Sequence[Entry]) -> dict[int, None]:

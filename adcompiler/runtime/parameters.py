@@ -35,10 +35,7 @@ class Parameter(Variable):
     def __init__(self, value: Any, requires_grad: bool = True, name: str | None = None) -> None:
         if is_variable(value):
             if value.requires_grad:
-                raise GraphError(
-                    f"{value.name} requires a gradient, and a Parameter is a leaf of its own",
-                    remedy=f"begin with its value: adc.Parameter({value.name}.value)",
-                )
+                raise _another(value)
             super().__init__(value.data, requires_grad, name)
             begin(self, "Variable()", [value])
         else:
@@ -46,6 +43,20 @@ class Parameter(Variable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), super().__reduce__()[1]
+
+
+def _another(v: Variable) -> GraphError:
+    """The error of a Parameter around a Variable that has, or is part of, a graph."""
+    here = "use the same object in both places"
+    if not v.is_leaf:
+        here = (
+            f"keep it as it is: gradients flow through it, and {v.name}.retain_grad() leaves its own in .grad"
+        )
+    return GraphError(
+        f"{v.name} requires a gradient, and a Parameter is a leaf of its own: no gradient would flow back "
+        f"from it to {v.name}",
+        remedy=f"{here}; for another Parameter begin with the value: adc.Parameter({v.name}.value)",
+    )
 
 
 @public

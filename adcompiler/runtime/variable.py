@@ -25,7 +25,7 @@ from adcompiler.runtime.graph import (
     settle,
     walk,
 )
-from adcompiler.runtime.holders import asked, behind_freed, holders
+from adcompiler.runtime.holders import asked, behind_freed, holders, leaves_of
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, by, here
@@ -230,7 +230,7 @@ class Variable(Conversions):
             warnings.warn(
                 f".grad of {self.name} is None because it is no leaf: it was computed"
                 f"{by(self.entry.place if self.entry else None)}. Call {self.name}.retain_grad() before "
-                "backward(), or read .grad of the leaf that it was computed from",
+                f"backward(), or read .grad of the leaf that it was computed from{leaves_of(self)}",
                 stacklevel=2,
             )
         return self._grad
