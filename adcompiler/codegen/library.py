@@ -104,7 +104,7 @@ def _take_rows(f: Any, x: Any, i: int, first: int, last: int) -> None:
     if x.shape[1] == 1:
         total = x[i, 0]
         for k in range(first, last):
-            total = reduce_add(total, -f[i, k] * x[k, 0])
+            total -= f[i, k] * x[k, 0]  # in order: vectors would make short rows slower
         x[i, 0] = total
     else:
         for k in range(first, last):

@@ -138,6 +138,44 @@ def test_a_gradient_is_interrupted_too(name: str) -> None:
     run(f"import test_interrupts as t; t.interrupted(*t.CASES[{name!r}], 2, 'value_and_grad')")
 
 
+# Routines on matrices that take seconds, of which a vector is made: programs, and a length.
+MATRICES = {
+    "solve": ("solve(a, b)", 4000),
+    "det": ("slogdet(a)[1] + b", 4500),
+    "triangular": ("solve_triangular(a, a + 1, lower=True)[1] + b", 3000),
+}
+
+
+def unfinished(text: str, n: int) -> None:
+    """In a process of its own: a call that is interrupted has not written its result."""
+    import numpy as np
+
+    import adcompiler as adc
+
+    class AlarmError(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise AlarmError
+
+    f = adc.compile(text, args="a, b")
+    few, many = ((np.ones((k, k)) + k * np.eye(k), np.ones(k)) for k in (3, n))
+    expected, out = f(*few), np.full(n, 7.0)
+    f.into(np.empty(3), *few)  # so that nothing is compiled below
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(AlarmError):
+        f.into(out, *many)
+    assert (out == 7).any()
+    np.testing.assert_array_equal(f(*few), expected)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+@pytest.mark.parametrize("name", MATRICES)
+def test_routines_on_matrices_end_before_they_are_done(name: str) -> None:
+    run(f"import test_interrupts as t; t.unfinished(*t.MATRICES[{name!r}])")
+
+
 OTHERS = """
 import threading, time, adcompiler as adc
 f = adc.compile('''

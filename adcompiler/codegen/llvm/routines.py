@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from typing import NamedTuple
 
@@ -27,6 +27,8 @@ from adcompiler.codegen.llvm.vectors import PURE, own_call
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
 ORDER = "n"  # the parameter of a special function that is its order
+INTRINSIC = "reduce_add"  # which is an instruction here
+MATRICES = "library"  # the module whose functions may run for long, so that they poll
 Argument = Value | ArrayValue
 
 
@@ -41,16 +43,18 @@ class Source(NamedTuple):
 def source(module: str) -> Source:
     """The functions of one of our modules, read from its text."""
     found = import_module(SOURCES[module])
-    tree = ast.parse(inspect.getsource(found))
-    return Source({n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}, vars(found))
+    functions = (n for n in ast.parse(inspect.getsource(found)).body if isinstance(n, ast.FunctionDef))
+    return Source({n.name: n for n in functions if n.name != INTRINSIC}, vars(found))
 
 
 class Routine(NamedTuple):
-    """A function of LLVM's: its name, the type of its result, and what a call says about its effects."""
+    """A function of LLVM's: its name, the type of its result, what a call says about its effects, and whether
+    it takes the context of the kernel's call (`polls.py`)."""
 
     name: str
     result: str
     attributes: str
+    polls: bool = False
 
 
 def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) -> Routine:
@@ -70,8 +74,9 @@ def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) 
             kinds, result = body.kinds, body.result
         needs.results[name] = result or "void"
         needs.declared[name] = body.text(name)
+        needs.asking |= {name} if body.gives_up else set()
     pure = all(isinstance(a, Value) for a in args)
-    return Routine(name, needs.results[name], PURE if pure else "nounwind")
+    return Routine(name, needs.results[name], PURE if pure else "nounwind", module == MATRICES)
 
 
 def _letters(arg: Argument) -> str:
@@ -109,9 +114,11 @@ class _Body(Variables):
         nodes = ast.walk(self.tree)
         self.changing = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.exits: list[str] = []
+        self.polls, self.counting = module == MATRICES, False  # inside a loop that polls
         parts = [p for a in args for p in a.parts]
         self.params = ", ".join(
-            f"{p.type}{' noalias' * (p.type == 'ptr')} %p{k}" for k, p in enumerate(parts)
+            [f"{p.type}{' noalias' * (p.type == 'ptr')} %p{k}" for k, p in enumerate(parts)]
+            + ["ptr %context"] * self.polls
         )  # what is written has one name only
         self.pure = len(parts) == len(args)
         names = iter([f"%p{k}" for k in range(len(parts))])
@@ -128,7 +135,9 @@ class _Body(Variables):
         effects = PURE if self.pure else "nounwind"
         apart = " noinline" if self.tree.name in self.apart or self.tree.name.startswith("library_") else ""
         head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{apart}"
-        return self.definition(head, "unreachable" if self.result else "ret void")
+        if not self.result:
+            return self.definition(head, "ret void")
+        return self.definition(head, "unreachable", f"ret {self.result} zeroinitializer")
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -209,7 +218,7 @@ class _Body(Variables):
 
     def while_loop(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
         label = self.head()
-        with self.looped(label, self.cast(self.value(test), "i1")):
+        with self.looped(label, self.cast(self.value(test), "i1")), self.polled(body):
             self.body(body)
 
     def counted(self, name: str, bounds: Sequence[Value], body: Sequence[ast.stmt]) -> None:
@@ -220,12 +229,15 @@ class _Body(Variables):
         place = f"%count{len(self.lines)}"
         self.stack.append(f"{place} = alloca i64")
         self.lines.append(f"store {first}, ptr {place}")
+        if self.counting and not self.depth(body):  # an innermost loop
+            self.spend(self.call("llvm.usub.sat.i64", "i64", [stop, first]))
         label = self.head()
         at = self.emit(f"load i64, ptr {place}", "i64")
         less = "sgt" if step.text.startswith("-") else "slt"
         with self.looped(label, self.emit(f"icmp {less} {at}, {stop.text}", "i1"), self.hint(body)):
             self.bind(name, at)
-            self.body(body)
+            with self.polled(body):
+                self.body(body)
             self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
 
     def head(self) -> str:
@@ -253,6 +265,30 @@ class _Body(Variables):
         if adds or not self.apart:
             return ""
         return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
+
+    @contextmanager
+    def polled(self, body: Sequence[ast.stmt]) -> Iterator[None]:
+        """An iteration of a loop. The outermost of three ends it with a poll, if there was much to do: the
+        elements of the loops inside, and of the matrices for which functions are called."""
+        polls = self.polls and not self.counting and self.depth(body) > 1
+        self.counting = self.counting or polls
+        yield
+        if polls:
+            self.counting = False
+            self.poll_after(1)
+
+    def depth(self, body: Sequence[ast.stmt]) -> int:
+        """How many loops stand in each other, also in functions that are called."""
+        most = 0
+        for node in body:
+            match node:
+                case ast.For() | ast.While():
+                    most = max(most, 1 + self.depth(node.body))
+                case ast.If():
+                    most = max(most, self.depth([*node.body, *node.orelse]))
+                case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in self.definitions:
+                    most = max(most, self.depth(self.definitions[name].body))
+        return most
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -303,18 +339,24 @@ class _Body(Variables):
         """A call of another function of the module."""
         if name not in self.definitions:
             raise UnsupportedError
+        if self.counting and (arrays := [a for a in args if isinstance(a, ArrayValue)]):
+            self.spend(reduce(self.product, arrays[-1].shape))  # it writes the last one
         return call(self, routine(self.given, self.module, name, args), args)
 
 
 def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
-    """A call of a function."""
-    given = ", ".join(str(p) for a in args for p in a.parts)
+    """A call of a function; where that has given up, the one that calls it does."""
+    given = ", ".join([*(str(p) for a in args for p in a.parts), *["ptr %context"] * found.polls])
     flags = " contract" if found.result in ("float", "double") else ""
     text = f"call{flags} {found.result} @{found.name}({given}) {found.attributes}"
+    result = Value("", "void")
     if found.result != "void":
-        return code.emit(text, found.result)
-    code.lines.append(text)
-    return Value("", "void")
+        result = code.emit(text, found.result)
+    else:
+        code.lines.append(text)
+    if found.name in code.needs.asking:
+        code.unless_stopped()
+    return result
 
 
 def special(code: Variables, name: str, args: Sequence[Value]) -> Value:

@@ -83,6 +83,7 @@ class Needs:
     doubles: bool = True
     declared: dict[str, str] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)  # types of the results of functions of our own
+    asking: set[str] = field(default_factory=set)  # functions of our own that may give up
     externals: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     hints: list[str] = field(default_factory=list)
