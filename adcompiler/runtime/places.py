@@ -6,6 +6,7 @@ import linecache
 import sys
 import warnings
 from contextlib import contextmanager
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -80,3 +81,13 @@ def warn(message: str) -> None:
         warnings.warn(message, stacklevel=2)
     else:
         warnings.warn_explicit(message, UserWarning, place.code.co_filename, place.line, registry=_warned)
+
+
+def locals_of(frame: FrameType) -> dict[str, object]:
+    """A frame's variables. Before Python 3.13 a frame keeps the dict that it is asked for, which would hold
+    what the variables were until the function ends: it is emptied."""
+    given = frame.f_locals
+    found = dict(given)
+    if type(given) is dict and frame.f_code.co_flags & CO_OPTIMIZED:
+        given.clear()
+    return found

@@ -30,12 +30,25 @@ from adcompiler.runtime.graph import (
     walk,
 )
 from adcompiler.runtime.holders import refuse_none, retaining
+from adcompiler.runtime.leaks import leaks
 from adcompiler.runtime.places import here
 from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
 from adcompiler.runtime.why import because
 
-__all__ = ["apply", "check", "grad", "record", "recording", "reset", "show", "trace", "verbose", "where"]
+__all__ = [
+    "apply",
+    "check",
+    "grad",
+    "leaks",
+    "record",
+    "recording",
+    "reset",
+    "show",
+    "trace",
+    "verbose",
+    "where",
+]
 
 
 @overload

@@ -16,7 +16,7 @@ from adcompiler.runtime.cuts import Cut, Search, Step, blocked
 from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.graph import Entry, Variable, is_variable, live
 from adcompiler.runtime.origins import OTHER, identity, taken
-from adcompiler.runtime.places import OURS, Place
+from adcompiler.runtime.places import OURS, Place, locals_of
 from adcompiler.runtime.whyfunction import of_program
 
 MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40
@@ -279,7 +279,7 @@ def _names() -> dict[int, str]:
         frame = frame.f_back
     if frame is None:
         return {}
-    return {id(v): n for n, v in (*frame.f_globals.items(), *frame.f_locals.items()) if is_variable(v)}
+    return {id(v): n for n, v in (*frame.f_globals.items(), *locals_of(frame).items()) if is_variable(v)}
 
 
 def _named(v: Variable, names: dict[int, str]) -> str:

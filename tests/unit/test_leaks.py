@@ -1,0 +1,138 @@
+"""Who keeps graphs alive, and that training keeps none."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler import Variable, tape
+
+LOSSES = []
+
+
+def loss_of(w):
+    return ((w * w).sum() - 1.0) ** 2  # made here
+
+
+@pytest.fixture
+def w():
+    tape.reset()
+    yield Variable([1.0, 2.0], requires_grad=True, name="w")
+    LOSSES.clear()
+    tape.reset()
+
+
+def held(part):
+    """The one holder whose description has these words."""
+    (found,) = [h for h in tape.leaks().holders if part in h.what]
+    return found
+
+
+def test_nothing_is_held_after_training(w):
+    for _ in range(3):
+        loss = loss_of(w)
+        loss.backward()
+        with adc.no_grad():
+            w -= 0.01 * w.grad
+        w.grad = None
+    del loss
+    assert str(tape.leaks()) == "no graph is held"
+    assert tape.leaks().holders == ()
+
+
+def test_a_list_of_losses(w):
+    for _ in range(5):
+        LOSSES.append(loss_of(w))
+    found = held("LOSSES of the module")
+    assert (found.variables, found.operations) == (5, 20)
+    assert found.bytes > 0
+    text = str(tape.leaks())
+    assert text.startswith("20 operations recorded and held")
+    line = loss_of.__code__.co_firstlineno + 1
+    assert f"test_leaks.py:{line}: return ((w * w).sum() - 1.0) ** 2  # made here (5 times)" in text
+    assert "keep .item() or .detach()" in text
+    LOSSES[:] = [loss.item() for loss in LOSSES]
+    assert str(tape.leaks()) == "no graph is held"
+
+
+def test_attributes_dicts_closures_and_slots(w):
+    class Model:
+        pass
+
+    class Slotted:
+        __slots__ = ("best",)
+
+    model, slotted = Model(), Slotted()
+    model.best = w * 2.0
+    model.history = {"train": [w * 3.0]}
+    slotted.best = w * 4.0
+
+    def closed():
+        kept = w * 5.0
+        return lambda: kept
+
+    function = closed()
+    assert held("the attribute best of a test_attributes").variables == 1
+    assert "the list at 'train' of the dict" in held("the attribute history of a").what
+    assert "Slotted" in held("Slotted").what
+    assert "kept in the closure of" in held("in the closure of").what
+    assert function() is not None
+
+
+def test_gradients_with_graphs_hold_them(w):
+    loss_of(w).backward(create_graph=True)
+    found = held(".grad of w")
+    assert "create_graph=True" in str(found)
+    w.grad = None
+    assert tape.leaks().holders == ()
+
+
+def test_names_of_functions_that_run_stand_last(w):
+    LOSSES.append(w * 2.0)
+    loss = loss_of(w)
+    first, last = tape.leaks().holders
+    assert "LOSSES" in first.what
+    assert "loss in test_names_of_functions_that_run_stand_last()" in last.what
+    assert loss.item() > 0
+
+
+def test_to_look_for_holders_holds_nothing(w):
+    loss = loss_of(w)
+    tape.leaks()
+    adc.why_none(loss, w)
+    del loss
+    assert tape.leaks().holders == ()
+
+
+def trained(w, x, steps):
+    for _ in range(steps):
+        loss = ((w * x).sum() - 1.0) ** 2
+        loss.backward()
+        loss.item()
+        with adc.no_grad():
+            w -= 1e-3 * w.grad
+        w.grad = None
+
+
+def test_ten_thousand_steps_of_training_stay_flat_in_memory(w):
+    x = np.array([3.0, 4.0])
+    trained(w, x, 1000)
+    gc.collect()
+    tracemalloc.start()
+    trained(w, x, 10)
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    objects = len(gc.get_objects())
+    trained(w, x, 9000)
+    tracemalloc.start()
+    trained(w, x, 10)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 50
+    assert after - before < 10_000
+    assert tape.leaks().holders == ()
