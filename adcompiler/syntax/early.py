@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from adcompiler.errors import DtypeError, Span
 from adcompiler.ir.nodes import const
 from adcompiler.syntax import tree
+from adcompiler.syntax.annotations import declared
 from adcompiler.syntax.arguments import BoundError
 from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.builtins import BUILTINS, FUNCTIONALS, METHODS
@@ -60,9 +61,9 @@ class _Checker(Lowering):
         self.source = closure.source
         definition = closure.definition
         self.body = (*definition.parameters, *definition.body)
-        names = [p.name for p in definition.parameters]
-        names += [n for p in definition.parameters for n in _sizes(p.annotation)]
-        self.block(definition.body, {**closure.scope, **dict.fromkeys(names, ANY)})
+        given = {p.name: ARRAY if declared(p) else ANY for p in definition.parameters}
+        given |= {n: ARRAY for p in definition.parameters for n in _sizes(p.annotation)}
+        self.block(definition.body, {**closure.scope, **given})
         if not returns(definition.body):
             self.never_returns(closure)
 
@@ -80,9 +81,9 @@ class _Checker(Lowering):
                 case tree.If():
                     self.either(statement, scope)
                 case tree.For():
-                    self.run(self.iterated(statement.iterable, scope), scope)
-                    self.assign(statement.target, ANY, scope)
-                    self.turn(statement, scope)
+                    item = self.run(self.iterated(statement.iterable, scope), scope)
+                    self.assign(statement.target, item, scope)
+                    self.turn(statement, scope, item)
                 case tree.While():
                     self.expression(statement.test, scope)
                     self.turn(statement, scope)
@@ -100,10 +101,14 @@ class _Checker(Lowering):
             self.block(block, dict(scope))
         scope.update(dict.fromkeys(assigned((statement,)), ANY))
 
-    def turn(self, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
-        """The body of a loop, in which what it assigns may have any value."""
+    def turn(
+        self, statement: tree.For | tree.While, scope: dict[str, AnyValue], item: AnyValue = ANY
+    ) -> None:
+        """The body of a loop, in which what it assigns may have any value, but for its own `item`."""
         names = assigned((statement,))
         scope.update((n, ANY) for n in names if n in scope)
+        if isinstance(statement, tree.For):
+            self.assign(statement.target, item, scope)
         self.block(statement.body, scope)
         scope.update(dict.fromkeys(names, ANY))
 
@@ -134,34 +139,36 @@ class _Checker(Lowering):
     def comprehended(self, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
         inner = dict(scope)
         for clause in node.clauses:
-            yield from self.iterated(clause.iterable, inner)
-            inner.update(dict.fromkeys(clause.targets, ANY))
+            item = yield from self.iterated(clause.iterable, inner)
+            inner.update(dict.fromkeys(clause.targets, item if len(clause.targets) == 1 else ANY))
             for condition in clause.conditions:
                 yield condition, inner
         yield node.element, inner
         return ANY
 
     def iterated(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
-        """What stands behind `in`."""
+        """What stands behind `in`: an item of it."""
         name = called(node, scope)
         if name is None:
             value = yield node, scope
             if not isinstance(value, Unknown | tuple):
                 self.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
-            return ANY
+            return value if value is ARRAY else ANY
         assert isinstance(node, tree.Call)
         for argument in node.arguments:
             if name == "range":
                 yield argument, scope
             else:
                 yield from self.iterated(argument, scope)
-        return ANY
+        return ARRAY if name == "range" else ANY
 
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
         indices = yield from self.indices(node)
         known = isinstance(value, tuple) and all(isinstance(i, int) for i in indices)
-        return subscript(self, value, indices, node.span) if known else ANY
+        if known:
+            return subscript(self, value, indices, node.span)
+        return ARRAY if value is ARRAY else ANY
 
     def operated(
         self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
@@ -217,7 +224,7 @@ class _Checker(Lowering):
         private = node.name.startswith("__") and node.name.endswith("__")
         known = node.name in ("T", "shape", "ndim", "size")
         if isinstance(value, Unknown) and (known or not (value.array or private)):
-            return ANY
+            return ARRAY if value.array and node.name != "shape" else ANY
         return super().part(SCALAR if isinstance(value, Unknown) else value, node)
 
     # -- calls ---------------------------------------------------------------------------------

@@ -38,11 +38,23 @@ EARLY = [
     "def h(g, a):\n    return g(a)\n\ndef k(a):\n    return foo(a)\n\ndef f(x):\n    return h(k, x)",
 ]  # fmt: skip
 
+# Attributes of what is a number or an array, whatever the arguments are; its words ask for more.
+ATTRIBUTES = [
+    "(x * 2).T.foo", "sum(i.foo for i in range(3))", "sum(v.foo for v in exp(x))", "exp(x)[0].foo",
+    "sin(x).size.foo",
+    "def f(x: f64):\n    return x.foo",
+    "def f(x: f64[n]):\n    return x[0] * n.foo",
+    "def f(x: f64[n]):\n    return sum(v.foo for v in x)",
+    "def f(x):\n    for i in range(3):\n        x = x * i.foo\n    return x",
+]  # fmt: skip
+
 # What some arguments, or none of the calls, would make a mistake.
 LATE = [
     "x.w", "x['w']", "x[0][1]", "x @ x", "x.shape[1]", "sum(x, axis=1)", "zeros(x)", "len(x)", "'a' == x",
     "1 if x == 'relu' else 2", "diff(x**2, x)",
     "def f(g, x):\n    return g(x)",
+    "def f(x):\n    for i in range(3):\n        x = x.next\n    return x",
+    "def f(x):\n    i = 1\n    for i in range(3):\n        i = x\n    return i.w",
     "def f(p):\n    a, b = p\n    return a.w + b['v']",
     "def f(x):\n    if x.ndim > 1:\n        y = x[0]\n    else:\n        y = x\n    return y",
     "def f(x, n):\n    return x if n == 0 else f(x, n - 1)",
@@ -67,6 +79,12 @@ def refused(text, monkeypatch, args=None, early=False):
         except adc.Error as error:
             return type(error), str(error)
     return None
+
+
+@pytest.mark.parametrize("text", ATTRIBUTES)
+def test_attributes_that_no_type_has_are_refused_by_compile(text):
+    with pytest.raises(adc.ParseError, match="has no attribute 'foo'"):
+        adc.compile(text)
 
 
 @pytest.mark.parametrize("text", EARLY)

@@ -1,7 +1,8 @@
 """Polls: how a kernel that runs for long lets others run, and ends when a signal says so.
 
 Loops that may run for long ask `poll(context)` now and then (`blocks.py`): blocks of a nest, loops with loops
-inside, loops of the program, in strips, and the outermost of three loops in routines on matrices. A context belongs to one call, on the stack of its thread:
+inside, loops of the program, in strips, and the outermost of three loops in routines on matrices. A context
+belongs to one call, on the stack of its thread:
 
     poll     the address of this function; 0 where there is no Python: then a kernel runs to its end
     stop     not 0 once the call shall end: all threads that share its blocks read that
