@@ -40,7 +40,7 @@ EARLY = [
 
 # Attributes of what is a number or an array, whatever the arguments are; its words ask for more.
 ATTRIBUTES = [
-    "(x * 2).T.foo", "sum(i.foo for i in range(3))", "sum(v.foo for v in exp(x))", "exp(x)[0].foo",
+    "sin(x).T.foo", "sum(i.foo for i in range(3))", "sum(v.foo for v in exp(x))", "exp(x)[0].foo",
     "sin(x).size.foo",
     "def f(x: f64):\n    return x.foo",
     "def f(x: f64[n]):\n    return x[0] * n.foo",
