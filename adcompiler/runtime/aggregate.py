@@ -55,7 +55,10 @@ def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
     structure, kernel = found.lowered.structure, runner(found, found.sizes(values), values)
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
-        return unflatten(structure, perform(Call(function.__name__, args), kernel(*values)))
+        entry = Call(function.__name__, args)
+        if state.anomaly is not None:
+            state.anomaly.called(entry, None, values, function, types)
+        return unflatten(structure, perform(entry, kernel(*values)))
 
     return run
 
@@ -82,6 +85,8 @@ def _aggregate(
 ) -> list[Any]:
     """Run a forward program; its results and temporaries as Variables."""
     entry = Aggregate(name, program, args, values, lengths)
+    if state.anomaly is not None:
+        state.anomaly.called(entry, program, values)
     found = kernel(*values)
     stems = program.parts.forward.result_names[program.parts.count :]
     made = perform(entry, found, [None] * program.parts.count + [fresh_name(n) for n in stems])

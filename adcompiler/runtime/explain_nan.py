@@ -7,35 +7,22 @@ thing only: whether they agree."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.vjp import vjp
-from adcompiler.codegen.history import Frame
-from adcompiler.codegen.nonfinite import first_cause
 from adcompiler.frames import public
-from adcompiler.ir.nodes import Array, Func, Map, const
-from adcompiler.ir.origins import Origins, tracked, tracking
-from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.anomaly import NanError, anomaly
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.graph import is_variable
-from adcompiler.runtime.nanreport import NanExplanation, finite, not_reproduced, report
-from adcompiler.runtime.specialise import Specialisation, Types
+from adcompiler.runtime.nanprogram import explained, traced
+from adcompiler.runtime.nanreport import NanExplanation, finite
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.tape import grad
 from adcompiler.runtime.transforms import compiled, value_and_grad
 from adcompiler.runtime.transforms import vjp as pullback_of
+from adcompiler.runtime.variable import Variable
 from adcompiler.syntax.containers import mapped
-
-
-class Program(NamedTuple):
-    """A program with its gradients as further results, behind its `own` first ones; `sizes` are the
-    lengths of a call."""
-
-    func: Func
-    own: int
-    table: Origins
-    sizes: Sequence[int]
 
 
 @public
@@ -43,7 +30,7 @@ def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
     """The first operation of `f(*args)`, or of its derivative, whose result is NaN or infinite.
 
     f     a compiled function, which may be a derivative itself: `explain_nan(adc.grad(f), x)` looks at second
-          derivatives too
+          derivatives too; or a Python function of Variables, which is run under `adc.tape.anomaly`
     wrt   what is differentiated by, as in `grad`; None is every float parameter, () looks at values alone.
           The cotangent is one for each element of each float result
 
@@ -51,6 +38,8 @@ def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
     are those of `NanExplanation`: phase, operation, value, line, column, span, element, iteration, operands,
     partial, suggestion, guard and others. Raises as a call of `f` does.
     """
+    if callable(f) and not isinstance(f, Function):
+        return _eager(f, args, wrt)
     f = compiled("explain_nan", f)
     given = [mapped(lambda v: v.data if is_variable(v) else v, a) for a in args]
     types, values, _ = f.describe(given, {})
@@ -66,54 +55,6 @@ def _wanted(f: Function, wrt: Any, types: Types) -> tuple[int, ...]:
         floats = [k for k, t in enumerate(types) if f.inputs_of((k,), types)]
         return f.inputs_of(floats, types) if floats else ()
     return f.inputs_of(f.positions(wrt, types), types)
-
-
-def traced(f: Function, types: Types, values: Sequence[Any], wanted: Sequence[int]) -> Program:
-    """The program for these types with its gradients, and where its operations come from."""
-    with tracking() as table:
-        lowered = f.trace(types)
-        func, count = with_gradients(lowered.func, wanted)
-    return Program(func, count, table, Specialisation(lowered, "numpy").sizes(values))
-
-
-def with_gradients(func: Func, wanted: Sequence[int]) -> tuple[Func, int]:
-    """A program with the gradients of the sum of its float results behind these; how many they are."""
-    seeds = [Map(r.shape, const(1, r.dtype)) if is_float(r.dtype) else None for r in func.results]
-    targets = [func.inputs[k] for k in wanted]
-    grads = vjp(func.results, seeds, targets)
-    known = [(k, g) for k, g in zip(wanted, grads, strict=True) if g is not None]
-    made = func.with_(
-        results=(*func.results, *(g for _, g in known)),
-        result_names=(*func.result_names, *(f"d{func.input_names[k]}" for k, _ in known)),
-    )
-    return run(SIMPLIFY, made), len(func.results)
-
-
-def explained(
-    program: Program, values: Sequence[Any], kernel: Sequence[Any] | None, name: str
-) -> NanExplanation:
-    """The explanation for the inputs of a call; `kernel` are the results by kernels, if these were run."""
-    func = program.func
-    inputs: dict[Array, np.ndarray] = {
-        i: np.asarray(v, NUMPY[i.dtype]) for i, v in zip(func.inputs, values, strict=True)
-    }
-    assert tracked() is None
-    frame = Frame(func.roots, inputs, program.sizes)
-    cause = None
-    for results in (func.results[: program.own], func.results):
-        cause = cause or first_cause(frame, results)
-    bad = None if kernel is None else next((k for k, v in enumerate(kernel) if not is_finite(v)), None)
-    if cause is None:
-        return finite(name) if bad is None else not_reproduced(func, bad, kernel or ())
-    return report(program.func, program.own, program.table, cause, kernel is None or bad is not None)
-
-
-def is_finite(value: Any) -> bool:
-    """Whether a result is finite throughout; what is no float is."""
-    if value is None:
-        return True
-    array = np.asarray(value.copy_to_host() if hasattr(value, "copy_to_host") else value)
-    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def _by_kernels(f: Function, args: Sequence[Any], wrt: Any, gradients: bool) -> list[Any]:
@@ -137,3 +78,31 @@ def _flat(value: Any) -> list[Any]:
     collect: Callable[[Any], None] = found.append
     mapped(collect, value)
     return found
+
+
+# -- Python functions of Variables -------------------------------------------------------------------
+
+
+def _eager(f: Callable[..., Any], args: Sequence[Any], wrt: Any) -> NanExplanation:
+    """`explain_nan` of a Python function: run on Variables and walked back, with anomalies as errors."""
+
+    def run() -> bool:
+        made = [Variable(np.array(a.data if is_variable(a) else a, float), True) for a in args]
+        wanted = (
+            made if wrt is None else [made[k] for k in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
+        )
+        results = f(*made)
+        several = results if isinstance(results, tuple | list) else [results]
+        outputs = [r for r in several if is_variable(r)]
+        grads = grad(outputs, wanted) if outputs and wanted else []
+        return all(np.isfinite(v.data).all() for v in (*outputs, *grads) if v is not None)
+
+    if run():
+        return finite(f.__name__)
+    for infinite in (True, False):
+        try:
+            with anomaly(infinite):
+                run()
+        except NanError as error:
+            return error.explanation
+    return finite(f.__name__)

@@ -12,10 +12,8 @@ its inputs had (`edges`), and where the value is read after a change that is an 
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +22,8 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.runtime.hooks import Hooks
 from adcompiler.runtime.origins import Origin, begin, bit
 from adcompiler.runtime.places import Place, by, here, warn
+from adcompiler.runtime.state import setting as setting
+from adcompiler.runtime.state import state as state
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
@@ -33,36 +33,10 @@ _new = tuple.__new__  # half the time of a NamedTuple's own
 _names: dict[str, int] = {}  # how many names were made from each stem
 
 
-class State(threading.local):
-    """What holds while this thread computes."""
-
-    recording = True  # whether results remember how they were computed
-    quiet: Place | None = None  # the user's line that turned recording off
-    tracing = False  # whether operations print a line each
-    inside: Recorded | None = None  # the operation whose user-written propagate is running
-    fusing: Any = None  # the pending operations of a fused function (`fusion/pending.py`)
-
-
-state = State()
-
-
 def settle() -> None:
     """Run what a fused function has deferred: something is changed or looked at that it may have read."""
     if state.fusing is not None:
         state.fusing.flush()
-
-
-@contextmanager
-def setting(**values: Any) -> Iterator[None]:
-    """Set some of the thread's state for a while."""
-    before = {key: getattr(state, key) for key in values}
-    try:
-        for key, value in values.items():
-            setattr(state, key, value)
-        yield
-    finally:
-        for key, value in before.items():
-            setattr(state, key, value)
 
 
 class Node:
@@ -292,6 +266,8 @@ def perform(entry: Entry, values: Sequence[Any], names: Sequence[str | None] | N
         Node.kind.made(np.asarray(v), n) for v, n in zip(values, names or [None] * len(values), strict=True)
     ]
     attach(entry, made)
+    if state.anomaly is not None:
+        state.anomaly.made(entry, made)
     if state.tracing:
         print(entry.line())
     return made
@@ -377,7 +353,8 @@ def _step(entry: Entry, walked: Walked, useful: set[int]) -> None:
         return
     entry.check()
     walked.run.append(entry)
-    cotangents = entry.propagate(given, wanted)
+    pull = entry.propagate if state.anomaly is None else state.anomaly.propagate(entry)
+    cotangents = pull(given, wanted)
     for v, edge, want, g in zip(entry.inputs, entry.edges, wanted, cotangents, strict=True):
         if want and g is not None:
             g = g.astype(v.dtype)

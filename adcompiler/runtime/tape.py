@@ -7,7 +7,7 @@ long as a Variable needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -37,6 +37,7 @@ from adcompiler.runtime.variable import Variable, apart, seed
 from adcompiler.runtime.why import because
 
 __all__ = [
+    "anomaly",
     "apply",
     "check",
     "grad",
@@ -205,7 +206,9 @@ def record(
                 remedy="compute outputs from plain arrays (.value) and record them before they are used",
             )
     if state.recording:
-        attach(Recorded(inputs, propagate), outputs)
+        attach(entry := Recorded(inputs, propagate), outputs)
+        if state.anomaly is not None:
+            state.anomaly.made(entry, outputs)
 
 
 def _variables(what: str, given: Any) -> list[Variable]:
@@ -234,6 +237,19 @@ def recording(on: bool) -> Iterator[None]:
     """Whether this thread's operations remember how they were computed: recording(False) saves memory."""
     with setting(recording=on, quiet=None if on else here()):
         yield
+
+
+def anomaly(infinite: bool = False) -> AbstractContextManager[None]:
+    """A block in which NaN is an error at the operation, forward or backward, that makes the first one.
+
+    infinite  infinities are errors too
+
+    The forward pass must run inside for its operations to be explained. Every result is looked at. The error,
+    a GraphError, has the fields of `adc.explain_nan`'s answer in `explanation`.
+    """
+    from adcompiler.runtime.anomaly import anomaly
+
+    return anomaly(infinite)
 
 
 def reset() -> None:
