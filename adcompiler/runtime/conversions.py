@@ -5,13 +5,13 @@ Where they were taken is remembered for messages (`origins`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.masked import masked, refuse_masked
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.origins import take, take_array
 from adcompiler.runtime.signature import DTYPE_OF
@@ -69,6 +69,11 @@ class Conversions(Operators):
         found = np.array(self.data, dtype) if copy else np.asarray(self.readable(), dtype)
         take_array("np.asarray()", found, self)
         return found
+
+    @property
+    def _data(self) -> NoReturn:
+        """What masked arrays ask an operand for: their operators would take its values, and no graph."""
+        raise masked(f"an operand of {self.name}")
 
     def readable(self) -> np.ndarray:
         """The values as an array that cannot be written."""

@@ -14,7 +14,12 @@ def refuse_masked(what: str, value: Any) -> None:
         for part in value:
             refuse_masked(what, part)
     elif (ma := sys.modules.get("numpy.ma")) is not None and isinstance(value, ma.MaskedArray):
-        raise DtypeError(
-            f"{what} is masked, and programs know of no masks",
-            remedy="fill it, x.filled(0), and pass the mask as an array of its own: where(mask, 0.0, x)",
-        )
+        raise masked(what)
+
+
+def masked(what: str) -> DtypeError:
+    """The error for a masked array."""
+    return DtypeError(
+        f"{what} is masked, and programs know of no masks",
+        remedy="fill it, x.filled(0), and pass the mask as an array of its own: where(mask, 0.0, x)",
+    )

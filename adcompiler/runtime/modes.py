@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, overload
 
 from adcompiler.ad.dense import forward_is_cheaper, forward_jacobian
@@ -174,25 +175,25 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 
     `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
     """
-    gradient = Gradient(f, wrt, with_value=False)
+    return partial(_multiplied, f, wrt, Gradient(f, wrt, with_value=False))
 
-    @public
-    def product(args: Sequence[Any], v: Any) -> Any:
-        args = as_tuple("hvp", "args", args)
-        types, _, _ = f.describe(args, {})
-        positions = f.positions(wrt, types)
-        bare = not isinstance(wrt, tuple | list) and len(positions) == 1
-        directions = (v,) if bare else as_tuple("hvp", "v", v)
-        if len(directions) != len(positions):
-            raise ShapeError(
-                f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"
-            )
-        tangents: list[Any] = [None] * len(args)
-        for k, d in zip(positions, directions, strict=True):
-            tangents[k] = d
-        return _pushed(gradient, args, tangents, with_value=False)
 
-    return product
+@public
+def _multiplied(f: Function, wrt: Any, gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
+    """The Hessian of `f`, whose gradient this is, times `v`; a function of a module, so that it pickles."""
+    args = as_tuple("hvp", "args", args)
+    types, _, _ = f.describe(args, {})
+    positions = f.positions(wrt, types)
+    bare = not isinstance(wrt, tuple | list) and len(positions) == 1
+    directions = (v,) if bare else as_tuple("hvp", "v", v)
+    if len(directions) != len(positions):
+        raise ShapeError(
+            f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"
+        )
+    tangents: list[Any] = [None] * len(args)
+    for k, d in zip(positions, directions, strict=True):
+        tangents[k] = d
+    return _pushed(gradient, args, tangents, with_value=False)
 
 
 @overload

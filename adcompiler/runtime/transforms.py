@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
@@ -19,6 +20,9 @@ from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import places_of
 from adcompiler.syntax.values import Closure
+
+if TYPE_CHECKING:
+    from adcompiler.runtime.splitting import SplitFunction
 
 
 def compiled(what: str, f: Any) -> Function:
@@ -122,9 +126,10 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     """
     split = compiled("vjp", f).split(wrt)
     value, saved = split.forward(*args)
+    return value, partial(_pulled, split, saved)
 
-    @public
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
-        return split.propagate(saved, cotangent)
 
-    return value, pullback
+@public
+def _pulled(split: SplitFunction, saved: Any, cotangent: Any) -> tuple[Any, ...]:
+    """What a pullback gives; a function of a module, so that pullbacks pickle."""
+    return split.propagate(saved, cotangent)

@@ -56,6 +56,16 @@ def test_functions_that_ran(tmp_path, name, way):
     np.testing.assert_equal(dense(f(X, Y)), dense(want))
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_pullbacks_and_products_with_hessians(way):
+    f = adc.compile(TEXT)
+    _, pullback = adc.vjp(f, X, Y)
+    product = adc.hvp(f)
+    want = product((X, Y), (Y, X))
+    np.testing.assert_equal(way(pullback)(2.0), pullback(2.0))
+    np.testing.assert_equal(way(product)((X, Y), (Y, X)), want)
+
+
 @pytest.mark.parametrize("save", ["partials", "auto", ["t"]])
 @pytest.mark.parametrize("way", WAYS)
 def test_split_functions_and_what_they_saved(way, save):
