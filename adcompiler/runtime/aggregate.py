@@ -9,7 +9,7 @@ temporaries, and so on to any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -106,10 +106,15 @@ class Call(Entry):
         super().__init__(filter(is_variable, args) if quiet else [args[k] for k in wanted])
         self.name = name
         self.given = identities(args) if state.recording and len(wanted) < len(args) else ()
-        self.shown = [a.name if is_variable(a) else a if type(a) is float else word(a) for a in args]
+        self.shown = self._words(args) if len(self.inputs) < len(args) else None
+
+    @staticmethod
+    def _words(args: Iterable[Any]) -> list[Any]:
+        return [a if type(a) is float else word(a) for a in args]
 
     def right(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.shown))})"
+        shown = [v.name for v in self.inputs] if self.shown is None else self.shown
+        return f"{self.name}({', '.join(map(str, shown))})"
 
 
 class Aggregate(Call):

@@ -281,7 +281,7 @@ def attach(entry: Entry, made: Sequence[Variable]) -> None:
             for v in made:
                 begin(v, "no_grad", entry.inputs)
         return
-    needs = any(e.requires_grad for e in entry.edges)
+    needs = True in [e.requires_grad for e in entry.edges]
     for v in made:
         if v.data.dtype.kind == "f":
             v.entry, v.needs_grad = entry, needs

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ir.nodes import is_const
-from adcompiler.runtime.graph import Node, is_variable, state
+from adcompiler.runtime.graph import Node, state
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.syntax.values import ArgType
 
@@ -75,11 +75,12 @@ def kernel_array(v: Any) -> np.ndarray:
 
 def kernel_value(a: Any) -> Any:
     """An argument as kernels take it: a number for rank 0."""
-    if not is_variable(a):
+    if not isinstance(a, Node.kind):
         return a
-    if a.ndim:
+    data: np.ndarray = a.data
+    if data.ndim:
         return kernel_array(a)
-    return a.data.item() if a.data.dtype == FLOATS[0] else a.data[()]
+    return data.item() if data.dtype == FLOATS[0] else data[()]
 
 
 def runner(
