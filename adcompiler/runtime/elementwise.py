@@ -46,7 +46,7 @@ def apply(name: str, *args: Any) -> Any:
     logic give plain arrays. Raises Error for an unknown name or a wrong number of arguments,
     ShapeError, and DtypeError for what is no real number.
     """
-    if state.fusing is not None and (later := state.fusing.elementwise(name, args)) is not None:
+    if (graph := state.fusing) is not None and (later := graph.elementwise(name, args)) is not None:
         return later
     entry = primitive(name)
     args += entry.defaults[len(args) - len(entry.params) :] if len(args) < len(entry.params) else ()

@@ -13,7 +13,7 @@ import adcompiler as adc
 from adcompiler import DtypeError, GraphError, OutOfRangeError, ShapeError, Variable, fuse, tape
 
 interpreted = fuse(backend="numpy")  # compiles no kernels: most of these tests are not about those
-CALLS = 3  # the first learns what is done, the second compiles it
+CALLS = 3  # the first learns what is done, the second compiles it, the third is as all others
 
 
 def variable(value, name=None):

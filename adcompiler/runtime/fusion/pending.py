@@ -28,8 +28,9 @@ MOST_SITES = 20_000  # of one function, which forgets them all and begins anew
 FEWEST = 3  # operations that are worth a kernel
 EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
 MOST_PATTERNS = 20  # of results that are held, at one place
-SEEN, REFUSED = "seen", "refused"
+REFUSED = "refused"
 FLOATS = ("d", "f")
+PLAIN = {n: len(p.params) for n, p in TABLE.items() if p.differentiable and not p.orders and n != "power"}
 ROUTINES = frozenset(("inv", "det", "slogdet", "solve", "cholesky", "solve_triangular"))
 new, ref = object.__new__, weakref.ref
 
@@ -37,18 +38,20 @@ new, ref = object.__new__, weakref.ref
 class Site:
     """An operation after those on the path to it: what it is, what it reads, and its result's type.
 
-    Operands are numbers of results, from 0, or of inputs, from -1 down. `plans` are for graphs that ended
-    here, by whether they were recorded and by the results that somebody held then: SEEN, a Plan, or REFUSED.
+    Operands are numbers of results, from 0, or of inputs, from -1 down. `seen`: a graph ended here before. `plans`
+    are by whether it was recorded and by the results that somebody held then: a Plan, or REFUSED.
     """
 
     __slots__ = (
-        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "plans", "shape", "static",
+        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "plans", "seen", "shape",
+        "static",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.next: dict[Any, Site] = {}
         self.plans: dict[tuple[bool, tuple[int, ...]], Any] = {}
         self.parent: Site | None = None
+        self.seen = False
         self.shape: tuple[int, ...] = ()
         self.operation: Operation
         self.static: Any
@@ -163,13 +166,15 @@ class Graph:
 
     def elementwise(self, name: str, args: tuple[Any, ...]) -> Any:
         """A primitive of the rule table; None if it is not deferred."""
+        if PLAIN.get(name) == len(args):
+            return self.take(name, None, args)
         name = ALIASES.get(name, name)
         entry = TABLE.get(name)
         if entry is None or not entry.differentiable or len(args) != len(entry.params):
             return None
         if entry.orders is not None:
             known = type(args[0]) is int and args[0] in entry.orders
-            return self.take(name, args[0], args[1:]) if known else NotImplemented
+            return self.take(name, args[0], args[1:]) if known else None
         if name == "power" and type(args[1]) in (int, float) and args[1] in EXPONENTS:
             return self.take(name, args[1], args[:1])
         return self.take(name, None, args)
@@ -209,9 +214,9 @@ class Graph:
 
         `arrays` are further operands of any dtype, which nobody else holds.
         """
-        if state.recording is not self.recording or state.tracing or state.inside is not None:
+        if state.recording is not self.recording or state.tracing:
             self.flush()
-            if state.tracing or state.inside is not None:
+            if state.tracing:
                 return None
         inputs, positions, refs = self.inputs, self.positions, self.refs
         count = len(inputs)
@@ -324,7 +329,7 @@ class Graph:
         if self.refs:
             alive = tuple([k for k, r in enumerate(self.refs) if r() is not None])
             if self.learning:
-                self._saw(alive)
+                self.site.seen = True
             elif alive:
                 self._at_once(lambda: self._run(alive))
         self._begin()
@@ -344,26 +349,23 @@ class Graph:
         if not self._planned(alive):
             self._replay()
 
-    def _saw(self, alive: tuple[int, ...]) -> None:
-        plans = self.site.plans
-        if len(plans) < MOST_PATTERNS:
-            plans.setdefault((self.recording, alive), SEEN)
-
     def _planned(self, alive: tuple[int, ...]) -> bool:
         """Run the plan for a graph that was seen before; False if there is none."""
-        key = self.recording, alive
-        plan = self.site.plans.get(key)
-        if plan is None or plan is REFUSED or len(self.refs) < FEWEST:
-            self._saw(alive)
+        site, key = self.site, (self.recording, alive)
+        plan = site.plans.get(key)
+        if not site.seen or plan is REFUSED or len(self.refs) < FEWEST:
+            site.seen = True
+            return False
+        if plan is None and len(site.plans) >= MOST_PATTERNS:
             return False
         try:
-            if plan is SEEN:
-                plan = self.site.plans[key] = Plan(self.site.path(), alive, self.trie.backend)
-            done = plan.run(self.inputs, self.refs)
+            if plan is None:
+                plan = site.plans[key] = Plan(site.path(), alive, self.trie.backend)
+            done: bool = plan.run(self.inputs, self.refs)
         except Error:
             done = False
         if not done:
-            self.site.plans[key] = REFUSED
+            site.plans[key] = REFUSED
         return done
 
 
