@@ -38,8 +38,8 @@ new, ref = object.__new__, weakref.ref
 class Site:
     """An operation after those on the path to it: what it is, what it reads, and its result's type.
 
-    Operands are numbers of results, from 0, or of inputs, from -1 down. `seen`: a graph ended here before. `plans`
-    are by whether it was recorded and by the results that somebody held then: a Plan, or REFUSED.
+    Operands are numbers of results, from 0, or of inputs, from -1 down. `seen`: a graph ended here before.
+    `plans` are by whether it was recorded and by the results that somebody held then: a Plan, or REFUSED.
     """
 
     __slots__ = (
