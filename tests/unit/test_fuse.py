@@ -490,6 +490,17 @@ def test_traced_operations_are_not_deferred(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
+def test_anomalies_are_found_in_operations_that_are_not_deferred():
+    fused = interpreted(lambda x: ((x * 2.0).sqrt() + 1.0).log())
+    called(fused, variable([0.5]))
+    with tape.anomaly(), pytest.raises(adc.Error, match="sqrt"):
+        fused(variable([-0.5]))
+    y = called(interpreted(lambda x: ((x * x).sqrt() + 1.0).log()), x := variable([0.0]))
+    with tape.anomaly(), pytest.raises(adc.Error):
+        y.sum().backward()
+    assert x.grad is None
+
+
 def test_names_that_are_given_stay():
     fused = interpreted(lambda x: (x * 2.0 + 1.0).exp().sum(name="loss"))
     x = variable([1.0])

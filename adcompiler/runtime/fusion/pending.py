@@ -214,9 +214,10 @@ class Graph:
 
         `arrays` are further operands of any dtype, which nobody else holds.
         """
-        if state.recording is not self.recording or state.tracing:
+        looked_at = state.tracing or state.anomaly is not None
+        if state.recording is not self.recording or looked_at:
             self.flush()
-            if state.tracing:
+            if looked_at:
                 return None
         inputs, positions, refs = self.inputs, self.positions, self.refs
         count = len(inputs)
@@ -336,14 +337,14 @@ class Graph:
 
     def _at_once(self, run: Callable[[], Any]) -> None:
         """Run operations that are not deferred in turn, as they would have been when they were called."""
-        before = state.recording, state.quiet, state.tracing
-        state.fusing, state.tracing = None, False
+        before = state.recording, state.quiet, state.tracing, state.anomaly
+        state.fusing, state.tracing, state.anomaly = None, False, None
         state.recording, state.quiet = self.recording, self.quiet
         try:
             run()
         finally:
             state.fusing = self
-            state.recording, state.quiet, state.tracing = before
+            state.recording, state.quiet, state.tracing, state.anomaly = before
 
     def _run(self, alive: tuple[int, ...]) -> None:
         if not self._planned(alive):
