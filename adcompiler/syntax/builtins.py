@@ -19,8 +19,7 @@ from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
-from adcompiler.syntax.records import Records
-from adcompiler.syntax.rows import length_of_items
+from adcompiler.syntax.rows import is_array_of_structs, length_of_items
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
@@ -195,12 +194,10 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
-    if isinstance(x, Rows):
+    if isinstance(x, Rows) or is_array_of_structs(x):
         return Value((), length_of_items(context, x), weak=True)
     if isinstance(x, Container) and (x.sequence or x.kind is dict):
         return len(x.parts)
-    if isinstance(x, Container) and issubclass(x.kind, Records) and x.parts:
-        return _len(context, [x.parts[0]], {}, span)
     if not isinstance(x, Value) or not x.rank:
         context.fail(DtypeError, f"len of {describe(x)}", span, "len takes an array of rank 1 or more")
     return Value((), context.sizes.find(x.shape[0]), weak=True)

@@ -12,10 +12,10 @@ from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ZERO, open_axes
-from adcompiler.syntax.containers import Rows
+from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
-from adcompiler.syntax.rows import entries, length_of_items
+from adcompiler.syntax.rows import entries, is_array_of_structs, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
 from adcompiler.syntax.values import AnyValue, Value, describe
 
@@ -57,7 +57,7 @@ def iterable(
     value = yield node, scope
     if isinstance(value, tuple):
         return tuple(value)
-    if isinstance(value, Rows):
+    if isinstance(value, Rows) or is_array_of_structs(value):
         return items(context, value)
     if not isinstance(value, Value) or not value.rank:
         context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
@@ -83,12 +83,13 @@ def rows(context: Context, value: Value) -> Iterable:
     return Iterable(length, linear(length) - whole(1), at)
 
 
-def items(context: Context, value: Rows) -> Iterable:
-    """The items of a list of equal containers."""
+def items(context: Context, value: Container) -> Iterable:
+    """The items of a list of equal containers, or of a structured array."""
     length = length_of_items(context, value)
+    part = value.part if isinstance(value, Rows) else value
 
     def at(index: Element) -> AnyValue:
-        return entries(value.part, lambda leaf: rows(context, leaf).at(index))
+        return entries(part, lambda leaf: rows(context, leaf).at(index))
 
     return Iterable(length, linear(length) - whole(1), at)
 

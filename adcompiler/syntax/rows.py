@@ -9,6 +9,7 @@ from adcompiler.ir.nodes import Element
 from adcompiler.syntax import tree
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.records import Records
 from adcompiler.syntax.values import AnyValue, Value
 
 SAME = "the items are those of one list"
@@ -31,7 +32,12 @@ def _arrays(value: AnyValue) -> Iterator[Value]:
         yield from _arrays(part)
 
 
-def length_of_items(context: Context, value: Rows) -> Element:
+def is_array_of_structs(value: AnyValue) -> bool:
+    """Whether a value is a structured array, and not one struct."""
+    return isinstance(value, Container) and issubclass(value.kind, Records) and rank_of_structs(value) > 0
+
+
+def length_of_items(context: Context, value: Container) -> Element:
     """How many items there are."""
     return context.sizes.find(next(_arrays(value)).shape[0])
 
@@ -45,6 +51,22 @@ def field(context: Context, value: Container, node: tree.Attribute) -> AnyValue:
         remedy = f"its fields are {', '.join(map(str, value.keys))}"
         context.fail(ParseError, f"{value.what} has no field {node.name!r}", node.span, remedy)
     return value.parts[value.keys.index(node.name)]
+
+
+def rank_of_structs(value: Container) -> int:
+    """The rank of a structured array: that of a field without the field's own axes."""
+    key, part = value.keys[0], value.parts[0]
+    own = len(value.kind.dtype[key].shape)  # type: ignore[attr-defined]
+    return (rank_of_structs(part) if isinstance(part, Container) else part.rank) - own
+
+
+def of_one_shape(context: Context, value: Container, name: str) -> Container:
+    """A structured array, whose fields are known to have its shape."""
+    first, *others = _arrays(value)
+    for axis in range(rank_of_structs(value)):
+        for other in others:
+            context.sizes.merge(first.shape[axis], other.shape[axis], f"the fields of {name}", None, SAME)
+    return value
 
 
 def equally_long(context: Context, value: Rows, name: str) -> Rows:

@@ -14,7 +14,7 @@ from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
-from adcompiler.syntax.rows import entries
+from adcompiler.syntax.rows import entries, rank_of_structs
 from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
@@ -41,6 +41,12 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         return _of_items(context, value, indices, span)
     if isinstance(value, Container):
         if issubclass(value.kind, Records) and not any(isinstance(i, str) for i in indices):
+            rank = rank_of_structs(value)
+            if sum(1 for i in indices if i is not None) > rank:
+                cause = f"{len(indices)} indices for a structured array of rank {rank}"
+                context.fail(
+                    OutOfRangeError, cause, span, "read a field: s[i].x[j]" if rank else "read a field"
+                )
             return value.map(lambda part: subscript(context, part, indices, span))
         if not value.sequence:
             return _entry(context, value, indices, span)

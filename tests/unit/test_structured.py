@@ -66,6 +66,15 @@ def test_an_element_is_a_struct(backend):
     b = bodies(3)
     assert_allclose(f(b), np.sum(b["m"] * b["x"][:, 1] ** 3), rtol=1e-5)
     assert_allclose(adc.grad(f)(b)["x"][:, 1], 3 * b["m"] * b["x"][:, 1] ** 2, rtol=1e-5)
+    g = adc.compile("sum([q.m * q.x[1]**3 for q in b]) + sum([p.m * q.x[0] for p, q in zip(b, b[1:])])")
+    h = adc.compile(
+        "def h(b):\n    e = 0.0\n    for q in b:\n        e = e + q.m * q.x[1]**3\n    return e",
+        backend=backend,
+    )
+    shifted = np.sum(b["m"][:-1] * b["x"][1:, 0])
+    assert_allclose(g(b) - shifted, f(b), rtol=1e-5)
+    assert_allclose(h(b), f(b), rtol=1e-5)
+    assert_allclose(adc.grad(h)(b)["x"], adc.grad(f)(b)["x"], rtol=1e-5)
     one = states(2)[1]
     assert_allclose(force(one), one["p"] ** 2 * one["v"])
     assert_allclose(adc.grad(force)(one)["p"], 2 * one["p"] * one["v"])
@@ -147,6 +156,13 @@ def test_what_was_saved_is_a_copy_and_pickles():
         ),
         (lambda: force(np.zeros(2, [("p", "f2"), ("v", "f8")])), adc.DtypeError, "'s.p' has dtype float16"),
         (lambda: force(np.zeros(2, [("p", "U3"), ("v", "f8")])), adc.DtypeError, "'s.p' has dtype <U3"),
+        (
+            lambda: adc.compile("b[0, 1].x")(bodies(2)),
+            adc.OutOfRangeError,
+            "2 indices for a structured array of rank 1",
+        ),
+        (lambda: adc.compile("len(b)")(bodies(2)[0]), adc.DtypeError, "len of"),
+        (lambda: adc.compile("sum([q.x for q in b])")(bodies(2)[0]), adc.DtypeError, "cannot iterate over"),
         (lambda: adc.Variable(states(2)), adc.DtypeError, "cannot hold"),
         (
             lambda: force.forward(DiffPair(states(2), states(3))),
