@@ -10,6 +10,7 @@ from adcompiler.passes.branch import branch
 from adcompiler.passes.canonical import canonical
 from adcompiler.passes.contract import contract
 from adcompiler.passes.dissolve import dissolve
+from adcompiler.passes.distribute import distribute
 from adcompiler.passes.expand import expand
 from adcompiler.passes.factor import factor
 from adcompiler.passes.fold import fold
@@ -50,7 +51,7 @@ PREPARE: tuple[Pass, ...] = (
     fold,
 )
 # The order of loops is settled before: `passes/turn.py`.
-FINISH: tuple[Pass, ...] = (hoist, lift, branch, own)
+FINISH: tuple[Pass, ...] = (hoist, lift, distribute, branch, own)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 
 

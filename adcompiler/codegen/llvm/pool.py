@@ -22,7 +22,7 @@ from adcompiler.codegen.llvm.entry import Code
 from adcompiler.codegen.llvm.polls import NOW, OFTEN
 
 WAKE = 40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
-SPIN = 10_000  # nanoseconds for which a thread asks again before it sleeps
+SPIN = 200_000  # nanoseconds for which a thread asks again before it sleeps
 WORDS = 16  # of what the system keeps of a lock or a condition, at the most
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
