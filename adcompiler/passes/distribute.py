@@ -5,17 +5,20 @@ iteration's number and of constants, such as time[i]**a, need not wait: in a nes
 loop, they are vectorised and run in parallel, and the loop reads a row. That takes a number for each
 iteration, as the row does of which the function is. Only loops of the program itself are distributed, not
 those inside others: an inner loop would have such an array for each iteration of the outer one.
+
+What a loop collects and is a row, such as a function that a backward pass reads again, is the row's array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from adcompiler.ir.bodies import Replace
-from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, closed
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Node, Read, closed
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, with_args
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, postorder, with_args
 from adcompiler.ops.costs import is_function
 
 FEWEST = 16  # iterations from which a nest before the loop pays
@@ -27,8 +30,18 @@ def distribute(func: Func) -> Func:
 
 
 class _Distribute(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.collected: dict[Loop, list[Array]] = {}  # what the items of a loop are now
+
     def inner(self, loop: Loop | Ruled) -> None:
         """Loops inside loops stay as they are."""
+
+    def _item(self, item: Item) -> Array:  # type: ignore[override]
+        if item.loop not in self.loops:
+            made = self.loops[item.loop] = self._loop(item.loop)
+            self.loops[item.loop], self.collected[item.loop] = _without_rows(made)
+        return self.collected[item.loop][item.k]
 
     def _loop(self, loop: Loop) -> Loop:
         loop = super()._loop(loop)
@@ -38,7 +51,7 @@ class _Distribute(Rewriter):
         if isinstance(length, Const) and int(length.value) < FEWEST:
             return loop
         before = _Before(loop)
-        found = {e: closed((length,), before.values[e]) for e in before.largest()}
+        found = {e: closed((length,), before.values[e]) for e in before.functions(loop.roots)}
         if not found:
             return loop
         body = _Body(loop, found)
@@ -47,69 +60,98 @@ class _Distribute(Rewriter):
 
 
 class _Before:
-    """The elements of a loop's body that are known before the loop: `values` are those of arrays over the
-    iterations, and None for other elements."""
+    """The elements of a loop's body that are known before the loop: `values` are what they are in arrays
+    over the iterations, and `rows` are those of them that read a row."""
 
     def __init__(self, loop: Loop) -> None:
-        rows = 1 + len(loop.inits)
-        consts = rows + len(loop.scanned)
-        self.consts = dict(zip(loop.slots[consts:], loop.consts, strict=True))
-        self.step = loop.slots[0]
-        self.rows = {
-            slot: whole
-            for slot, whole in zip(loop.slots[rows:consts], loop.scanned, strict=True)
-            if whole.shape[0] is loop.length
-        }
-        self.arrays = arrays_of(loop.roots)
-        self.values: dict[Element, Element | None] = {}
-        self.worth: dict[Element, tuple[bool, bool]] = {}  # whether it reads a row, and calls a function
+        first = 1 + len(loop.inits)
+        last = first + len(loop.scanned)
+        self.step, self.consts = loop.slots[0], dict(zip(loop.slots[last:], loop.consts, strict=True))
+        self.wholes = _whole_rows(loop)
+        self.values: dict[Element, Element] = {}
+        self.rows: set[Element] = set()
         self.numbers: dict[Array, Element] = {}
-        for array in self.arrays:
+        for array in arrays_of(loop.roots):
             for element in elements_of(array.elements):
                 if element not in self.values:
-                    self.values[element] = self.value(element)
-            if isinstance(array, Map) and not array.rank and self.values[array.body] is not None:
+                    self.enter(element)
+            if isinstance(array, Map) and not array.rank and array.body in self.values:
                 self.numbers[array] = array.body
 
-    def value(self, element: Element) -> Element | None:
-        """What an element is in an array over the iterations."""
-        args = tuple(a for e in element.args if (a := self.values[e]) is not None)
-        reads, calls = (any(self.worth[a][k] for a in element.args if a in self.worth) for k in (0, 1))
-        self.worth[element] = reads, calls or is_function(element)
-        if len(args) < len(element.args) or isinstance(element, Index):
-            return None
+    def enter(self, element: Element) -> None:
+        """Note an element, if all that it is made of is known."""
+        if isinstance(element, Index) or not all(a in self.values for a in element.args):
+            return
+        made = self.rows.intersection(element.args)
+        args = tuple(self.values[a] for a in element.args)
+        value: Element | None = None
         if not isinstance(element, Read):
-            return with_args(element, args)
-        array = element.array
-        if array in self.numbers:
-            self.worth[element] = self.worth[self.numbers[array]]
-            return self.values[self.numbers[array]]
-        if array in self.rows:
-            self.worth[element] = True, calls
-            return Read(self.rows[array], (Index(0), *args))
-        if array is self.step:
-            return Index(0)
-        return Read(self.consts[array], args) if array in self.consts else None
+            value = with_args(element, args)
+        elif element.array in self.numbers:
+            number = self.numbers[element.array]
+            value, made = self.values[number], self.rows.intersection((number,))
+        elif element.array in self.wholes:
+            value, made = Read(self.wholes[element.array], (Index(0), *args)), {element}
+        elif element.array in self.consts:
+            value = Read(self.consts[element.array], args)
+        elif element.array is self.step:
+            value = Index(0)
+        if value is not None:
+            self.values[element] = value
+            if made:
+                self.rows.add(element)
 
-    def largest(self) -> list[Element]:
-        """Those with a function of a row that are part of no larger one."""
-        known = {e for e, value in self.values.items() if value is not None}
-        within = {a for e in known for a in e.args}
-        used = {e for a in self.arrays if a not in self.numbers for e in a.elements}
-        used |= {a for e in self.values if e not in known for a in e.args}
-        return [e for e in known if all(self.worth[e]) and (e in used or e not in within)]
+    def functions(self, roots: Iterable[Node]) -> list[Element]:
+        """The functions of rows that the body needs, but for those that are only a part of others."""
+
+        def parts(node: Node) -> Iterable[Node]:
+            if isinstance(node, Array):
+                operands = node.operands if isinstance(node, Call | Ruled) else ()
+                operands = node.loop.operands if isinstance(node, Item) else operands
+                return (*node.shape, *node.domain, *node.elements, *operands)
+            assert isinstance(node, Element)
+            if node in self.rows and is_function(node):
+                return ()
+            return (*node.args, node.array) if isinstance(node, Read) else node.args
+
+        needed = postorder([*roots], parts) if self.rows else []
+        return [n for n in needed if isinstance(n, Element) and n in self.rows and is_function(n)]
+
+
+def _whole_rows(loop: Loop) -> dict[Array, Array]:
+    """The arrays of which a loop reads a row in each iteration, by the slots of the rows."""
+    rows = zip(loop.slots[1 + len(loop.inits) :], loop.scanned, strict=False)
+    return {slot: whole for slot, whole in rows if whole.shape[0] is loop.length}
+
+
+def _without_rows(loop: Loop) -> tuple[Loop, list[Array]]:
+    """The loop without what it collects and are rows, and the arrays that it gave."""
+    wholes, count = _whole_rows(loop), len(loop.results)
+    same = [
+        wholes.get(out.body.array)
+        if isinstance(out, Map) and not out.rank and isinstance(out.body, Read) and not out.body.args
+        else None
+        for out in loop.outs
+    ]
+    outs = tuple(out for out, whole in zip(loop.outs, same, strict=True) if whole is None)
+    if len(outs) < len(loop.outs):
+        operands = (loop.length, loop.inits, loop.scanned, loop.consts)
+        loop = Loop(*operands, loop.results, outs, loop.test, loop.backward)
+    items = iter(loop.items)
+    finals = [next(items) for _ in range(count)]
+    return loop, [*finals, *(next(items) if whole is None else whole for whole in same), *items]
 
 
 class _Body(Replace):
-    """Rebuilds the body of a loop with some of its elements read from rows of arrays."""
+    """Rebuilds a loop so that it reads some elements of its body from rows of arrays."""
 
     def __init__(self, loop: Loop, wholes: Mapping[Element, Array]) -> None:
         more = dict.fromkeys(w for w in wholes.values() if w not in loop.scanned)
         scanned = (*loop.scanned, *more)
         operands = (loop.length, loop.inits, scanned, loop.consts)
         slots = Loop(*operands, (), (), None, loop.backward).slots
-        count = len(loop.consts)
-        kept = (*slots[: len(loop.slots) - count], *slots[len(slots) - count :])
+        consts = len(slots) - len(loop.consts)
+        kept = (*slots[: len(loop.slots) - len(loop.consts)], *slots[consts:])
         super().__init__(dict(zip(loop.slots, kept, strict=True)))
         rows = dict(zip(scanned, slots[1 + len(loop.inits) :], strict=False))
         self.elements.update((e, Read(rows[whole], ())) for e, whole in wholes.items())

@@ -29,6 +29,7 @@ from adcompiler.passes.conditions import conditions
 from adcompiler.passes.loops import is_short, loop_order
 
 FEWEST = 512  # turns of the outer loop from which turning pays
+SHORTEST = 16  # elements of a sum: two vectors at a time
 LONGEST = 1 << 14  # elements of a sum that stay in the cache
 WIDEST = 1 << 12  # elements of one over several axes: each of them may be a vector
 FEW = 32  # turns from which such a sum is turned
@@ -66,7 +67,7 @@ def pays(lengths: Sequence[int]) -> bool:
     """Whether to turn a sum of these lengths, the last one that of the axis that it goes along."""
     *kept, reduced = lengths
     if len(kept) == 1:
-        return kept[0] <= LONGEST and reduced >= FEWEST
+        return SHORTEST <= kept[0] <= LONGEST and reduced >= FEWEST
     return reduced >= FEW and prod(kept) <= min(WIDEST, SHARE * reduced)
 
 
