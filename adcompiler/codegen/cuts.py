@@ -13,8 +13,7 @@ from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
-from adcompiler.ir.walk import elements_of, is_computed
-from adcompiler.ops.costs import nanoseconds
+from adcompiler.ir.walk import is_computed
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
 STRAND = 1024  # points a block of which all turns of a loop are done
@@ -56,8 +55,7 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 
 
 def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> Plan:
-    """How a nest is cut: the number of blocks, turns a block, points in all (those that call functions count
-    as several), and points of a turn.
+    """How a nest is cut: the number of blocks, turns a block, and points in all and of a turn.
 
     Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads; they are
     several where lanes are `adding` to sums of their own, which each block fills and adds up. An outermost
@@ -67,14 +65,14 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> P
     if is_computed(loop.size):
         return lambda sizes: (1, LONGEST, 1, 1)
     counts, (block, most, least) = _counts(loop), _limits(kernel, k)
-    often, heavy = lengths(_often(kernel, k)), _weight(loop)
+    often = lengths(_often(kernel, k))
 
     def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
         turns, points = counts(sizes)
         rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
         if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
             rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
-        return -(-turns // rows), rows, turns * points * prod(often(sizes)) * heavy, points
+        return -(-turns // rows), rows, turns * points * prod(often(sizes)), points
 
     return cut
 
@@ -89,12 +87,6 @@ def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
     """The turns of a nest, and the points of each; lengths that the program computes count as one."""
     outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
     return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
-
-
-def _weight(loop: Loop) -> int:
-    """As how many points that only add and multiply one point counts."""
-    elements = {e for task in loop.tasks for e in elements_of(task.elements)}
-    return max(1, round(sum(map(nanoseconds, elements))))
 
 
 def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:

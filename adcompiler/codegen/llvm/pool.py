@@ -8,7 +8,7 @@ takes from a thread costs the region one block at the most.
 
 A worker joins while there is a seat: `gate` says how many are free, which the caller opens and closes by one
 store each. Workers sleep. The caller wakes them once the blocks that it has done itself tell that the rest
-takes longer than waking: what is short stays on one thread. Before a thread sleeps it spins for some
+takes longer than waking, and is more than the block that it does next: what is short stays on one thread. Before a thread sleeps it spins for some
 microseconds, since the next region of a kernel, or the end of a block, may be near. If the pool has a region
 already, of another thread of Python, the caller does all blocks alone.
 
@@ -18,11 +18,16 @@ in their order afterwards.
 
 from __future__ import annotations
 
+from platform import machine
+
 from adcompiler.codegen.llvm.entry import Code
 from adcompiler.codegen.llvm.polls import NOW, OFTEN
 
 WAKE = 40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
 SPIN = 200_000  # nanoseconds for which a thread asks again before it sleeps
+# A thread that asks again and again leaves the processor to the one it shares a core with.
+PAUSES = dict.fromkeys(("x86_64", "amd64"), "call void @llvm.x86.sse2.pause()")
+PAUSES |= dict.fromkeys(("aarch64", "arm64"), "call void @llvm.aarch64.hint(i32 1)")
 WORDS = 16  # of what the system keeps of a lock or a condition, at the most
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
@@ -35,7 +40,8 @@ def pool() -> Code:
     """`launch`; `start`, which starts a worker and returns whether it could not; and `renew`, which makes the
     pool what it was at first, for a child of `fork`, where no worker lives."""
     text = TEXT
-    for name, value in (("WAKE", WAKE), ("SPIN", SPIN), ("NAP", OFTEN)):
+    words = {"WAKE": WAKE, "SPIN": SPIN, "NAP": OFTEN, "PAUSE": PAUSES.get(machine().lower(), "")}
+    for name, value in words.items():
         text = text.replace(f"${name}", str(value))
     return Code(NOW + text, frozenset(SYSTEM), ("launch", "start", "renew"))
 
@@ -69,6 +75,11 @@ declare i32 @pthread_cond_broadcast(ptr)
 @left = internal global i64 0, align 64     ; how many have left it
 @sleeping = internal global i64 0, align 64 ; how many workers sleep, or are about to
 @waiting = internal global i64 0            ; whether the caller does
+
+define internal void @pause() {{
+  $PAUSE
+  ret void
+}}
 
 ; The first block of a range.
 define internal i64 @first(i64 %range, i64 %ranges, i64 %blocks) {{
@@ -141,7 +152,9 @@ look:
   %all = mul i64 %took, %rest
   %alone = udiv i64 %all, %did1
   %long = icmp ugt i64 %alone, $WAKE
-  br i1 %long, label %wake, label %done1
+  %several = icmp ugt i64 %rest, 1
+  %pays = and i1 %long, %several
+  br i1 %pays, label %wake, label %done1
 wake:
   %asleep = load atomic i64, ptr @sleeping seq_cst, align 8
   %any = icmp ne i64 %asleep, 0
@@ -225,6 +238,7 @@ spin:
   %done = call i1 @have_left(i64 %joined)
   br i1 %done, label %end, label %still
 still:
+  call void @pause()
   %t = call i64 @now()
   %spent = sub i64 %t, %begin
   %enough = icmp ugt i64 %spent, $SPIN
@@ -300,6 +314,7 @@ tell:
   call i32 @pthread_mutex_unlock(ptr @lock)
   br label %forever
 closed:
+  call void @pause()
   %t = call i64 @now()
   %spent = sub i64 %t, %begin
   %enough = icmp ugt i64 %spent, $SPIN
