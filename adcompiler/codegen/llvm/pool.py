@@ -8,9 +8,9 @@ takes from a thread costs the region one block at the most.
 
 A worker joins while there is a seat: `gate` says how many are free, which the caller opens and closes by one
 store each. Workers sleep. The caller wakes them once the blocks that it has done itself tell that the rest
-takes longer than waking, and is more than the block that it does next: what is short stays on one thread. Before a thread sleeps it spins for some
-microseconds, since the next region of a kernel, or the end of a block, may be near. If the pool has a region
-already, of another thread of Python, the caller does all blocks alone.
+takes longer than waking, and is more than its own next block: what is short stays on one thread. Before a
+thread sleeps it spins for some time, since the next region of a kernel, or the end of a block, may be near.
+If the pool has a region already, of another thread of Python, the caller does all blocks alone.
 
 Which thread does a block, and when, is nobody's business: blocks do not meet, and what they leave is added up
 in their order afterwards.
@@ -26,8 +26,20 @@ from adcompiler.codegen.llvm.polls import NOW, OFTEN
 WAKE = 40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
 SPIN = 200_000  # nanoseconds for which a thread asks again before it sleeps
 # A thread that asks again and again leaves the processor to the one it shares a core with.
-PAUSES = dict.fromkeys(("x86_64", "amd64"), "call void @llvm.x86.sse2.pause()")
-PAUSES |= dict.fromkeys(("aarch64", "arm64"), "call void @llvm.aarch64.hint(i32 1)")
+PAUSE = """
+declare void @{name}({type})
+define internal void @pause() {{
+  call void @{name}({type} {value})
+  ret void
+}}
+"""
+NO_PAUSE = """
+define internal void @pause() {
+  ret void
+}
+"""
+PAUSES = dict.fromkeys(("x86_64", "amd64"), PAUSE.format(name="llvm.x86.sse2.pause", type="", value=""))
+PAUSES |= dict.fromkeys(("aarch64", "arm64"), PAUSE.format(name="llvm.aarch64.hint", type="i32", value="1"))
 WORDS = 16  # of what the system keeps of a lock or a condition, at the most
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
@@ -40,10 +52,11 @@ def pool() -> Code:
     """`launch`; `start`, which starts a worker and returns whether it could not; and `renew`, which makes the
     pool what it was at first, for a child of `fork`, where no worker lives."""
     text = TEXT
-    words = {"WAKE": WAKE, "SPIN": SPIN, "NAP": OFTEN, "PAUSE": PAUSES.get(machine().lower(), "")}
-    for name, value in words.items():
+    for name, value in (("WAKE", WAKE), ("SPIN", SPIN), ("NAP", OFTEN)):
         text = text.replace(f"${name}", str(value))
-    return Code(NOW + text, frozenset(SYSTEM), ("launch", "start", "renew"))
+    return Code(
+        NOW + PAUSES.get(machine().lower(), NO_PAUSE) + text, frozenset(SYSTEM), ("launch", "start", "renew")
+    )
 
 
 TEXT = f"""
@@ -75,11 +88,6 @@ declare i32 @pthread_cond_broadcast(ptr)
 @left = internal global i64 0, align 64     ; how many have left it
 @sleeping = internal global i64 0, align 64 ; how many workers sleep, or are about to
 @waiting = internal global i64 0            ; whether the caller does
-
-define internal void @pause() {{
-  $PAUSE
-  ret void
-}}
 
 ; The first block of a range.
 define internal i64 @first(i64 %range, i64 %ranges, i64 %blocks) {{
