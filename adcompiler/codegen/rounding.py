@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from adcompiler.codegen.branches import join
 from adcompiler.codegen.nests import Recurrence, Schedule, Task
 from adcompiler.ir.nodes import Array, Element, Map, Read, Reduce
 from adcompiler.ir.walk import elements_of
@@ -48,7 +49,10 @@ def _is_repeated(array: Array) -> bool:
 
 
 def _elements(task: Task) -> Iterable[Element]:
-    return () if isinstance(task, Recurrence) else elements_of(task.elements)
+    """What a task computes: its elements, and the conditions that bounds and branches around them see to."""
+    if isinstance(task, Recurrence):
+        return ()
+    return elements_of((*task.elements, *task.seen_to, *(c for c, _ in join(task.needed, task.known))))
 
 
 def _all_tasks(made: Schedule | None) -> Iterator[Task]:

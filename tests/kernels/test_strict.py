@@ -182,3 +182,19 @@ def test_a_saved_extremum_is_not_compared_with_sums_that_are_computed_again(name
     for found, expected in zip(split.propagate(saved, 1.0), adc.grad(function)(x, c), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert "low" not in saved.names  # it is computed again with the sums
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_gradient_of_the_nearest_goes_to_somebody(seed):
+    """That a point is the nearest is a condition outside of the loop over coordinates: it becomes a bound."""
+    source = """
+def f(p, v, q, a):
+    return sum([min(sum((q[c, k] - p[i, k] - a * v[i, k])**2 for k in range(2)) for i in range(len(p)))
+                for c in range(10)])
+"""
+    random = np.random.default_rng(seed)
+    args = random.uniform(-1, 1, (64, 2)), random.normal(0, 0.3, (64, 2)), random.normal(0, 1, (18, 2)), 0.3
+    found = adc.grad(adc.compile(source), ("p", "v", "q"))(*args)
+    expected = adc.grad(adc.compile(source, backend="numpy"), ("p", "v", "q"))(*args)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
