@@ -53,6 +53,9 @@ class Style:
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.f!r}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.f, type(self).__name__.lower())
+
     def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool]:
         """The types of arguments and the values of them and of pairs among them; they are the last ones."""
         found = self.f.describe([bare(a, primal) for a in bound], {})

@@ -334,3 +334,4 @@ def test_a_function_with_styles_still_pickles(f):
     f.backward(DiffPair(3.0), 2.0, 1.0)
     f.backward(3.0, 2.0, 1.0)
     assert pickle.loads(pickle.dumps(f)).backward(3.0, 2.0, 1.0) == (4.0, 12.0)
+    assert pickle.loads(pickle.dumps(f.backward))(3.0, 2.0, 1.0) == (4.0, 12.0)
