@@ -15,6 +15,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.runtime.cuts import Search
+from adcompiler.runtime.draw import draw
 from adcompiler.runtime.elementwise import apply, where
 from adcompiler.runtime.graph import (
     Cotangents,
@@ -40,6 +41,7 @@ __all__ = [
     "anomaly",
     "apply",
     "check",
+    "draw",
     "grad",
     "leaks",
     "record",
