@@ -16,6 +16,7 @@ from adcompiler.runtime.picture import Arrow, Box, Picture
 CHARACTER, LINE, PAD, GAP, BETWEEN, LONGEST = 6.3, 15, 10, 24, 44, 60  # in pixels; LONGEST in characters
 FILLS = {"operation": "#ffffff", "output": "#dbe9ff", "leaf": "#dff3e0", "constant": "#f0f0f0"}
 RED, SWEEPS = "#c0392b", 8
+FAR = 4  # layers over which a leaf is not drawn again where it is read
 
 
 class Spot:
@@ -80,6 +81,11 @@ def _layers(found: Picture) -> tuple[list[list[Spot]], list[tuple[Arrow, list[Sp
     paths: list[tuple[Arrow, list[Spot]]] = []
     for arrow in found.arrows:
         first, end = spots[arrow.tail], spots[arrow.head]
+        if end.layer - first.layer > FAR and arrow.tail.kind in ("leaf", "constant"):
+            first = Spot(
+                end.layer - 1, [(arrow.tail.title, "#000")], Box(arrow.tail.title, kind=arrow.tail.kind)
+            )
+            layers[first.layer].append(first)  # its name again, for the way is long
         path = [first, *(Spot(k) for k in range(first.layer + 1, end.layer)), end]
         for one, other in pairwise(path):
             one.near.append(other)
