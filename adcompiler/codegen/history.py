@@ -40,16 +40,19 @@ class Frame:
         self.values, self.sizes, self.inside = values, sizes, inside
         self.histories: dict[Loop, History] = {}
         self.order: dict[Array, int] = {}
-        for array in arrays_of(roots):
-            first = array.loop.items[0] if isinstance(array, Item) else array
-            self.order[array] = self.order.get(first, len(self.order))
         self.path: tuple[int, ...] = ()
         if inside is not None:
             outer, loop, done, _ = inside
             self.path = (*outer.path, outer.place(loop), done)
+        self.add(roots)
+
+    def add(self, roots: Sequence[Array]) -> None:
+        """Compute further arrays."""
         with np.errstate(all="ignore"):
-            for array in self.order:
-                if array not in values:
+            for array in arrays_of(roots):
+                first = array.loop.items[0] if isinstance(array, Item) else array
+                self.order.setdefault(array, self.order.get(first, len(self.order)))
+                if array not in self.values:
                     self._compute(array)
 
     def place(self, loop: Loop) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
-from adcompiler.ir.walk import arrays_of, lengths_read, postorder, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, lengths_read, postorder, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
@@ -186,7 +187,8 @@ def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: N
     if prod(domain) >= LARGEST:
         raise MemoryError
     if prod(domain) > BLOCK and domain[0] > 1:
-        return _in_blocks(array, domain, values, sizes, numbers)
+        product = _as_einsum(array, domain, values)
+        return _in_blocks(array, domain, values, sizes, numbers) if product is None else product
     return _whole(array, array.elements, domain, values, sizes, numbers)
 
 
@@ -197,7 +199,6 @@ def _in_blocks(
     step = max(1, BLOCK // max(prod(domain[1:]), 1))
     parts = []
     for start in range(0, domain[0], step):
-        # An index that is moved, be it by 0, is never taken for a whole axis.
         moved: dict[int, Element] = {0: apply("add", Index(0), const(start, "i64"))}
         elements = tuple(substitute(e, moved) for e in array.elements)
         length = min(step, domain[0] - start)
@@ -267,6 +268,12 @@ REAL = Numbers(
 )
 
 
+@lru_cache(2000)
+def _order(roots: tuple[Element, ...]) -> list[Element]:
+    """Elements and what they are made of: the bodies of loops are asked for in every iteration."""
+    return elements_of(roots)
+
+
 def evaluate(
     roots: Sequence[Element],
     domain: tuple[int, ...],
@@ -277,7 +284,9 @@ def evaluate(
 ) -> list[Any]:
     """The values of elements over a domain; some may be `known`."""
     found = dict(known)
-    for element in postorder(roots, lambda e: () if e in known else e.args):
+    for element in (
+        postorder(roots, lambda e: () if e in known else e.args) if known else _order(tuple(roots))
+    ):
         if element in known:
             continue
         args = [found[a] for a in element.args]
@@ -318,19 +327,28 @@ def _element(
 
 
 def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, ...]) -> np.ndarray:
-    """`array[indices]` over the domain; a view where the indices are plain axes.
+    """`array[indices]` over the domain; a view where the indices are plain axes, or parts of them.
 
     Outside the array there is zero: an element under a guard that does not hold may read anywhere.
     """
-    axes = [i.axis if isinstance(i, Index) else None for i in read.indices]
-    plain = [array.shape[d] == (domain[a] if a is not None else 1) for d, a in enumerate(axes)]
-    if all(plain) and len({a for a in axes if a is not None}) == sum(a is not None for a in axes):
-        order = sorted((d for d, a in enumerate(axes) if a is not None), key=lambda d: axes[d] or 0)
+    if not indices:
+        return array.reshape((1,) * len(domain))
+    # An index whose value is one number is given: it stands for a point, not for an axis.
+    axes = [_axis(i) if np.ndim(v) else None for i, v in zip(read.indices, indices, strict=True)]
+    plain = [
+        (array.shape[d] == 1 and not np.any(indices[d]))
+        if at is None
+        else at[1] + domain[at[0]] <= array.shape[d]
+        for d, at in enumerate(axes)
+    ]
+    if all(plain) and len({at[0] for at in axes if at}) == sum(at is not None for at in axes):
+        order = sorted((at[0], d) for d, at in enumerate(axes) if at is not None)
         shape = [1] * len(domain)
-        for d in order:
-            shape[axes[d] or 0] = array.shape[d]
-        rest = [d for d, a in enumerate(axes) if a is None]
-        return array.transpose(*order, *rest).reshape(shape)
+        for axis, _ in order:
+            shape[axis] = domain[axis]
+        rest = [d for d, at in enumerate(axes) if at is None]
+        part = array[tuple(slice(at[1], at[1] + domain[at[0]]) if at else slice(None) for at in axes)]
+        return part.transpose(*(d for _, d in order), *rest).reshape(shape)
     inside = np.asarray(True)
     for index, n in zip(indices, array.shape, strict=True):
         inside = inside & (index >= 0) & (index < n)
@@ -338,3 +356,30 @@ def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, 
         return np.zeros(np.shape(inside), array.dtype)
     clamped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True))
     return np.asarray(np.where(inside, array[clamped], array.dtype.type(0)))
+
+
+def _axis(index: Element) -> tuple[int, int] | None:
+    """The axis and the distance from it, if an index is an axis, or one behind a constant."""
+    match index:
+        case Index(axis=axis):
+            return axis, 0
+        case Apply(op="add", args=(Index(axis=axis), Const() as offset)) if offset.value >= 0:
+            return axis, int(offset.value)
+    return None
+
+
+def _as_einsum(array: Array, domain: tuple[int, ...], values: Values) -> np.ndarray | None:
+    """A sum of products of two arrays at plain axes, as a product of matrices is, by BLAS."""
+    match array:
+        case Reduce(op="sum", body=Apply(op="multiply", args=(Read() as x, Read() as y))):
+            places = [[i.axis for i in read.indices if isinstance(i, Index)] for read in (x, y)]
+            whole = all(
+                len(set(axes)) == len(axes) == values[read.array].ndim
+                and values[read.array].shape == tuple(domain[a] for a in axes)
+                for read, axes in zip((x, y), places, strict=True)
+            )
+            if whole and {*places[0], *places[1]} == set(range(len(domain))):
+                kept = list(range(array.rank))
+                operands = (values[x.array], places[0], values[y.array], places[1])
+                return np.asarray(np.einsum(*operands, kept, optimize=True))
+    return None

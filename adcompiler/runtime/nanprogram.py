@@ -58,10 +58,12 @@ def explained(
     inputs: dict[Array, np.ndarray] = {
         i: np.asarray(v, NUMPY[i.dtype]) for i, v in zip(func.inputs, values, strict=True)
     }
-    frame = Frame(func.roots, inputs, program.sizes)
+    frame = Frame((), inputs, program.sizes)
     cause = None
     for results in (func.results[: program.own], func.results):
-        cause = cause or first_cause(frame, results)
+        if cause is None:  # gradients are computed where the values are finite
+            frame.add(results)
+            cause = first_cause(frame, results)
     bad = None if kernel is None else next((k for k, v in enumerate(kernel) if not is_finite(v)), None)
     if cause is None:
         return finite(name) if bad is None else not_reproduced(func, bad, kernel or ())
