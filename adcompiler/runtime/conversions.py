@@ -14,6 +14,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.masked import masked, refuse_masked
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.origins import take, take_array
+from adcompiler.runtime.packed import refuse_packed
 from adcompiler.runtime.signature import DTYPE_OF
 
 
@@ -90,6 +91,7 @@ class Conversions(Operators):
 def array_of(value: Any) -> np.ndarray:
     """A copy of a value, in a type that kernels take."""
     refuse_masked("the value of a Variable", value)
+    refuse_packed("the value of a Variable", value)
     try:
         array = np.array(float(value) if type(value) is int else value)
         if type(value) is list and array.dtype.kind in "iu":

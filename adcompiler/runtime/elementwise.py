@@ -22,6 +22,7 @@ from adcompiler.runtime.graph import Cotangents, Entry, Stub, Variable, is_varia
 from adcompiler.runtime.linear import cleared, expand, index, reduced, scatter
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.origins import identities, take_array
+from adcompiler.runtime.packed import refuse_packed
 from adcompiler.syntax import tree
 from adcompiler.syntax.parse import parse_expression
 
@@ -219,6 +220,7 @@ def _constant(value: Any, name: str) -> Any:
             remedy="compute it from Variables, or record it as an output; a true constant is adc.Variable(c)",
         )
     refuse_masked(f"an operand of {name}", value)
+    refuse_packed(f"an operand of {name}", value)
     array = np.array(value)
     if array.dtype.kind not in "biuf" or array.dtype.char in "eg":
         raise DtypeError(

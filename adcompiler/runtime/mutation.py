@@ -17,6 +17,7 @@ from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
 from adcompiler.runtime.origins import begin
+from adcompiler.runtime.packed import refuse_packed
 from adcompiler.runtime.views import read_again, stand_for
 
 
@@ -121,6 +122,7 @@ def _trimmed(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 def _assigned(before: Variable, where: Any, value: Any) -> Variable:
     """`before`, with `value` at `where`."""
     where = frozen(where)
+    refuse_packed("the assigned value", value)
     plain = value.data if is_variable(value) else np.asarray(value)
     if plain.dtype.kind not in "biuf":
         raise DtypeError(f"{before.name} is assigned a {type(value).__name__}", remedy="assign real numbers")

@@ -36,6 +36,26 @@ def test_a_number_has_no_length_and_no_elements():
             ask(x)
 
 
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda x, y: adc.Variable([x, y]),
+        lambda x, y: adc.Parameter([[1.0, x], [y, 2.0]]),
+        lambda x, y: adc.Variable([1.0, 2.0]) * [x, y],
+        lambda x, y: [x, 2.0] * adc.Variable([1.0, 2.0]),
+        lambda x, y: adc.tape.where(np.array([True, False]), [x, y], adc.Variable([1.0, 2.0])),
+        lambda x, y: adc.Variable([1.0, 2.0]).copy_([x, y]),
+        lambda x, y: adc.Variable([1.0, 2.0, 3.0]).__setitem__(slice(2), (x, y)),
+    ],
+)
+def test_lists_of_variables_do_not_lose_their_graphs(pack):
+    x, y = adc.Variable(1.0, name="x"), adc.Variable(2.0, name="y")
+    with pytest.raises(adc.GraphError, match=r"with the Variable x(.|\n)*np\.stack"):
+        pack(x, y)
+    stacked = np.stack([x, y])
+    assert adc.tape.grad((stacked * stacked).sum(), [x, y])[1].item() == 4.0
+
+
 def test_a_loss_is_printed_with_a_format():
     loss = (adc.Variable([1.0, 2.0], requires_grad=True) ** 2).sum()
     assert f"{loss:.2f} {loss:>6.1f}" == "5.00    5.0"
