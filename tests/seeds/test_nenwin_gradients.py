@@ -120,7 +120,7 @@ def test_why_the_prototypes_mass_has_none():
 
 
 def test_a_picture_in_place_of_torchviz():
-    """On "Using torchviz, it becomes clear": a picture as text, with names, gradients, and what was cut where."""
+    """On "Using torchviz, it becomes clear": names, gradients, and what was cut where."""
     tape.reset()
     _, _, mass = emitted_mass()
     (mass * 2.0).backward(retain_graph=True)
