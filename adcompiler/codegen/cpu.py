@@ -19,6 +19,7 @@ from adcompiler.codegen.llvm.machine import Native, compiled, report
 from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.codegen.reference import require
 from adcompiler.codegen.threads import region
+from adcompiler.codegen.trips import are_low
 from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.lazy import cached_property
@@ -44,8 +45,10 @@ class Compiled:
         divides: bool = False,
         threads: int | None = None,
         heavy: bool = False,
+        low_trips: bool = False,
     ) -> None:
-        self.given, self.divides, self.threads, self.heavy = func, divides, threads, heavy
+        self.given, self.divides, self.threads = func, divides, threads
+        self.heavy, self.low_trips = heavy, low_trips
         self.kernel = kernel or emit(func, divides=divides)
         func = self.kernel.func
         self.func, self.precise = func, precise
@@ -66,6 +69,7 @@ class Compiled:
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
+        self.are_low = None if low_trips else are_low(self.kernel.text, self.kernel.sizes)
 
     @cached_property
     def source(self) -> Source:
@@ -81,7 +85,7 @@ class Compiled:
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        how = self.precise, sorted(kernel.rows), written, self.heavy
+        how = self.precise, sorted(kernel.rows), written, self.heavy, self.low_trips
         return Source(kernel.text, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
@@ -124,8 +128,8 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
-        if self.is_long is not None and self.is_long(sizes):
-            return self.divided(sizes, args, into)
+        if (kernel := self.at(sizes)) is not self:
+            return kernel(sizes, args, into)
         buffers, scalars = self.launch(sizes, args, into)
         if self.checked:
             self.check(scalars)
@@ -149,7 +153,9 @@ class Compiled:
 
     def at(self, sizes: Sequence[int]) -> Compiled:
         """The kernel for these lengths."""
-        return self.divided if self.is_long is not None and self.is_long(sizes) else self
+        if self.is_long is not None and self.is_long(sizes):
+            return self.divided
+        return self.short if self.are_low is not None and self.are_low(sizes) else self
 
     @cached_property
     def divided(self) -> Compiled:
@@ -160,6 +166,11 @@ class Compiled:
     def polling(self) -> Compiled:
         """The kernel whose turns poll."""
         return Compiled(self.given, self.precise, self.kernel, self.divides, self.threads, heavy=True)
+
+    @cached_property
+    def short(self) -> Compiled:
+        """The kernel for short loops in turns."""
+        return Compiled(self.given, self.precise, self.kernel, self.divides, self.threads, low_trips=True)
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""

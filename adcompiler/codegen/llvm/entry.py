@@ -67,6 +67,7 @@ class Source(NamedTuple):
     rows: Sequence[str] = ()
     written: int = 0
     heavy: bool = False  # whether loops inside the turns of nests poll
+    low_trips: bool = False  # whether loops in turns of the program are short
 
 
 def translated(source: Source, contiguous: bool) -> Code:
@@ -77,7 +78,7 @@ def translated(source: Source, contiguous: bool) -> Code:
     words after them. It returns whether it gave up: it got no memory, or a signal's handler raised.
     """
     module = Module(source.text, source.shared, _needs(source), source.rows)
-    module.heavy = source.heavy
+    module.heavy, module.low_trips = source.heavy, source.low_trips
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)
     with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):

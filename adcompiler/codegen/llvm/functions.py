@@ -36,6 +36,7 @@ class Module:
     ) -> None:
         self.shared = shared
         self.heavy = False  # whether turns of nests take so long that loops inside them poll
+        self.low_trips = False  # whether loops in turns of the program are short
         self.definitions = {n.name: n for n in functions_of(text, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
@@ -105,7 +106,7 @@ class Function(Loops):
 
     def __init__(self, module: Module) -> None:
         super().__init__(module.needs, module.lanes)
-        self.module = module
+        self.module, self.low_trips = module, module.low_trips
         self.exits: list[str] = []
         self.inside = False  # a loop over elements
         self.results: list[Value | ArrayValue] = []

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 
 from adcompiler.codegen.llvm.across import LANE
 from adcompiler.codegen.llvm.memory import Memory
-from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.llvm.short import has_loops, short
+from adcompiler.codegen.llvm.turns import is_of_program
 from adcompiler.codegen.llvm.values import Needs, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
+from adcompiler.codegen.trips import WIDTH, have_no_order
 
 SOME = 1 << 10  # turns of a loop of which nothing is known
 PAIR = 2  # vectors at a time in loops that call functions
@@ -23,6 +25,7 @@ class Loops(Memory):
     def __init__(self, needs: Needs, lanes: int) -> None:
         super().__init__(needs, lanes)
         self.depth = 0  # of loops whose turns end with a poll
+        self.low_trips = False  # whether loops inside these are short
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
         """Statements in order."""
@@ -37,7 +40,7 @@ class Loops(Memory):
 
     def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
         """`for name in range(first, stop)`."""
-        for start, end, hint in self.parts(first, stop, body):
+        for start, end, hint in self.parts(name, first, stop, body):
             with self.turns(start, end, hint) as turn:
                 self.turn(name, turn, body)
 
@@ -77,7 +80,9 @@ class Loops(Memory):
         self.depth -= 1
         self.poll_after(cost)
 
-    def parts(self, first: Value, stop: Value, body: Sequence[ast.stmt]) -> list[tuple[Value, Value, str]]:
+    def parts(
+        self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]
+    ) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
 
         Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
@@ -85,7 +90,7 @@ class Loops(Memory):
         """
         vectors = self.needs.vectors
         if vectors is None or self.width > 1 or not vectorises(body, self.changing):
-            return [(first, stop, "")]
+            return [(first, stop, self.short_hint(name, body))]
         # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
         # it would compile these loops three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
@@ -96,3 +101,11 @@ class Loops(Memory):
         pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
         masked = 'vectorize.predicate.enable", i1 true'
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
+
+    def short_hint(self, name: str, body: Sequence[ast.stmt]) -> str:
+        """What LLVM is told of an innermost loop that is short in a kernel for such (`trips.py`)."""
+        if not (self.low_trips and self.depth) or is_of_program(name) or has_loops(body):
+            return ""
+        free = have_no_order(name, body, self.changing)
+        wide = [f'vectorize.width", i32 {WIDTH}'] if free else []
+        return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')

@@ -1,0 +1,122 @@
+"""Short loops in the turns of a program have a kernel of their own: the same results, chosen by lengths, and no
+order of additions that the user wrote is changed."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.codegen.llvm.entry import translated
+from adcompiler.codegen.trips import LOW, are_low, have_no_order
+
+STATE = """
+def f(A: f64[n, n], x: f64[n], y: f64[t, n]):
+    total = 0.0
+    for k in range(t):
+        x = tanh(A @ x) + y[k]
+        A = A - 0.1 * outer(x, x) @ A
+        total += x @ A @ x
+    return total
+"""
+LENGTHS = [0, 1, 2, 3, 4, 5, 7, LOW, LOW + 1, 3 * LOW]
+
+
+def arguments(n: int, dtype: type = np.float64) -> list[np.ndarray]:
+    rng = np.random.default_rng(n)
+    return [0.3 * rng.standard_normal(shape).astype(dtype) for shape in ((n, n), (n,), (5, n))]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_results_are_those_of_the_reference_for_all_lengths(n):
+    f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
+    for transform in (adc.value_and_grad, adc.grad):
+        found, expected = transform(f)(*arguments(n)), transform(reference)(*arguments(n))
+        for a, b in zip(leaves(found), leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [3, LOW])
+def test_second_order_and_float32(n):
+    f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
+    point = arguments(n)
+    product = adc.hvp(f, "x")(point, point[1])
+    np.testing.assert_allclose(product, adc.hvp(reference, "x")(point, point[1]), rtol=1e-10, atol=1e-12)
+    single = adc.grad(adc.compile(STATE.replace("f64", "f32")))(*arguments(n, np.float32))
+    for a, b in zip(single, adc.grad(reference)(*point), strict=True):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def leaves(found: object) -> list[object]:
+    return [leaf for part in found for leaf in leaves(part)] if isinstance(found, tuple) else [found]
+
+
+def test_lengths_choose_the_kernel():
+    f = adc.compile(STATE)
+    f(*arguments(3))
+    kernel = f.specialise(f._last).executable
+    n, t = (kernel.kernel.sizes.index(name) for name in "nt")
+    sizes = [0] * len(kernel.kernel.sizes)
+
+    def at(length: int, steps: int) -> object:
+        sizes[n], sizes[t] = length, steps
+        return kernel.at(sizes)
+
+    assert at(LOW, 1000) is kernel.short
+    assert at(LOW + 1, 1000) is kernel
+    assert "vectorize.width" in translated(kernel.short.source, True).text
+    assert "vectorize.width" not in translated(kernel.source, True).text
+
+
+def test_a_call_of_other_lengths_takes_the_other_kernel():
+    f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
+    for n in (LOW, LOW + 1, LOW, LOW + 1):
+        for _ in range(2):  # the second call takes the door
+            np.testing.assert_allclose(f(*arguments(n)), reference(*arguments(n)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("body", "free"),
+    [
+        ("t[k, i] = a[i] * b[k]", True),
+        ("v = a[i]\nt[i] = v * v", True),
+        ("s = reduce_add(s, a[i])", True),
+        ("t[k] = reduce_add(t[k], a[i])", False),  # an element that all turns add to
+        ("s = s + a[i]", False),  # the order that the user wrote
+        ("s = a[i] - s", False),
+        ("if a[i] > 0:\n    s = s + a[i]", False),
+    ],
+)
+def test_what_may_be_added_in_another_order(body, free):
+    assert have_no_order("i", ast.parse(body).body, {"s"}) == free
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def run(n, x):\n    for i in range(uint64(n)):\n        x[i] = 0.0",  # no loop of the program
+        "def run(n, x):\n    for turn0 in range(uint64(n)):\n        x[turn0] = 0.0",  # no loop in its turns
+        "def run(n, x):\n    for turn0 in range(n):\n        m = n * n\n        for i in range(m):\n            x[i] = 0",
+    ],
+)
+def test_lengths_that_only_the_kernel_knows_choose_nothing(text):
+    assert are_low(text, ["n"]) is None
+
+
+def test_a_compensated_sum_in_short_turns_stays_one():
+    """Kahan's sum: what is lost in each addition is added again."""
+    source = """
+def f(x: f64[t, n]):
+    total, lost = zeros(n), zeros(n)
+    for k in range(t):
+        term = x[k] - lost
+        more = total + term
+        lost = (more - total) - term
+        total = more
+    return sum(total)
+"""
+    x = np.full((10_000, 3), 0.1)
+    assert adc.compile(source)(x) == pytest.approx(3000.0, abs=1e-12)
