@@ -9,7 +9,6 @@ than one of `math.exp`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from adcompiler.codegen.llvm.blocks import CONTEXT, POLL, STATE
@@ -84,10 +83,11 @@ def translated(source: Source, contiguous: bool) -> Code:
     with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
         code.lines.append(f"ret {code.call('PyErr_BadArgument', 'i64', [])}")
         code.begin(f"{code.label()}_never")
-    for k, param in enumerate(source.params):
-        given = code.load("%args", k, "i64")
-        array = param.rank and _array(code, given, param, contiguous)
-        code.bind(param.name, array or _number(code, given, param.dtype))
+    given = [(code.load("%args", k, "i64"), param) for k, param in enumerate(source.params)]
+    _insist(code, [(array, p) for array, p in given if p.rank] if contiguous else [])
+    for value, param in given:
+        array = param.rank and _array(code, value, param, contiguous)
+        code.bind(param.name, array or _number(code, value, param.dtype))
     if source.shared:
         for k, name in enumerate(("launch", "threads"), len(source.params)):
             code.lines.append(f"%{name} = add {_number(code, code.load('%args', k, 'i64'), 'i64')}, 0")
@@ -243,28 +243,51 @@ def boxed(code: Function, value: Value) -> Value:
 
 def _array(code: Function, given: Value, param: Param, contiguous: bool) -> ArrayValue:
     """The array in a NumPy array, whose head is: data, rank, lengths, strides in bytes."""
-    head = code.emit(f"add {given}, {object.__basicsize__}", "i64")
+    head = _head(code, given)
     data, _, lengths, strides = (_word(code, head, k) for k in range(4))
     shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
     shape = tuple(s if n is None else literal(n) for n, s in zip(param.lengths, shape, strict=True))
-    array = ArrayValue(code.emit(f"inttoptr {data} to ptr", "ptr"), TYPES[param.dtype], shape, steps)
-    if not contiguous:
-        return array
-    size = NUMPY[param.dtype].itemsize
-    _insist(code, code.same(code.emit(f"and {data}, {size - 1}", "i64"), 0))
-    expected = literal(size)
-    for n, step in zip(reversed(shape), reversed(steps), strict=True):
-        alone = code.emit(f"icmp sle {n}, 1", "i1")
-        _insist(code, code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
-        expected = code.emit(f"mul {expected}, {n.text}", "i64")
-    return replace(array, strides=None)
+    place = code.emit(f"inttoptr {data} to ptr", "ptr")
+    return ArrayValue(place, TYPES[param.dtype], shape, None if contiguous else steps)
 
 
-def _insist(code: Function, guard: Value) -> None:
-    """Return False to Python where `guard` does not hold."""
-    with code.when(code.emit(f"xor {guard}, true", "i1")):
+def _insist(code: Function, given: Sequence[tuple[Value, Param]]) -> None:
+    """Return False to Python where an array is not contiguous, or not aligned."""
+    if not given:
+        return
+    sizes = [literal(NUMPY[p.dtype].itemsize) for _, p in given]
+    guards = [
+        code.emit(f"call i1 @{_contiguous(code.module, p.rank)}({array}, {size})", "i1")
+        for (array, p), size in zip(given, sizes, strict=True)
+    ]
+    with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
         code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
         code.begin(f"{code.label()}_never")  # what follows a return is not reached
+
+
+def _contiguous(module: Module, rank: int) -> str:
+    """The function that tells whether an array of a rank is contiguous and aligned. There is one for all of
+    them: each place would take as much of LLVM's time as a loop."""
+    name = f"contiguous{rank}"
+    if name not in module.compiled:
+        code = Function(module)
+        head = _head(code, Value("%array", "i64"))
+        data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+        rest = code.emit(f"and {data}, {code.emit('sub i64 %size, 1', 'i64').text}", "i64")
+        guards, expected = [code.same(rest, 0)], Value("%size", "i64")
+        for d in reversed(range(rank)):
+            n, step = _word(code, lengths, d), _word(code, strides, d)
+            alone = code.emit(f"icmp sle {n}, 1", "i1")
+            guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
+            expected = code.emit(f"mul {expected}, {n.text}", "i64")
+        text = f"internal i1 @{name}(i64 %array, i64 %size) noinline"
+        module.compiled[name] = code.definition(text, f"ret {code.both('and', guards)}")
+    return name
+
+
+def _head(code: Function, given: Value) -> Value:
+    """Where the head of a NumPy array begins."""
+    return code.emit(f"add {given}, {object.__basicsize__}", "i64")
 
 
 def _word(code: Function, address: Value, k: int) -> Value:
