@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from adcompiler.codegen.llvm.turns import is_of_program, mentions, turn_of
-from adcompiler.codegen.trees import parsed
+from adcompiler.codegen.trees import parsed, walk
 
 LOW = 8  # turns of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
@@ -23,7 +23,7 @@ def are_low(text: str, sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] 
     none, or their lengths are not known before it runs."""
     inner = [loop for turn in _turns(parsed(text)) for loop in _inside(turn)]
     known = {*sizes, *map(turn_of, inner)}
-    used = {n.id for loop in inner for n in ast.walk(loop.iter) if isinstance(n, ast.Name)} - FUNCTIONS
+    used = {n.id for loop in inner for n in walk(loop.iter) if isinstance(n, ast.Name)} - FUNCTIONS
     places = [k for k, size in enumerate(sizes) if size in used]
     if not places or not used <= known:
         return None
@@ -32,14 +32,14 @@ def are_low(text: str, sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] 
 
 def _turns(tree: ast.AST) -> Iterator[ast.For | ast.While]:
     """The loops of the program."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.While) or (isinstance(node, ast.For) and is_of_program(turn_of(node))):
             yield node
 
 
 def _inside(turn: ast.For | ast.While) -> Iterator[ast.For]:
     """The loops over elements in a turn."""
-    for node in (n for s in turn.body for n in ast.walk(s)):
+    for node in (n for s in turn.body for n in walk(s)):
         if isinstance(node, ast.For) and not is_of_program(turn_of(node)):
             yield node
 

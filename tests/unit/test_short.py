@@ -1,12 +1,15 @@
 """Loops that are written out: a known, small number of turns, and not too much text."""
 
 import ast
+import inspect
+import sys
 
 import numpy as np
 import pytest
 
 import adcompiler as adc
 from adcompiler.codegen.llvm.short import has_loops, short
+from adcompiler.codegen.trees import walk
 
 SUM = "for k in range(uint64(0), uint64({n})):\n    s = s + a[k]\n"
 NESTED = """
@@ -70,3 +73,8 @@ def f(a: f64[{n}, {n}], x: f64[m, {n}]):
         np.testing.assert_allclose(got, true, rtol=1e-11, atol=1e-13)
     second = [adc.hvp(f, 0)(args, args[0]) for f in (fast, plain)]
     np.testing.assert_allclose(*second, rtol=1e-10, atol=1e-12)
+
+
+def test_our_walk_gives_the_nodes_of_pythons_in_its_order():
+    tree = ast.parse(inspect.getsource(sys.modules[__name__]))
+    assert [id(n) for n in walk(tree)] == [id(n) for n in ast.walk(tree)]

@@ -22,6 +22,7 @@ from adcompiler.codegen.llvm.tables import CASTS, SOURCES
 from adcompiler.codegen.llvm.turns import array_of, is_of_program, turn_of
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.codegen.llvm.variables import indices_of
+from adcompiler.codegen.trees import walk
 
 
 class Module:
@@ -71,7 +72,7 @@ class Module:
         """A loop over blocks as a function of its own that does some of them, from a first one to before
         another, and returns whether the call shall end; the threads of a parallel region call it (`pool.py`).
         """
-        used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        used = {n.id for n in walk(statement) if isinstance(n, ast.Name)}
         known = {n: caller.bound(n) for n in sorted(used) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
@@ -96,7 +97,7 @@ class Module:
 
     def is_coarse(self, body: Sequence[ast.stmt]) -> bool:
         """Whether a turn of a loop may take long: it has loops, or calls functions."""
-        nodes = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Expr))
+        nodes = (n for s in body for n in walk(s) if isinstance(n, ast.Expr))
         calls = (n.value.func for n in nodes if isinstance(n.value, ast.Call))
         return has_loops(body) or any(isinstance(f, ast.Name) for f in calls)
 
@@ -117,7 +118,7 @@ class Function(Loops):
     def run(self, name: str) -> None:
         """The body of a function of the module."""
         statements = self.module.definitions[name].body
-        nodes = [n for s in statements for n in ast.walk(s)]
+        nodes = [n for s in statements for n in walk(s)]
         stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         loops = {n.target.id for n in nodes if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
         totals = {n + LANE for s in statements if isinstance(s, Lanes) for n in s.totals}

@@ -16,6 +16,7 @@ from copy import deepcopy
 
 from adcompiler.codegen.llvm.jam import DIVISION, LEAST, LOAD, OPERATION, STORE, TURNS, Jam, Renamed, jammed
 from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.trees import walk
 
 WIDEST = 4.0  # the cost of what one turn computes: registers are few
 
@@ -95,19 +96,19 @@ def _by_element(loop: ast.For, inner: ast.For) -> bool:
 
 
 def _names(node: ast.AST) -> Counter[str]:
-    return Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    return Counter(n.id for n in walk(node) if isinstance(n, ast.Name))
 
 
 def _sets(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _reads(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def _places(node: ast.AST) -> list[ast.Subscript]:
-    return [n for n in ast.walk(node) if isinstance(n, ast.Subscript)]
+    return [n for n in walk(node) if isinstance(n, ast.Subscript)]
 
 
 def _spots(place: ast.Subscript, inner: ast.For) -> set[int]:
@@ -125,7 +126,7 @@ def _gain(loop: ast.For, inner: ast.For) -> float:
     found = {ast.unparse(n) + str(type(n.ctx)): n for n in _places(inner)}.values()
     shared = sum(_moved(n) for n in found if not _reads(n.slice) & turn)
     alone = sum(_moved(n) for n in found if _reads(n.slice) & turn)
-    alone += sum(map(_computed, ast.walk(inner)))
+    alone += sum(map(_computed, walk(inner)))
     return TURNS * (alone + shared) / (TURNS * alone + shared) if alone <= WIDEST else 0.0
 
 

@@ -28,6 +28,7 @@ from adcompiler.codegen.llvm.turns import (
     turn_of,
     updated,
 )
+from adcompiler.codegen.trees import walk
 
 TURNS = 4
 LARGEST = 80  # statements that may be written several times
@@ -66,7 +67,7 @@ def chosen(
     """
     if isinstance(statement, ast.For):
         gains = dict(_gains(statement, stored)) if gains is None else gains
-        best = max((gains.get(n, 0.0) for n in ast.walk(statement) if isinstance(n, ast.For)), default=0.0)
+        best = max((gains.get(n, 0.0) for n in walk(statement) if isinstance(n, ast.For)), default=0.0)
         if best >= LEAST and gains.get(statement) == best:
             return _jam(statement)
     if isinstance(statement, ast.For | ast.If):
@@ -79,7 +80,7 @@ def _gains(loop: ast.For, stored: Counter[str]) -> Iterator[tuple[ast.For, float
     inner = [s for s in loop.body if isinstance(s, ast.For)]
     for s in inner:
         yield from _gains(s, stored)
-    size = sum(isinstance(n, ast.stmt) for s in loop.body for n in ast.walk(s))
+    size = sum(isinstance(n, ast.stmt) for s in loop.body for n in walk(s))
     if inner and size <= LARGEST and are_independent(loop, stored):
         yield loop, _gain(loop)
 
@@ -113,7 +114,7 @@ def _innermost(loop: ast.For, own: Collection[str], depth: int) -> Iterator[tupl
 def _stores(loop: ast.For, own: Collection[str]) -> bool:
     """Whether an innermost loop stores what only one turn has: LLVM cannot know that several rows of one
     array are apart, and would ask before each loop over them."""
-    places = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
+    places = (n for s in loop.body for n in walk(s) if isinstance(n, ast.Subscript))
     return any(
         isinstance(p.ctx, ast.Store) and mentions(p.slice, own)
         for p in places
@@ -124,7 +125,7 @@ def _stores(loop: ast.For, own: Collection[str]) -> bool:
 def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
     """What a turn of an innermost loop costs: what depends on `own`, and what does not."""
     found: dict[str, tuple[float, bool]] = {}
-    for node in (n for s in loop.body for n in ast.walk(s)):
+    for node in (n for s in loop.body for n in walk(s)):
         match node:
             case ast.Subscript(ctx=ctx):
                 store = isinstance(ctx, ast.Store)
@@ -146,7 +147,7 @@ def _costs(loop: ast.For, own: Collection[str]) -> tuple[float, float]:
 def _jam(loop: ast.For) -> Jam:
     """The loop with several turns at once."""
     stored = stores_of(loop.body)
-    statements = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)]
+    statements = [n for s in loop.body for n in walk(s) if isinstance(n, ast.stmt)]
     totals = only_added(statements)
     names = {turn_of(loop), *stored} - inner_turns(loop) - totals
     own = own_of(loop)

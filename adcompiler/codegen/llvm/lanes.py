@@ -52,7 +52,7 @@ from adcompiler.codegen.llvm.turns import (
     turn_of,
     updated,
 )
-from adcompiler.codegen.trees import parsed
+from adcompiler.codegen.trees import parsed, walk
 
 T = TypeVar("T", int, int | None)
 
@@ -95,7 +95,7 @@ def functions_of(text: str, rows: frozenset[str]) -> Sequence[ast.FunctionDef]:
 def found(text: str, rows: frozenset[str]) -> Found:
     """Where the turns of the nests of a text are lanes."""
     loops = [(f.name, s) for f in functions_of(text, rows) for s in f.body if isinstance(s, Lanes)]
-    lanes = (n for _, loop in loops for s in loop.together for n in ast.walk(s) if isinstance(n, Lane))
+    lanes = (n for _, loop in loops for s in loop.together for n in walk(s) if isinstance(n, Lane))
     adding = frozenset(name for name, loop in loops if loop.sums)
     return Found(frozenset(name for name, _ in loops), adding, rows & {array_of(n) for n in lanes if n.row})
 
@@ -120,7 +120,7 @@ class _Nest:
 
     def __init__(self, loop: ast.For, stored: Counter[str], rows: Collection[str]) -> None:
         self.loop, self.stored, self.turn = loop, stored, turn_of(loop)
-        self.rows = {array_of(n) for n in ast.walk(loop)} & set(rows)
+        self.rows = {array_of(n) for n in walk(loop)} & set(rows)
         inside = stores_of(loop.body)
         outer = {name for name, count in inside.items() if stored[name] > count} - inner_turns(loop)
         self.own = own_of(loop, {*self.rows, *outer})
@@ -160,7 +160,7 @@ class _Nest:
         records: Counter[str] = Counter()
         short_loops = _short_loops(self.loop)
         for place in {ast.unparse(p): p for p, _ in self.places if self.is_far(p)}.values():
-            names = {n.id for n in ast.walk(place.slice) if isinstance(n, ast.Name)}
+            names = {n.id for n in walk(place.slice) if isinstance(n, ast.Name)}
             records[array_of(place)] += prod(short_loops[n] for n in names & short_loops.keys())
         return max(records.values(), default=0) > RECORD
 
@@ -168,8 +168,8 @@ class _Nest:
         """Whether copies of rows do for all that turns do with their parts of an array; not if they ask if
         they have one."""
         own = [p for p, _ in self.places if array_of(p) == name and self.is_own(p)]
-        asks = (n for n in ast.walk(self.loop) if isinstance(n, ast.IfExp) and mentions(n.test, self.own))
-        if any(array_of(n) == name for choice in asks for n in ast.walk(choice)):
+        asks = (n for n in walk(self.loop) if isinstance(n, ast.IfExp) and mentions(n.test, self.own))
+        if any(array_of(n) == name for choice in asks for n in walk(choice)):
             return False
         return self.copies[name] >= 0 and all(self.other(p) == self.copies[name] for p in own)
 
@@ -192,10 +192,10 @@ class _Nest:
     def may_stand_alone(self, loop: ast.For) -> bool:
         """Whether each lane may do a loop for itself: it assigns no variable of the turn, and the arrays that
         turns have copies of are as they were."""
-        inside = [n for s in loop.body for n in ast.walk(s)]
+        inside = [n for s in loop.body for n in walk(s)]
         if any(count < self.stored[name] for name, count in stores_of(loop.body).items()):
             return False
-        changed = {array_of(n) for n in ast.walk(self.loop) if _is_stored(n)} & self.copies.keys()
+        changed = {array_of(n) for n in walk(self.loop) if _is_stored(n)} & self.copies.keys()
         return not any(array_of(n) in changed for n in inside)
 
     def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -283,20 +283,20 @@ def _is_stored(node: ast.AST) -> bool:
 
 def _written_out(loop: ast.For) -> Counter[str]:
     """How many turns each of the short loops in a loop has."""
-    loops = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For))
+    loops = (n for s in loop.body for n in walk(s) if isinstance(n, ast.For))
     return Counter({turn_of(n): len(turns) for n in loops if (turns := short(n)) is not None})
 
 
 def _short_loops(loop: ast.For) -> dict[str, int]:
     """The variables of the loops in a loop that are written out, each with its number of turns."""
-    inner = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For))
+    inner = (n for s in loop.body for n in walk(s) if isinstance(n, ast.For))
     return {turn_of(n): len(turns) for n in inner if (turns := short(n)) is not None}
 
 
 def _places(statement: ast.stmt) -> Iterator[ast.Subscript]:
     """The elements of arrays that a statement reads or writes itself."""
     if not isinstance(statement, ast.For | ast.If):
-        yield from (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
+        yield from (n for n in walk(statement) if isinstance(n, ast.Subscript) and array_of(n))
 
 
 def _indices(place: ast.expr) -> list[ast.expr]:
@@ -340,7 +340,7 @@ class _Across(ast.NodeTransformer):
             return self.generic_visit(node)
         new = Alone()
         new.loop = _OfOne(self.nest.rows).visit(deepcopy(node))
-        read = {n.id for n in ast.walk(new.loop) if isinstance(n, ast.Name)}
+        read = {n.id for n in walk(new.loop) if isinstance(n, ast.Name)}
         new.names = sorted((read & self.names) - stores_of([new.loop]).keys())
         new.head = self.visit(node.iter)
         return new

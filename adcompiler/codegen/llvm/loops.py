@@ -13,6 +13,7 @@ from adcompiler.codegen.llvm.short import has_loops, short
 from adcompiler.codegen.llvm.turns import is_of_program
 from adcompiler.codegen.llvm.values import Needs, Value, literal
 from adcompiler.codegen.llvm.vectors import vectorises
+from adcompiler.codegen.trees import walk
 from adcompiler.codegen.trips import WIDTH, have_no_order
 
 SOME = 1 << 10  # turns of a loop of which nothing is known
@@ -68,7 +69,7 @@ class Loops(Memory):
         """The turns of a loop inside, if they are known before."""
         assert isinstance(loop.iter, ast.Call)
         stop = loop.iter.args[-1]
-        names = {n.id for n in ast.walk(stop) if isinstance(n, ast.Name)} - {"uint64"}
+        names = {n.id for n in walk(stop) if isinstance(n, ast.Name)} - {"uint64"}
         known = names <= {*self.values, *self.arrays} and not any(LANE in n for n in names)
         return self.value(stop) if known else literal(SOME)
 

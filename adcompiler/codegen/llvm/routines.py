@@ -24,6 +24,7 @@ from adcompiler.codegen.llvm.tables import CONSTANTS, RANKS, SOURCES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import PURE, own_call
+from adcompiler.codegen.trees import walk
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
 ORDER = "n"  # the parameter of a special function that is its order
@@ -111,7 +112,7 @@ class _Body(Variables):
         apart = self.names.get("APART", ())
         self.apart = apart if isinstance(apart, frozenset) else frozenset()
         self.tree = self.definitions[function]
-        nodes = ast.walk(self.tree)
+        nodes = walk(self.tree)
         self.changing = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.exits: list[str] = []
         self.polls, self.counting = module == MATRICES, False  # inside a loop that polls
@@ -261,7 +262,7 @@ class _Body(Variables):
         """What LLVM is told of a loop: in routines on matrices, one vector at a time, but for sums, in which
         each addition waits for the last. Several at a time are more code, which costs more time to compile
         than it saves."""
-        adds = any(isinstance(n, ast.Name) and n.id == "reduce_add" for s in body for n in ast.walk(s))
+        adds = any(isinstance(n, ast.Name) and n.id == "reduce_add" for s in body for n in walk(s))
         if adds or not self.apart:
             return ""
         return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from adcompiler.codegen.trees import walk
 from adcompiler.passes.loops import SHORT
 
 LARGEST = 1_500  # nodes of the text that a loop is written out to
@@ -45,14 +46,14 @@ def _short(loop: ast.AST) -> range | None:
 
 def has_loops(body: Sequence[ast.stmt]) -> bool:
     """Whether loops remain when the short ones are written out."""
-    nodes = (n for s in body for n in ast.walk(s))
+    nodes = (n for s in body for n in walk(s))
     return any(isinstance(n, ast.For | ast.While) and short(n) is None for n in nodes)
 
 
 def _asks(body: Sequence[ast.stmt], turn: str) -> bool:
     """Whether a body compares the number of the turn with something."""
-    compared = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Compare))
-    return any(isinstance(n, ast.Name) and n.id == turn for c in compared for n in ast.walk(c))
+    compared = (n for s in body for n in walk(s) if isinstance(n, ast.Compare))
+    return any(isinstance(n, ast.Name) and n.id == turn for c in compared for n in walk(c))
 
 
 def _turns(body: Sequence[ast.stmt]) -> int:
@@ -71,5 +72,5 @@ def _size(body: Sequence[ast.stmt]) -> int:
         elif isinstance(s, ast.If):
             total += _size(s.body)
         else:
-            total += sum(1 for _ in ast.walk(s))
+            total += sum(1 for _ in walk(s))
     return total

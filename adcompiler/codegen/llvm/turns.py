@@ -6,12 +6,14 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from adcompiler.codegen.trees import walk
+
 ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order matters to rounding only
 
 
 def stores_of(body: Sequence[ast.stmt]) -> Counter[str]:
     """How often each variable is assigned."""
-    names = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Name))
+    names = (n for s in body for n in walk(s) if isinstance(n, ast.Name))
     return Counter(n.id for n in names if isinstance(n.ctx, ast.Store))
 
 
@@ -28,22 +30,22 @@ def is_of_program(name: str) -> bool:
 
 def inner_turns(loop: ast.For) -> set[str]:
     """The variables of the loops inside a loop."""
-    return {turn_of(n) for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For)}
+    return {turn_of(n) for s in loop.body for n in walk(s) if isinstance(n, ast.For)}
 
 
 def mentions(node: ast.AST, names: Collection[str]) -> bool:
     """Whether a variable with one of the names occurs."""
-    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))
+    return any(isinstance(n, ast.Name) and n.id in names for n in walk(node))
 
 
 def own_of(loop: ast.For, also: Collection[str] = ()) -> set[str]:
     """The variables that depend on the turn of a loop, or on what else each turn has for itself."""
     own = {turn_of(loop), *also}
     assigned = []
-    for n in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Assign | ast.For)):
+    for n in (n for s in loop.body for n in walk(s) if isinstance(n, ast.Assign | ast.For)):
         target, value = (n.target, n.iter) if isinstance(n, ast.For) else (n.targets[0], n.value)
         if isinstance(target, ast.Name):
-            assigned.append((target.id, {v.id for v in ast.walk(value) if isinstance(v, ast.Name)}))
+            assigned.append((target.id, {v.id for v in walk(value) if isinstance(v, ast.Name)}))
     before = 0
     while before < len(own):
         before = len(own)
@@ -61,7 +63,7 @@ def are_independent(loop: ast.For, stored: Counter[str], rows: Collection[str] =
 
     `stored` is how often the function assigns each variable.
     """
-    nodes = [n for s in loop.body for n in ast.walk(s)]
+    nodes = [n for s in loop.body for n in walk(s)]
     statements = [n for n in nodes if isinstance(n, ast.stmt)]
     if not all(is_plain(s) for s in statements):
         return False
@@ -130,7 +132,7 @@ def only_added(statements: Sequence[ast.stmt]) -> set[str]:
     how: dict[str, set[str]] = {}
     for s in statements:
         part = s.test if isinstance(s, ast.If) else s.iter if isinstance(s, ast.For) else s
-        uses.update(n.id for n in ast.walk(part) if isinstance(n, ast.Name))
+        uses.update(n.id for n in walk(part) if isinstance(n, ast.Name))
         if name := updated(s):
             updates[name] += 1 if isinstance(s, ast.AugAssign) else 2
             how.setdefault(name, set()).add(operation_of(s))

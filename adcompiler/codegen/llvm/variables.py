@@ -22,6 +22,7 @@ from adcompiler.codegen.llvm.values import (
     suffix,
     typed,
 )
+from adcompiler.codegen.trees import walk
 
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fminimum"}
@@ -97,7 +98,7 @@ class Variables(Blocks):
                 return self.known(n).shape[d]
             case ast.Subscript(value=ast.Name(id=name)):
                 return self.element(self.accessed(name, node), node)
-            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in ast.walk(node)):
+            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in walk(node)):
                 return self.branches(node)
         return super().value(node)
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from adcompiler.codegen.llvm.short import has_loops
 from adcompiler.codegen.llvm.tables import CALLS, SOURCES
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, typed
+from adcompiler.codegen.trees import walk
 from adcompiler.codegen.vectormath import Set, known
 
 PURE = "nounwind willreturn memory(none)"
@@ -26,7 +27,7 @@ def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
 
     `changing` are the variables that are assigned more than once.
     """
-    nodes = [n for s in body for n in ast.walk(s)]
+    nodes = [n for s in body for n in walk(s)]
     if has_loops(body) or not any(map(_is_mathematics, nodes)):
         return False
     carried = set(changing) - {_begun(s) for s in body}
