@@ -109,8 +109,7 @@ class _Body(Variables):
         super().__init__(replace(needs, vectors=None))
         self.module, self.given, self.kinds, self.result = module, needs, kinds, result
         self.definitions, self.names = source(module)
-        apart = self.names.get("APART", ())
-        self.apart = apart if isinstance(apart, frozenset) else frozenset()
+        self.apart = found if isinstance(found := self.names.get("APART"), frozenset) else frozenset()
         self.tree = self.definitions[function]
         nodes = walk(self.tree)
         self.changing = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
