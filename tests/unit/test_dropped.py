@@ -44,8 +44,7 @@ def has_mallinfo() -> bool:
     [
         ("lambda f: (f(x), adc.grad(f)(x))", 5000),
         ("lambda f: f.split().forward(x)", 5000),
-        # Four kernels; 1.5 KB of each is llvmlite's, and never given back.
-        ("lambda f: (f(x), f(x[::2]), f(1.0), f(np.float32(x)))", 6000),
+        ("lambda f: (f(x), f(x[::2]), f(1.0), f(np.float32(x)))", 5000),
     ],
 )
 def test_memory_of_dropped_functions_is_returned(what, most):

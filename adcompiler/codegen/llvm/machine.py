@@ -203,22 +203,27 @@ def _linker(generation: int) -> Any:
 
 def _compiled(text: str) -> bytes:
     """The machine code of a module in LLVM's language."""
-    machine = _host().machine()
-    with optimised(text, machine) as module:
-        compiled: bytes = machine.emit_object(module)
+    with optimised(text) as module:
+        compiled: bytes = _builder()[0].emit_object(module)
     return compiled
 
 
-def optimised(text: str, machine: Any = None, second: bool = True) -> Any:
-    """A module in LLVM's language after LLVM's passes for a machine, or for this one: both, or the first."""
+@cache
+def _builder() -> tuple[Any, Any]:
+    """What emits machine code, and what makes LLVM's passes: one for all kernels, for llvmlite never gives
+    all of it back. A thread at a time is in each call of theirs."""
     from llvmlite import binding as llvm
 
-    machine = machine or _host().machine()
-    module = parsed(text)
+    machine = _host().machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = False  # as numba has it
+    return machine, llvm.create_pass_builder(machine, options)
+
+
+def optimised(text: str, second: bool = True) -> Any:
+    """A module in LLVM's language after LLVM's passes for this machine: both, or the first."""
+    module, (_, builder) = parsed(text), _builder()
     with closed_by_errors(module):
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.slp_vectorization = False  # as numba has it
-        builder = llvm.create_pass_builder(machine, options)
         run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module
 
