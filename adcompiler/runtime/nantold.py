@@ -228,6 +228,8 @@ class Told:
             ]
         elif np.isnan(product[index]):
             told = [f"then {number(weight_here)} * {number(slope)} is nan"]
+            if np.isinf(weight_here) and not np.isinf(slope):
+                told.append("adc.tape.anomaly(infinite=True) names what made the cotangent infinite")
         params = entry.primitive.params
         result = ", r the result" if "r" in names_in(text) else ""
         said = f"d {formula(entry.primitive.name, params)} / d {params[position]} = {text}{result}"

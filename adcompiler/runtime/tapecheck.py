@@ -124,6 +124,10 @@ def _judged(name: str, order: int, exact: np.ndarray, expected: np.ndarray, allo
             f"the {which} derivative with respect to {entry} is {exact[place]:.8g}, by finite differences "
             f"{expected[place]:.8g}",
             remedy="look at the propagate that was recorded"
-            + ("; a temporary that it reads must be one of the recorded outputs" if order else ""),
+            + (
+                "; a temporary that it reads must be one of the recorded outputs"
+                if order
+                else ", and for what cuts the graph, which adc.why_none names: .item(), a new Variable"
+            ),
         )
     return float(error[place])

@@ -276,8 +276,10 @@ class Variable(Conversions):
         if not self.requires_grad:
             from adcompiler.runtime.why import ended
 
+            cut = ended(self)
             raise GraphError(
-                f"{self.name} depends on nothing that requires a gradient{ended(self)}", remedy=REQUIRE
+                f"{self.name} depends on nothing that requires a gradient{cut}",
+                remedy=f"where no input requires one, {REQUIRE}" if cut else REQUIRE,
             )
         if gradient is None and self.size != 1:
             raise ShapeError(

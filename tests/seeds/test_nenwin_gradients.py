@@ -257,7 +257,9 @@ def test_a_test_case_that_cannot_be_cheated():
     def cheated(pos, vel):
         return loss(Variable(pos.value), vel)
 
-    with pytest.raises(adc.GradientError, match="with respect to input 0"):
+    with pytest.raises(
+        adc.GradientError, match=r"with respect to input 0(.|\n)*cuts the graph.*new Variable"
+    ):
         tape.check(cheated, [1.0, 2.0], [0.3, -0.4])
 
 

@@ -265,6 +265,7 @@ def test_no_grad_is_named_by_the_message():
     assert "test_nenwin_training.py" in str(caught.value)
     assert "computed under no_grad" in str(caught.value)
     assert "outside of `with adc.no_grad():`" in str(caught.value)
+    assert "help: where no input requires one, create" in str(caught.value)  # these do
 
 
 ROLLOUT = """

@@ -59,6 +59,20 @@ def test_the_operation_is_named_as_the_user_wrote_it(case):
         assert dict(found.operands) == operands
 
 
+def test_a_cotangent_that_was_infinite_is_traced_with_infinite():
+    """inf * 0 is NaN one operation after the root: the message says how to find the root."""
+
+    def distance(x):
+        return np.sqrt((x * x).sum())
+
+    first = raised(distance, [0.0, 0.0])
+    assert text_at(first.explanation) == "x * x"
+    assert "adc.tape.anomaly(infinite=True) names what made" in str(first)
+    second = raised(distance, [0.0, 0.0], infinite=True)
+    assert text_at(second.explanation) == "np.sqrt((x * x).sum())"
+    assert "infinite=True" not in str(second)
+
+
 MENDED = {
     "root": lambda x: np.where(x.value > 0, np.sqrt(np.where(x.value > 0, x, 1)), 0) * x,
     "power": lambda x: np.where(x.value > 0, np.where(x.value > 0, x, 1) ** 0.5, 0) * x,
