@@ -76,7 +76,10 @@ def run_shell(block: Block, page: Path) -> str:
 
 
 def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
-    """What the block prints. It is a real file, so `inspect` finds its source, at the page's own lines."""
+    """What the block prints. It is a real file, so `inspect` finds its source, at the page's own lines.
+
+    A place in a block is printed as PAGE.py:LINE, where LINE is counted from the block's first.
+    """
     for library in IMPORT.findall(block.text):
         if library in OPTIONAL and find_spec(library) is None:
             pytest.skip(f"{page.name}:{block.line} needs {library}")
@@ -84,7 +87,11 @@ def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
     file.write_text("\n" * (block.line - 1) + block.text, "utf-8")
     with redirect_stdout(io.StringIO()) as printed:
         exec(compile(file.read_text("utf-8"), file, "exec", dont_inherit=True), namespace)
-    return printed.getvalue()
+    return re.sub(
+        rf"\b{page.stem}_line_(\d+)\.py:(\d+)",
+        lambda m: f"{page.stem}.py:{int(m[2]) - int(m[1]) + 1}",
+        printed.getvalue(),
+    )
 
 
 def tidy(text: str) -> list[str]:
@@ -158,6 +165,13 @@ def test_a_wrong_page_fails(change, error, tmp_path, monkeypatch):
     else:
         with pytest.raises(error):
             run(page, tmp_path / "page", monkeypatch)
+
+
+def test_places_are_counted_from_the_first_line_of_a_block(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    block = Block("python", "import sys\nprint(f'{__file__()}:{sys._getframe().f_lineno}')\n", 41)
+    namespace = {"__file__": lambda: "page_line_41.py"}
+    assert run_python(block, Path("page.md"), namespace) == "page.py:2\n"
 
 
 @pytest.mark.parametrize(
