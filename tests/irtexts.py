@@ -136,7 +136,24 @@ CUBES = """
     }"""
 
 floats_nm, targets = floats(N, M), np.array([2, 0, 2, 1, 0])
+CHAINED = """
+    func @chained(%x: f64[n]) -> (%r: f64) {
+      %0 = array () { 0.0 }
+      %1 = array () { 1.0 }
+      %b, %q = loop (%t < n) (%b = %0, %q = %1, %x = row %x) {
+        %0 = array () { %b + %x * %x }
+        %1 = array () { sin(%q + %x) }
+        next %0, %1
+      }
+      %a = loop (%t < n) (%a = %0, %x = row %x, %q = all %q) {
+        %0 = array () { %a + cos(%x * %q) }
+        next %0
+      }
+      %r = array () { %a + %b }
+    }"""
+
 CASES = {
+    CHAINED: (floats(N),),
     PAIRWISE: (floats(N, 3), floats(N)),
     UNROLLED: (floats(N, 3), floats(N)),
     TRIANGLE: (floats(N),),

@@ -39,10 +39,8 @@ class _Continued(Rewriter):
         count = uses(roots) if self.first else {}
         for array in order if self.first else ():
             terms = {t: a for t in _terms(array) if (a := _whole(array, t)) is not None}
-            sums = [t for t, a in terms.items() if isinstance(a, Item) and count[a] == 1]
-            for term in sums:
-                item = terms[term]
-                assert isinstance(item, Item)
+            # A sum that another one starts from may itself start from a third.
+            for item in [a for a in terms.values() if isinstance(a, Item) and count[a] == 1]:
                 before = [t for t, a in terms.items() if self.stands_before(a, item.loop)]
                 if before and self.accumulates(item):
                     self.starts.setdefault(item.loop, {})[item.k] = terms.pop(before[-1])

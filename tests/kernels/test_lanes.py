@@ -312,3 +312,29 @@ def test_elements_of_lanes_are_told_apart():
         return ast.Assign([element("t", ast.Store())], value)
 
     assert (updated(sum_with("t")), updated(sum_with("u"))) == ("t", "")
+
+
+DIAGONALS = {
+    "sum": """
+def f(A: f64[n, n], B: f64[n, n], x: f64[n]):
+    C = A @ B
+    s = sum(C[i, i] * x[i]**2 for i in range(n))
+    v = [sum(C[i, j] * x[j] for j in range(n)) for i in range(n)]
+    return s + sum(v * v)
+""",
+    "array": """
+def f(A: f64[n, n], B: f64[n, n], x: f64[n]):
+    C = [[sum(A[i, k] * B[j, k] for k in range(n)) for j in range(n)] for i in range(n)]
+    return [sum(C[i, j] * x[j] for j in range(n)) - C[i, i] * x[i] for i in range(n)]
+""",
+}
+
+
+@pytest.mark.parametrize("text", DIAGONALS.values(), ids=DIAGONALS)
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_lanes_that_read_an_element_each_of_their_rows(text, n):
+    """Such nests are done turn by turn."""
+    random = np.random.default_rng(n)
+    args = random.standard_normal((n, n)), random.standard_normal((n, n)), random.standard_normal(n)
+    ours, plain = (adc.compile(text, backend=backend)(*args) for backend in ("cpu", "numpy"))
+    np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-11)

@@ -165,14 +165,15 @@ class Blocks(Expressions):
         self, first: Value, stop: Value, weight: Value, fewest: int = LEAST
     ) -> Iterator[tuple[Value, Value]]:
         """A loop in strips, with a poll after each: where a strip begins and ends. `weight` is how many
-        elements a turn has; how long strips are depends on nothing else, so the order of sums does not."""
+        elements a turn has; how long strips are depends on nothing else, so the order of sums does not. They
+        have `fewest` turns at least: 1, or whole vectors."""
         known = all(n.text.isdigit() for n in (weight, first, stop))
         if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP:
             yield first, stop
             return
         often = self.emit(f"udiv i64 {STRIP}, {weight.text}", "i64")
         step = self.call("llvm.umax.i64", "i64", [often, literal(fewest)])
-        step = self.emit(f"and {step}, {-LEAST}", "i64")
+        step = self.emit(f"and {step}, {-min(fewest, LEAST)}", "i64")
         least = "llvm.umin.i64" if first.unsigned else "llvm.smin.i64"
         with self.turns(first, stop, step=step.text) as begin:
             left = self.emit(f"sub {stop}, {begin.text}", "i64")

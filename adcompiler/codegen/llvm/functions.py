@@ -224,7 +224,9 @@ class Function(Loops):
             self.spend(self.call("llvm.umin.i64", "i64", [self.product(turns, weight), literal(1 << 40)]))
             self.elements(loop, first, stop)
         else:
-            fewest = ADDING if isinstance(loop, Lanes) and loop.sums else LEAST
+            fewest = LEAST if isinstance(loop, Lanes | Jam) else 1
+            if isinstance(loop, Lanes) and loop.sums:
+                fewest = ADDING
             with self.strips(first, stop, weight, fewest) as (begin, end):
                 self.elements(loop, begin, end)
         self.inside = False

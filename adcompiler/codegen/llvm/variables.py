@@ -186,6 +186,8 @@ class Variables(Blocks):
         if any(i.element != "i64" for i in indices):
             raise UnsupportedError
         if row:
+            if indices[-1].lanes > 1:  # another element of its row for each lane
+                raise UnsupportedError
             indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
         if isinstance(node, Lane) and node.alone:
             assert self.lane is not None
