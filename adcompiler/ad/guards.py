@@ -13,7 +13,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from adcompiler.ir.nodes import Apply, Element, Index, Select, const, is_const, select
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.walk import operands, substitute
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
@@ -61,13 +61,7 @@ def either(guards: Iterable[Element]) -> Element:
 
 def pinned(guard: Element, lengths: Mapping[int, Element]) -> Element | None:
     """Where a guard holds for some point along axes of these lengths, if it ties each of them to a place."""
-    parts, work = [], [guard]
-    while work:
-        part = work.pop()
-        if isinstance(part, Apply) and part.op == "logical_and":
-            work += part.args
-        else:
-            parts.append(part)
+    parts = operands(guard, "logical_and")
     for axis, length in lengths.items():
         tie = next((p for p in parts if _place(p, axis, lengths) is not None), None)
         place = None if tie is None else _place(tie, axis, lengths)

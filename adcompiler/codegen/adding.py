@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Map, Read, identity
-from adcompiler.ir.walk import arrays_of, arrays_read
+from adcompiler.ir.nodes import Accumulate, Array, Func, Map, read_whole
+from adcompiler.ir.walk import arrays_of, arrays_read, operands
 from adcompiler.passes.gemm import found
 from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
 
@@ -15,20 +13,9 @@ def scatters(array: Array) -> list[Array]:
     """The accumulations that an array is the sum of; none if it is anything else."""
     if isinstance(array, Accumulate):
         return [array]
-    terms = list(_terms(array.body, array)) if isinstance(array, Map) else []
-    whole = all(isinstance(t, Accumulate) and t.shape == array.shape for t in terms)
-    return [t for t in terms if t is not None] if whole else []
-
-
-def _terms(element: Element, array: Array) -> Iterator[Array | None]:
-    """The arrays that an element adds up; None for anything else."""
-    if isinstance(element, Apply) and element.op == "add":
-        for arg in element.args:
-            yield from _terms(arg, array)
-    elif isinstance(element, Read) and element.args == identity(array.shape):
-        yield element.array
-    else:
-        yield None
+    terms = operands(array.body, "add") if isinstance(array, Map) else []
+    found = [a for t in terms if isinstance(a := read_whole(array.shape, t), Accumulate)]
+    return [*found] if len(found) == len(terms) else []
 
 
 def adding(func: Func, number: int, precise: bool, threads: int | None) -> Compiled | None:

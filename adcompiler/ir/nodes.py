@@ -302,11 +302,16 @@ def identity(shape: Shape) -> tuple[Element, ...]:
     return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
 
 
+def read_whole(shape: Shape, element: Element) -> Array | None:
+    """The array of which an element over `shape` is each element in its place; None if it is none."""
+    whole = isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape)
+    return element.array if isinstance(element, Read) and whole else None
+
+
 def closed(shape: Shape, element: Element) -> Array:
     """The array of an element over `shape`; an array that is read whole is itself."""
-    if isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape):
-        return element.array
-    return Map(shape, element)
+    whole = read_whole(shape, element)
+    return Map(shape, element) if whole is None else whole
 
 
 def zeros_like(array: Array) -> Map:

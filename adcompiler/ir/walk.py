@@ -58,6 +58,19 @@ def elements_of(roots: Iterable[Element]) -> list[Element]:
     return postorder(roots, _ARGS)
 
 
+def operands(element: Element, op: str) -> list[Element]:
+    """The operands of a chain of one associative operation, in order: x, y and z of (x + y) + z."""
+    found: list[Element] = []
+    work = [element]
+    while work:
+        e = work.pop()
+        if isinstance(e, Apply) and e.op == op:
+            work += reversed(e.args)
+        else:
+            found.append(e)
+    return found
+
+
 def read_by(elements: Iterable[Element]) -> tuple[Array, ...]:
     """The arrays that elements read, each once, in order."""
     return tuple(dict.fromkeys(e.array for e in elements_of(elements) if isinstance(e, Read)))

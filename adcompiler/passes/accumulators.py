@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable
 from functools import reduce as fold_left
 
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Read, closed, identity, is_const
+from adcompiler.ir.nodes import Array, Element, Func, Map, closed, is_const, read_whole
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, uses
+from adcompiler.ir.walk import Rewriter, arrays_of, operands, uses
 from adcompiler.ops.build import apply
 
 
@@ -38,7 +38,7 @@ class _Continued(Rewriter):
         self.first = {a.loop: k for k, a in reversed(list(enumerate(order))) if isinstance(a, Item)}
         count = uses(roots) if self.first else {}
         for array in order if self.first else ():
-            terms = {t: a for t in _terms(array) if (a := _whole(array, t)) is not None}
+            terms = {t: a for t in _terms(array) if (a := read_whole(array.shape, t)) is not None}
             # A sum that another one starts from may itself start from a third.
             for item in [a for a in terms.values() if isinstance(a, Item) and count[a] == 1]:
                 before = [t for t, a in terms.items() if self.stands_before(a, item.loop)]
@@ -67,7 +67,7 @@ class _Continued(Rewriter):
         if k >= len(loop.results) or not self.is_zero(loop.inits[k]):
             return False
         slot, result = loop.slots[1 + k], loop.results[k]
-        return slot in [_whole(result, t) for t in _terms(result)] and uses(loop.roots)[slot] == 1
+        return slot in [read_whole(result.shape, t) for t in _terms(result)] and uses(loop.roots)[slot] == 1
 
     def _rebuilt(self, array: Array) -> Array:
         if array not in self.left:
@@ -87,18 +87,5 @@ def _terms(array: Array) -> list[Element]:
     """The terms of which a map is the sum; none if it is no sum of floats."""
     if not (isinstance(array, Map) and is_float(array.dtype)):
         return []
-    found: list[Element] = []
-    work = [array.body]
-    while work:
-        term = work.pop()
-        if isinstance(term, Apply) and term.op == "add":
-            work += reversed(term.args)
-        else:
-            found.append(term)
+    found = operands(array.body, "add")
     return found if len(found) > 1 and len(set(found)) == len(found) else []
-
-
-def _whole(array: Array, term: Element) -> Array | None:
-    """The array whose elements are a term, each in its place."""
-    read = isinstance(term, Read) and term.array.shape == array.shape and term.args == identity(array.shape)
-    return term.array if isinstance(term, Read) and read else None

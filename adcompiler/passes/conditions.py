@@ -6,7 +6,7 @@ from math import isfinite
 
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, neutral
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import is_computed
+from adcompiler.ir.walk import is_computed, operands
 from adcompiler.ops.build import apply
 
 
@@ -47,15 +47,7 @@ def _scaled(element: Element) -> tuple[float, Element]:
 
 def parts(guard: Element) -> list[Element]:
     """The parts of a conjunction, in order."""
-    found: list[Element] = []
-    work = [guard]
-    while work:
-        part = work.pop()
-        if isinstance(part, Apply) and part.op == "logical_and":
-            work += reversed(part.args)
-        else:
-            found.append(part)
-    return found
+    return operands(guard, "logical_and")
 
 
 def ties(condition: Element) -> list[tuple[int, Element]]:

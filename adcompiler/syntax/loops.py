@@ -22,8 +22,8 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Shape,
+    closed,
     const,
-    identity,
     select,
 )
 from adcompiler.ir.types import Dtype, is_float
@@ -117,11 +117,7 @@ class _Carries:
         element = over(value, kind.shape, kind.dtype)
         moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
         moved |= {a: Index(p) for p, a in enumerate(kind.lead)}
-        shape = self.whole_shape(kind)
-        body = substitute(element, moved)
-        if isinstance(body, Read) and body.array.shape == shape and body.args == identity(shape):
-            return body.array
-        return Map(shape, body)
+        return closed(self.whole_shape(kind), substitute(element, moved))
 
     # -- a turn ----------------------------------------------------------------------------------
 

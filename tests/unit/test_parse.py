@@ -7,6 +7,7 @@ import inspect
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -552,5 +553,6 @@ def test_threads_can_parse_together() -> None:
 
 def test_the_table_that_comes_with_the_package_is_that_of_the_grammar():
     """After a change of the grammar: `python -m adcompiler.syntax.table`."""
-    grammar = (table.CHECKOUT / "adc.lark").read_text("utf-8")
-    assert (table.CHECKOUT / "adc.table").read_text("utf-8") == table.packaged(grammar)
+    folder = Path(__file__).parents[2] / "grammar"
+    grammar = (folder / "adc.lark").read_text("utf-8")
+    assert (folder / "adc.table").read_text("utf-8") == table.packaged(grammar)
