@@ -55,8 +55,8 @@ class _Continued(Rewriter):
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         if not isinstance(loop, Loop):
             return None
-        operands = zip(loop.slots[1 + len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True)
-        return type(self)(loop.roots, {slot for slot, const in operands if self.is_zero(const)})
+        captured = zip(loop.slots[1 + len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True)
+        return type(self)(loop.roots, {slot for slot, const in captured if self.is_zero(const)})
 
     def is_zero(self, array: Array) -> bool:
         return array in self.zeros or (isinstance(array, Map) and is_const(array.body, 0))
