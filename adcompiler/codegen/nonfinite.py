@@ -18,7 +18,7 @@ import numpy as np
 from adcompiler.codegen.history import Frame
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, Reduce, Select
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Input, Read, Reduce, Select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 
@@ -45,25 +45,28 @@ class Event:
 
 
 class Link(NamedTuple):
-    """Events on the way from a result to where the walk is, the latest first: where infinities became NaN,
-    and sums with the points of their terms."""
+    """What is on the way from a result to where the walk is, the latest first: a `birth` is an event that
+    made NaN of infinities, a `sum` one with the point of its term, a `row` a loop and its iteration that read
+    what was made for all iterations beside it."""
 
-    event: Event
+    kind: str
+    what: Any
     before: Link | None
-    birth: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Cause:
     """Why something is not finite. kind: "operation", "input" (it was so already) or "constant"; `births` are
     where infinities became NaN on the way to the result, in the order of execution, `sums` those that it is a
-    term of, the outermost first, each at the term's point."""
+    term of, the outermost first, each at the term's point; `passed` are iterations that read what was made
+    beside their loops, the innermost first."""
 
     kind: str
     event: Event
     position: tuple[int, ...]
     births: tuple[Event, ...]
     sums: tuple[Event, ...]
+    passed: tuple[tuple[Loop, int], ...]
     result: int
     index: Index_
 
@@ -112,18 +115,19 @@ class _Walk:
 
     def add(self, kind: str, event: Event, link: Link | None) -> None:
         """A cause at an event."""
-        births: list[Event] = []
-        sums: list[Event] = []
+        found: dict[str, list[Any]] = {"birth": [], "sum": [], "row": []}
         while link is not None:
-            (births if link.birth else sums).append(link.event)
+            found[link.kind].append(link.what)
             link = link.before
+        births, sums, passed = found.values()
         if kind == "constant" and births:  # the infinity was meant: what made NaN of it is the answer
             kind, event, births = "operation", births[0], births[1:]
         frame = event.frame
         inner = 0 if event.element is None else 1 + list(event.values).index(event.element)
         position = (*frame.path, frame.order.get(event.array, 0), inner)
+        result = self.result, self.index
         self.causes.append(
-            Cause(kind, event, position, tuple(births), tuple(sums[::-1]), self.result, self.index)
+            Cause(kind, event, position, tuple(births), tuple(sums[::-1]), tuple(passed), *result)
         )
 
     # -- arrays ----------------------------------------------------------------------------------------
@@ -160,7 +164,7 @@ class _Walk:
         if kind == "init":
             self.carried(outer, loop, k, index, done, link)
         elif kind == "row":
-            self.work.append((outer, loop.scanned[k], (turn, *index), link))
+            self.work.append((outer, loop.scanned[k], (turn, *index), Link("row", (loop, turn), link)))
         elif kind == "const":
             self.work.append((outer, loop.consts[k], index, link))
 
@@ -225,10 +229,10 @@ class _Walk:
             and not any(np.isnan(_value(frame, array, p)) for p in points)
             and np.isnan(own.value)
         ):
-            link = Link(own, link)
+            link = Link("birth", own, link)
         for point in points:
             term = Event(frame, array, point, None, own.value, {})
-            self.elements(frame, array, point, Link(term, link, birth=False))
+            self.elements(frame, array, point, Link("sum", term, link))
 
     # -- elements --------------------------------------------------------------------------------------
 
@@ -267,7 +271,7 @@ class _Walk:
         if not bad:
             self.add("operation", event, link)
         if np.isnan(event.value) and bad and not nan:
-            link = Link(event, link)
+            link = Link("birth", event, link)
         for operand in nan or bad:
             yield operand, link
 
@@ -284,16 +288,3 @@ def _bad(values: np.ndarray) -> list[Index_]:
     flat = [np.flatnonzero(kind) for kind in kinds]
     places = [int(f[0]) for f in flat if len(f)]
     return [tuple(int(i) for i in np.unravel_index(k, values.shape)) for k in places]
-
-
-def named_index(event: Event, read: Read) -> Index_:
-    """The index at which an event reads an array."""
-    return tuple(int(event.values[i]) for i in read.args)
-
-
-def point_of(event: Event, element: Element) -> Index_:
-    """The indices of a point that an element depends on."""
-    return tuple(event.point[k] for k in sorted(element.axes) if k < len(event.point))
-
-
-__all__ = ["Cause", "Event", "Index", "first_cause", "named_index", "point_of"]

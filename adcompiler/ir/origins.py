@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from adcompiler.errors import Source, Span
@@ -19,11 +19,35 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Index, Input, Node, Read, Size
 from adcompiler.ir.ruled import Ruled
 
+UNNAMED = Const | Index | Size | Input  # the same wherever they stand
+
+
+@dataclass(frozen=True)
+class Within:
+    """What an operation stood in where it was lowered.
+
+    kind    "loop", "item" of a comprehension that is written out, or "call" of a definition
+    number  the iteration, or the item, of what is written out
+    step    what reads the number of the iteration in the body of a loop
+    """
+
+    kind: str
+    source: Source | None
+    span: Span
+    number: int | None = None
+    step: Element | None = None
+
+    @property
+    def place(self) -> tuple[Source | None, Span]:
+        """Where it stands."""
+        return self.source, self.span
+
 
 @dataclass(frozen=True)
 class Origin:
     """Where a node comes from.
 
+    within    what it stood in, the outermost first
     of        the node whose derivative it is part of; None for an operation of the program itself
     argument  by which of its operands that is differentiated, if by one alone
     order     how often differentiation was applied
@@ -31,24 +55,31 @@ class Origin:
 
     source: Source | None
     span: Span
+    within: tuple[Within, ...] = ()
     of: Node | None = None
     argument: int | None = None
     order: int = 0
 
+    @property
+    def own(self) -> Origin:
+        """That of the program's own operation, of which something is the derivative or not."""
+        return Origin(self.source, self.span, self.within)
+
 
 @dataclass
 class Origins:
-    """The table: origins of nodes, and the syntax trees that stand at places."""
+    """The table: origins of nodes, the syntax trees that stand at places, and what these were lowered to."""
 
     nodes: dict[Node, Origin] = field(default_factory=dict)
     trees: dict[tuple[int, Span], Any] = field(default_factory=dict)
+    lowered: dict[Origin, list[tuple[Element, int]]] = field(default_factory=dict)  # with its rank
 
     def cover(self, roots: Iterable[Node], origin: Origin) -> None:
         """Give an origin to all nodes below `roots` that have none, not looking behind those that have."""
         work, seen = list(roots), set[Node]()
         while work:
             node = work.pop()
-            if node in self.nodes or node in seen or isinstance(node, Const | Index | Size | Input):
+            if node in self.nodes or node in seen or isinstance(node, UNNAMED):
                 continue
             if isinstance(node, Read):  # what is read has the origin: a read is the same wherever it stands
                 seen.add(node)
@@ -60,14 +91,20 @@ class Origins:
         """What `roots` are made of is part of the derivative of the first of `of` that has an origin."""
         for node in of:
             if (known := self.nodes.get(node)) is not None:
-                self.cover(roots, Origin(known.source, known.span, node, argument, known.order + 1))
+                made = replace(known, of=node, argument=argument, order=known.order + 1)
+                self.cover(roots, made)
                 return
 
-    def follow(self, became: Mapping[Any, Any]) -> None:
-        """What nodes became has their origin, as far as it has none of its own."""
-        for old, new in became.items():
-            if old is not new and old in self.nodes:
-                self.cover((new,), self.nodes[old])
+    def follow(self, *became: Mapping[Any, Any]) -> None:
+        """What nodes became has their origin, and so has what that is made of, as far as it has none of its
+        own: first each has its own, for what is made of a node is not where it comes from."""
+        pairs = [(old, new) for each in became for old, new in each.items() if old is not new]
+        pairs = [(old, new) for old, new in pairs if old in self.nodes and not isinstance(new, Read)]
+        for old, new in pairs:
+            if not isinstance(new, UNNAMED):
+                self.nodes.setdefault(new, self.nodes[old])
+        for old, new in pairs:
+            self.cover(_parts(new), self.nodes[old])
 
 
 def _parts(node: Node) -> list[Node]:
@@ -98,10 +135,10 @@ def derived(made: Iterable[Node], *of: Node, argument: int | None = None) -> Non
         _state.table.derived(made, *of, argument=argument)
 
 
-def follow(became: Mapping[Any, Any]) -> None:
+def follow(*became: Mapping[Any, Any]) -> None:
     """Where a table is kept, what nodes became has their origins."""
     if _state.table is not None:
-        _state.table.follow(became)
+        _state.table.follow(*became)
 
 
 @contextmanager

@@ -243,8 +243,7 @@ class Rewriter:
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
                 self.arrays[array] = self.array(self._rebuilt(array))
-        follow(self.elements)
-        follow(self.arrays)
+        follow(self.arrays, self.elements)
         return tuple(self.arrays[r] for r in results)
 
     def _rebuilt(self, array: Array) -> Array:

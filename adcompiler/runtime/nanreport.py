@@ -16,6 +16,7 @@ from adcompiler.ir.nodes import Apply, Array, Func, Input, Node, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
+from adcompiler.runtime.nanplaces import Iteration, Place
 from adcompiler.runtime.nanwords import Operand, Words, arithmetic, number, operation
 from adcompiler.runtime.remedies import Failure, Remedy, remedy
 
@@ -26,15 +27,18 @@ ORDINALS = ("", "the", "a second", "a third")
 class NanExplanation:
     """Why something is NaN or infinite. Its text is the message; it is false if everything is finite.
 
-    phase        "forward", "backward" (the operation is part of a derivative), "input" (an argument was so
-                 already), or None if everything is finite or the operation is not known
-    operation    the operation's name, as in docs/rules.md; in a derivative the function that is
-    differentiated line, column where it stands in the user's source, from 1; None where there is no source
-    element      its index; () for a scalar iterations   the iterations of the loops around it, from 0, the
-    outermost first; `iteration` is the last one operands     their values, by their text: {"x[3]": 0.0}
-    partial      the partial derivative, as a formula with its value suggestion   what to write instead;
-    `guard`, where there is one, can stand in the operation's place reproduced   whether the compiled kernels
-    agree with the interpreter"""
+    phase         "forward", "backward" (the operation is part of a derivative), "input" (an argument was so
+                  already), or None if everything is finite or the operation is not known
+    operation     the operation's name, as in docs/rules.md; in a derivative the function that is
+                  differentiated
+    line, column  where it stands in the user's source, from 1; None where there is no source
+    element       its index; () for a scalar
+    iterations    the iterations of the loops around it, from 0, the outermost first; `iteration` is the last
+    operands      their values, by their text: {"x[3]": 0.0}
+    partial       the partial derivative, as a formula with its value
+    suggestion    what to write instead; `guard`, where there is one, can stand in the operation's place
+    reproduced    whether the compiled kernels agree with the interpreter
+    """
 
     message: str
     found: bool = True
@@ -109,10 +113,10 @@ class _Report:
         operands = self._operands()
         found = self._remedy(operands)
         partial = self._partial()
-        loops = self.words.loops(self.event, self.cause.sums)
-        element = self.words.index(self.event)
+        standing = self.words.standing(self.base if self.base is not None else self.event.element, self.event)
+        place = Place(self.words.table, self.cause, self.origin, standing)
         body = [
-            *self._where(element, loops),
+            *self._where(place),
             *(f"{o.label} = {number(o.value)}{_at_index(o)}" for o in operands),
             *([f"partial derivative: {partial}"] if partial else []),
             *self._then(),
@@ -128,8 +132,8 @@ class _Report:
             line=None if source is None or span is None else span.line + source.first_line - 1,
             column=None if source is None or span is None else span.column + source.indent,
             span=span,
-            element=element,
-            iterations=tuple(turn for turn, _ in loops),
+            element=place.element,
+            iterations=tuple(i.number for i in place.iterations),
             operands={o.label: o.value for o in operands},
             partial=partial,
             suggestion=found.text,
@@ -183,12 +187,22 @@ class _Report:
             by = f" by {texts[origin.argument]}"
         return f"{ordinal} derivative of {written}{by}"
 
-    def _where(self, element: tuple[int, ...], loops: Sequence[tuple[int, int | None]]) -> Iterator[str]:
-        parts = [f"element {list(element)}"] if element else []
-        for turn, line in loops:
-            parts.append(f"iteration {turn} of the loop" + (f" in line {line}" if line else ""))
+    def _where(self, place: Place) -> Iterator[str]:
+        parts = [f"element {list(place.element)}"] if place.element else []
+        parts += [f"iteration {i.number} of {self._loop(i)}" for i in place.iterations]
         if parts:
             yield "at " + ", ".join(parts)
+        for source, span in place.calls:
+            yield f"in the call {self.words.text(source, span)} in line {_line(source, span)}"
+
+    def _loop(self, iteration: Iteration) -> str:
+        if iteration.place is None:
+            return "a loop"
+        source, span = iteration.place
+        written = self.words.text(source, span)
+        if written.startswith(("for ", "while ")):
+            return f"the loop in line {_line(source, span)}"
+        return f"{written} in line {_line(source, span)}"
 
     def _operands(self) -> list[Operand]:
         node: Node | None = self.base if self.base is not None else self.event.element
@@ -312,6 +326,10 @@ def _name(node: Node) -> str:
         return node.op
     op = getattr(node, "op", None)
     return op if isinstance(op, str) else "sum" if isinstance(node, Reduce) else type(node).__name__.lower()
+
+
+def _line(source: Source | None, span: Span) -> int:
+    return span.line + (1 if source is None else source.first_line) - 1
 
 
 def _at_index(operand: Operand) -> str:

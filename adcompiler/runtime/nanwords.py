@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.nonfinite import Event, point_of
+from adcompiler.codegen.nonfinite import Event
 from adcompiler.errors import Source, Span
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Input, Map, Node, Read, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.types import is_float
@@ -21,6 +21,7 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 from adcompiler.runtime.elementwise import INFIX
+from adcompiler.runtime.nanplaces import Standing, Values
 from adcompiler.syntax import tree
 from adcompiler.syntax.scalar import names_in
 
@@ -60,7 +61,8 @@ class Words:
         nodes = self.table.nodes
         own: list[Node] = [event.array] if event.element is None else [event.element, event.array]
         around: Sequence[Node] = list(reversed(list(event.values)))
-        return next((nodes[n] for n in (*own, *around) if n in nodes), None)
+        loops = [item for loop, _ in event.frame.iterations[::-1] for item in loop.items]
+        return next((nodes[n] for n in (*own, *around, *loops) if n in nodes), None)
 
     def base(self, origin: Origin) -> Node | None:
         """The program's own operation that something is the derivative of, of whatever order."""
@@ -82,41 +84,17 @@ class Words:
         lines[0] = lines[0][span.column - 1 :]
         return re.sub(r"\s+", " ", " ".join(lines)).strip()
 
-    def loops(self, event: Event, sums: Sequence[Event] = ()) -> list[tuple[int, int | None]]:
-        """The loops around an operation, the outermost first: the iteration, and the line of the loop; `sums`
-        are those whose term it is."""
-        found = [(turn, self._line(loop)) for loop, turn in event.frame.iterations]
-        return [*found, *(turn for sum_ in sums if (turn := self._turn(sum_)) is not None)]
-
-    def _turn(self, event: Event) -> tuple[int, int | None] | None:
-        """A loop that only adds up is a sum over its iterations: the one that a term belongs to."""
-        origin = self.table.nodes.get(event.array)
-        if origin is None or origin.source is None:
-            return None
-        if not self.text(origin.source, origin.span).startswith("for "):
-            return None
-        place = event.array.rank if isinstance(event.array, Reduce) else 0
-        return event.point[place], origin.span.line + origin.source.first_line - 1
-
-    def _line(self, loop: Loop) -> int | None:
-        for item in loop.items:
-            origin = self.table.nodes.get(item)
-            if origin is not None and origin.source is not None:
-                return origin.span.line + origin.source.first_line - 1
-        return None
-
     # -- operands ------------------------------------------------------------------------------
 
     def operands(self, node: Node, event: Event) -> list[Operand]:
         """The operands of the program's own operation `node`, as far as the event knows their values."""
         if isinstance(node, Apply):
-            here = self._standing(node, event)
+            here = self.standing(node, event)
             if here is not None:
-                element, point, values = here
-                texts = self._texts(node, element)
+                texts = self._texts(node, here.element)
                 return [
-                    self._operand(text, arg, point, values)
-                    for text, arg in zip(texts, element.args, strict=True)
+                    self._operand(text, arg, here.point, here.values)
+                    for text, arg in zip(texts, here.element.args, strict=True)
                     if is_float(arg.dtype) or arg.dtype == "i64"
                 ]
             result = self._result(node, event)
@@ -134,31 +112,28 @@ class Words:
         texts = TABLE[node.op].partials
         if not all("r" in names_in(t) and len(names_in(t)) == 1 for t in texts):
             return None
-        operand = self._operand(
-            self.text(origin.source, origin.span), read[0], event.point, dict(event.values)
-        )
+        operand = self._operand(self.text(origin.source, origin.span), read[0], event.point, event.values)
         return operand if operand.text else None
 
-    def _standing(
-        self, node: Apply, event: Event
-    ) -> tuple[Apply, tuple[int, ...], dict[Element, Any]] | None:
+    def standing(self, node: Node | None, event: Event) -> Standing | None:
         """An operation as it stands at the event: its indices may have other names there."""
+        if not isinstance(node, Apply):
+            return None
         wanted = self.table.nodes.get(node)
-        for point, values in self._around(event):
+        around = list(self._around(event))
+        for point, values in around:
+            if node in values:
+                return Standing(node, point, values)
+        for point, values in around if wanted is not None else ():
             for element in values:
-                if element is node or (
-                    isinstance(element, Apply)
-                    and element.op == node.op
-                    and wanted is not None
-                    and self.table.nodes.get(element) == wanted
-                ):
-                    assert isinstance(element, Apply)
-                    return element, point, values
+                same = isinstance(element, Apply) and element.op == node.op
+                if same and self.table.nodes.get(element) == wanted:
+                    return Standing(element, point, values)
         return None
 
-    def _around(self, event: Event) -> Iterator[tuple[tuple[int, ...], dict[Element, Any]]]:
+    def _around(self, event: Event) -> Iterator[tuple[tuple[int, ...], Values]]:
         """The elements at an event, and those of the arrays that it reads, where they are read."""
-        yield event.point, dict(event.values)
+        yield event.point, event.values
         for element in event.values:
             if isinstance(element, Read) and isinstance(element.array, Map):
                 index = tuple(int(event.values[i]) for i in element.args)
@@ -169,9 +144,7 @@ class Words:
                 if inside and element.array in event.frame.values:
                     yield index, event.frame.at(element.array, index)
 
-    def _operand(
-        self, text: str, arg: Element, point: tuple[int, ...], values: dict[Element, Any]
-    ) -> Operand:
+    def _operand(self, text: str, arg: Element, point: tuple[int, ...], values: Values) -> Operand:
         index: tuple[int, ...] = ()
         if isinstance(arg, Read):
             index = tuple(int(values[i]) for i in arg.args)
@@ -179,7 +152,7 @@ class Words:
             index = tuple(point[k] for k in sorted(arg.axes) if 0 <= k < len(point))
         return Operand(text, index, values[arg].item())
 
-    def _texts(self, node: Apply, element: Apply) -> list[str]:
+    def _texts(self, node: Apply, element: Element) -> list[str]:
         """The operands as the user wrote them; else by their names."""
         origin = self.table.nodes.get(node)
         written = [] if origin is None else self.written(origin)
@@ -239,11 +212,7 @@ class Words:
             if isinstance(element, Read) and element in event.values and is_float(element.dtype):
                 count += 1
                 if count <= MOST_OPERANDS:
-                    yield self._operand(self.named(element), element, event.point, dict(event.values))
-
-    def index(self, event: Event) -> tuple[int, ...]:
-        """The element of an array that an operation belongs to."""
-        return event.point if event.element is None else point_of(event, event.element)
+                    yield self._operand(self.named(element), element, event.point, event.values)
 
 
 def _is_module(node: tree.Tree) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError
 from adcompiler.ir.nodes import Element
+from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
@@ -118,12 +119,15 @@ def _unrolled(
         remedy = "make it the first `for`, or nest comprehensions"
         context.fail(ParseError, "iterating over a tuple comes first", clause.span, remedy)
     found = []
-    for item in items:
+    within = context.within
+    for number, item in enumerate(items):
+        context.within = (*within, Within("item", context.source, clause.span, number))
         scope = dict(opened.scope)
         _bind(context, clause, item, scope)
         if (yield from _kept(context, clause, scope)):
             inner = tree.Comprehension(node.span, "list", node.element, rest) if rest else node.element
             found.append((yield inner, scope))
+    context.within = within
     return listed(context, found, node.span)
 
 

@@ -154,7 +154,7 @@ def _numbers(value: Any, depth: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | complex | np.generic)
+    return isinstance(value, int | float | complex | np.generic) and not isinstance(value, np.void)
 
 
 def check_depth(depth: int, name: str) -> None:

@@ -23,7 +23,7 @@ from adcompiler.ir.nodes import (
     const,
     select,
 )
-from adcompiler.ir.origins import Origin, tracked
+from adcompiler.ir.origins import Origin, Within, tracked
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
 from adcompiler.ir.walk import read_by, substitute
 from adcompiler.ops.build import cast, order_of, result_dtype
@@ -64,6 +64,7 @@ class Context:
         self.binders = Binders()
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
+        self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
         self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)
 
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
@@ -93,7 +94,7 @@ class Context:
         """Remember where a node comes from; what it is made of as well, while a program is explained."""
         self.spans.setdefault(node, span)
         if self.source is not None and (table := tracked()) is not None:
-            table.cover((node,), Origin(self.source, span))
+            table.cover((node,), Origin(self.source, span, self.within))
 
     # -- elementwise ---------------------------------------------------------------------------
 

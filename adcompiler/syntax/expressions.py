@@ -89,7 +89,7 @@ class Expressions(Context):
                 stack.pop()
                 value = done.value
                 if tracking:
-                    located(self.source, lowered, value)
+                    located(self, lowered, value)
                 continue
             node, inner = wanted if isinstance(wanted, tuple) else (wanted, here)
             stack.append((self.steps(node, inner), inner, node))

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from adcompiler.errors import Source
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import Origin, tracked
 from adcompiler.syntax import tree
 from adcompiler.syntax.containers import Container
+from adcompiler.syntax.context import Context
 from adcompiler.syntax.values import AnyValue, Value
 
 
-def located(source: Source | None, node: tree.Tree, value: AnyValue) -> None:
+def located(context: Context, node: tree.Tree, value: AnyValue) -> None:
     """What `value` is made of comes from `node`, as far as it comes from nothing inside `node`."""
     table = tracked()
-    if table is not None and source is not None:
-        table.trees[id(source), node.span] = node
-        table.cover(_elements(value), Origin(source, node.span))
+    if table is None or context.source is None:
+        return
+    origin = Origin(context.source, node.span, context.within)
+    table.trees[id(context.source), node.span] = node
+    table.cover(_elements(value), origin)
+    if isinstance(value, Value):
+        table.lowered.setdefault(origin, []).append((value.element, value.rank))
 
 
 def _elements(value: Any) -> Iterator[Element]:

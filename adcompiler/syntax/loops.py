@@ -26,6 +26,7 @@ from adcompiler.ir.nodes import (
     const,
     select,
 )
+from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
 from adcompiler.ops.build import apply, cast
@@ -257,6 +258,8 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
     outer, binders.checks = binders.checks, []
     step, slots = fresh("i64", ()), carries.slots()
     number, inner = Read(step, ()), dict(scope)
+    within = context.within
+    context.within = (*within, Within("loop", context.source, span, step=number))
     try:
         stay = carries.values(slots)
         carries.bind(inner, stay)
@@ -277,7 +280,7 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
         test = None if turns.test is None else fold_left(_both, conditions)
         return _Turn(step, slots, results, test, binders.checks)
     finally:
-        binders.checks = outer
+        binders.checks, context.within = outer, within
 
 
 def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:

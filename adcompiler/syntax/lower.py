@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from adcompiler.errors import LimitError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, const, is_const
+from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
@@ -44,10 +45,12 @@ class Returned:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Turn(tree.Statement):
-    """The beginning of a turn of a loop that is written out: what its variable is."""
+    """The beginning of an iteration of a loop that is written out: what its variable is; without one, its
+    end. `within` is what the statements behind it stand in."""
 
-    target: tree.Expression
-    item: AnyValue
+    within: tuple[Within, ...]
+    target: tree.Expression | None = None
+    item: AnyValue = None
 
 
 class Lowering(Expressions):
@@ -62,6 +65,14 @@ class Lowering(Expressions):
 
     def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
         """Run statements; None if the end is reached without a return."""
+        within = self.within
+        try:
+            return self.statements(statements, scope)
+        finally:
+            self.within = within
+
+    def statements(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+        """Run statements, which may leave a loop that is written out."""
         rest = list(reversed(statements))
         while rest:
             statement = rest.pop()
@@ -76,8 +87,10 @@ class Lowering(Expressions):
                     rest += reversed(self.loop(statement, scope))
                 case tree.While():
                     self.repeat(statement, scope)
-                case Turn(target=target, item=item):
-                    self.assign(target, item, scope)
+                case Turn(within=within, target=target, item=item):
+                    self.within = within
+                    if target is not None:
+                        self.assign(target, item, scope)
                 case _:
                     self.statement(statement, scope)
         return None
@@ -183,8 +196,11 @@ class Lowering(Expressions):
                 self.iterate(statement, items, scope)
                 return []
             items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
-        turns = (Turn(statement.span, statement.target, literal(item)) for item in items)
-        return [s for turn in turns for s in (turn, *statement.body)]
+        span, found = statement.span, list[tree.Statement]()
+        for k, item in enumerate(items):
+            within = (*self.within, Within("loop", self.source, span, k))
+            found += (Turn(span, within, statement.target, literal(item)), *statement.body)
+        return [*found, Turn(span, self.within)]
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
         """The result of a generator that asks for values of expressions."""
@@ -292,7 +308,10 @@ class Lowering(Expressions):
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
             )
-        caller, self.source = (self.source, self.body), closure.source
+        caller = self.source, self.body, self.within
+        if self.calls:
+            self.within = (*self.within, Within("call", self.source, span))
+        self.source = closure.source
         self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
         try:
@@ -300,7 +319,7 @@ class Lowering(Expressions):
             returned = self.block(closure.definition.body, {**closure.scope, **sizes, **bound})
         finally:
             self.calls -= 1
-            self.source, self.body = caller
+            self.source, self.body, self.within = caller
         if returned is not None:
             return returned.value
         self.never_returns(closure)

@@ -80,6 +80,16 @@ def test_an_element_is_a_struct(backend):
     assert_allclose(adc.grad(force)(one)["p"], 2 * one["p"] * one["v"])
 
 
+@pytest.mark.parametrize("n", [3, 20])
+def test_a_list_of_its_elements_is_a_list_of_structs(n):
+    f = adc.compile("sum([p.p**2 * p.v for p in ps])", backend="numpy")
+    s = states(n)
+    assert_allclose(f(list(s)), np.sum(force(s)))
+    gradient = adc.grad(f)(list(s))
+    assert gradient[1].dtype == STATE
+    assert_allclose([g["p"] for g in gradient], 2 * s["p"] * s["v"])
+
+
 def test_any_view_of_one():
     s = states(6)
     for view in (s[::2], s[::-1], s.reshape(2, 3), s.view(np.recarray)):
