@@ -42,7 +42,7 @@ APART = "push", "first"
 
 def _targets(asking: Sequence[Need], values: Sequence[Any]) -> dict[int, np.ndarray]:
     """The gradients that pairs have already, by input, to which more can be added where they stand."""
-    arrays = [n for n in asking if isinstance(n.kind, ArgType) and n.how == "sum"]
+    arrays = [n for n in asking if isinstance(n.kind, ArgType) and n.how == "sum" and not n.items]
     found = ((n.first, n.holder.d) for n in arrays if isinstance(n.holder, DiffPair))
     return {k: d for k, d in found if isinstance(d, np.ndarray) and is_like(d, values[k])}
 
@@ -294,7 +294,7 @@ class Backward(Style):
     ) -> Any:
         """What a pair or Variable gathers."""
         if need.how not in APART:
-            return nested_like(need.kind, need.first, found, is_dual(need.holder) * order)
+            return nested_like(need.kind, need.first, found, is_dual(need.holder) * order, need.items)
         if order:
             raise DtypeError(
                 f'accumulator="{need.how}": {need.path} is among pairs of pairs',

@@ -6,25 +6,31 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from adcompiler.errors import DtypeError, GraphError
 from adcompiler.ir.types import is_float
 from adcompiler.runtime.graph import Node
 from adcompiler.runtime.pairs import DiffPair, is_marked, nested
 from adcompiler.runtime.seeds import count
 from adcompiler.runtime.specialise import Types
-from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.containers import Container, Rows, opened
 from adcompiler.syntax.structures import arrays_in, places_of, unflatten
 
 Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
 
 
 class Need(NamedTuple):
-    """A pair or Variable in the place of an argument, or of a part of one: its inputs begin with `first`."""
+    """A pair or Variable in the place of an argument, or of a part of one: its inputs begin with `first`.
+
+    In lists of equal structs, whose fields are arrays of all items, `items` are the items that it is part of.
+    """
 
     path: str
     holder: Any
     kind: Any
     first: int
+    items: tuple[int, ...] = ()
 
     @property
     def how(self) -> str:
@@ -44,6 +50,10 @@ class Need(NamedTuple):
             raise GraphError(
                 f"{holder.name} was computed: f.backward() leaves gradients in leaves only",
                 remedy="call f on it, and backward() of the result",
+            )
+        if needed and self.items and self.how != "sum":
+            raise DtypeError(
+                f'accumulator="{self.how}": {self.path} is part of a list of structs', remedy='use "sum"'
             )
         if needed and not self.floats:
             what = getattr(self.kind, "dtype", "without floats")
@@ -75,13 +85,16 @@ def firsts(types: Types) -> list[int]:
     return [0, *accumulate(map(count, types))][: len(types)]
 
 
-def needs_in(path: str, kind: Any, arg: Any, first: int) -> Iterator[Need]:
+def needs_in(path: str, kind: Any, arg: Any, first: int, items: tuple[int, ...] = ()) -> Iterator[Need]:
     """The pairs and Variables in an argument, outside of others."""
     if is_marked(arg):
-        yield Need(path, arg, kind, first)
+        yield Need(path, arg, kind, first, items)
+    elif isinstance(kind, Rows):
+        for k, given in enumerate(arg):
+            yield from needs_in(f"{path}[{k}]", kind.part, given, first, (*items, k))
     elif isinstance(kind, Container) and (container := opened(arg, path)) is not None:
         for key, part, given in zip(container.keys, kind.parts, container.parts, strict=True):
-            yield from needs_in(path + kind.path(key), part, given, first)
+            yield from needs_in(path + kind.path(key), part, given, first, items)
             first += count(part)
 
 
@@ -95,9 +108,12 @@ def is_dual(holder: Any) -> bool:
     return isinstance(holder, DiffPair) and isinstance(holder.p, DiffPair)
 
 
-def nested_like(kind: Any, first: int, found: Found, outside: int = 0) -> Any:
-    """Gradients nested like an argument; as dual numbers whose pairs stand `outside` of containers."""
+def nested_like(kind: Any, first: int, found: Found, outside: int = 0, items: tuple[int, ...] = ()) -> Any:
+    """Gradients nested like an argument, or like an item of lists; as dual numbers whose pairs stand
+    `outside` of containers."""
     each = [found.get(n) for n in floats_of(kind, first)]
+    if items:
+        each = [g and {p: _number(np.array(a[items])) for p, a in g.items()} for g in each]
     if outside:
         if all(g is None for g in each):
             return None
@@ -107,12 +123,20 @@ def nested_like(kind: Any, first: int, found: Found, outside: int = 0) -> Any:
     return unflatten(places_of(kind), pairs)
 
 
+def _number(item: np.ndarray) -> Any:
+    """An item's own array, or its number."""
+    return item if item.ndim else item[()] if item.dtype == np.float32 else item.item()
+
+
 def answer(path: str, kind: Any, arg: Any, gradients: Mapping[str, Any]) -> Any:
     """What the pairs and Variables in an argument gathered, nested like it."""
     if is_marked(arg):
         return gradients.get(path)
     if not isinstance(kind, Container) or (container := opened(arg, path)) is None:
         return None
-    each = zip(container.keys, kind.parts, container.parts, strict=True)
-    parts = [answer(path + kind.path(key), part, given, gradients) for key, part, given in each]
+    if isinstance(kind, Rows):
+        each = [(f"[{k}]", kind.part, given) for k, given in enumerate(container.parts)]
+    else:
+        each = [(kind.path(k), *p) for k, *p in zip(container.keys, kind.parts, container.parts, strict=True)]
+    parts = [answer(path + key, part, given, gradients) for key, part, given in each]
     return None if all(p is None for p in parts) else container.build(parts)

@@ -16,9 +16,9 @@ from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import fitted
-from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.containers import Container, Rows, opened
 from adcompiler.syntax.records import Records
-from adcompiler.syntax.structures import NO_FLOAT, parts_like
+from adcompiler.syntax.structures import NO_FLOAT, parts_like, stacked
 from adcompiler.syntax.values import ArgType, Static
 
 Leaf = tuple[int, int, str, Any, Any]  # its number, its parts, path, place and value
@@ -99,6 +99,8 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
     elif isinstance(place, Static):
         if parts and value != place.value:
             raise ShapeError(f"{name} is no float, but a {type(value).__name__} is given", remedy=NO_FLOAT)
+    elif isinstance(place, Rows):
+        yield from _of_items(place, value, order, name, first, parts)
     else:
         if isinstance(place, tuple):
             place = Container(tuple, tuple(range(len(place))), place)
@@ -106,6 +108,18 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
             if not (parts and issubclass(place.kind, Records) and not _has_float(part)):  # of any value there
                 yield from spread(part, given, order, name + place.path(key), first, parts)
             first += count(part)
+
+
+def _of_items(place: Rows, value: Any, order: int, name: str, first: int, parts: int) -> Iterator[Leaf]:
+    """What the items of a list hold, each of their fields as one array: zero where an item has none."""
+    if not isinstance(value, tuple | list):
+        parts_like(place, value, name)
+    columns: dict[tuple[int, int], tuple[str, Any, list[Any]]] = {}
+    for k, item in enumerate(value):
+        for number, here, path, leaf, found in spread(place.part, item, order, f"{name}[{k}]", first, parts):
+            columns.setdefault((number, here), (path, leaf, [None] * len(value)))[2][k] = found
+    for (number, here), (path, leaf, column) in columns.items():
+        yield number, here, path, leaf, stacked(column, name)
 
 
 def _has_float(place: Any) -> bool:

@@ -182,10 +182,11 @@ def _columns(structure: Rows, value: Any, name: str, axis: int) -> list[Any]:
         cause = f"{name} is {structure.what}: it is given a {type(value).__name__}"
         raise ShapeError(cause, remedy="nest the values like it; None stands for all of a container")
     items = [flatten(structure.part, v, f"{name}[{k}]", axis) for k, v in enumerate(value)]
-    return [_stacked(column, name, axis) for column in zip(*items, strict=True)]
+    return [stacked(column, name, axis) for column in zip(*items, strict=True)]
 
 
-def _stacked(column: Sequence[Any], name: str, axis: int) -> Any:
+def stacked(column: Sequence[Any], name: str, axis: int = 0) -> Any:
+    """A field of all items of a list as one array: zero where an item has none; None where none has."""
     known = next((v for v in column if v is not None), None)
     if known is None:
         return None
