@@ -131,9 +131,12 @@ def _check_linear(f: SourceFunction, sample: Sequence[Any]) -> None:
     one, other = _flat(pullback(first)), _flat(pullback(second))
     tolerance = 1e-3 if np.asarray(value).dtype == np.float32 else 1e-8
     for what, a, b in tried:
-        found, expected = _flat(pullback(a * first + b * second)), a * one + b * other
-        scale = abs(a) * np.abs(one) + abs(b) * np.abs(other)
-        if not np.all((np.abs(found - expected) <= tolerance * scale) | ~np.isfinite(expected)):
+        found = _flat(pullback(a * first + b * second))
+        expected, scale = a * one, abs(a) * np.abs(one)
+        if b:
+            expected, scale = expected + b * other, scale + abs(b) * np.abs(other)
+        # what is not finite for the first cotangent is not for any; else each has to be
+        if not np.all((np.abs(found - expected) <= tolerance * scale) | ~np.isfinite(one)):
             k = int(np.argmax(np.abs(found - expected)))
             raise GradientError(
                 f"it is not linear in the cotangent: for a {what} one it gives {found[k]:.6g}, not "

@@ -37,7 +37,7 @@ def bind_arguments(
         remedy = why if bad or missing else f"it is given {len(args)}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
-    context.bound()
+    context.bound(bound, span)
     return [bound.get(p) for p in params]
 
 
@@ -58,5 +58,7 @@ def known_integer(context: Context, what: str, value: AnyValue, default: int, sp
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool):
-        context.fail(ParseError, f"{what} must be an integer known while compiling", span, f"write {what}=1")
+        context.fail(
+            ParseError, f"{what} must be an integer known while compiling", span, f"write {what}={default}"
+        )
     return value

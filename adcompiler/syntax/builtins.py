@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.ops.build import cast
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
@@ -59,6 +60,21 @@ def _elementwise(op: str, name: str) -> Builtin:
         for k, default in enumerate(defaults, first):
             bound[k] = default if bound[k] is None else bound[k]
         return context.elementwise(op, bound, span)
+
+    return call
+
+
+def _of_floats(name: str, kinds: Names[str]) -> Builtin:
+    """A function whose arguments of these types NumPy makes doubles first."""
+    of = _elementwise(ALIASES[name], name)
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        def double(x: Any) -> Any:
+            if isinstance(x, Value) and x.dtype in kinds:
+                return Value(x.shape, cast(x.element, "f64"), x.weak)
+            return float(x) if isinstance(x, int) else x
+
+        return of(context, [double(x) for x in args], {k: double(x) for k, x in keywords.items()}, span)
 
     return call
 
@@ -169,7 +185,7 @@ def _full(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     if not 1 <= len(args) <= 3 or keywords:
         context.fail(ParseError, "arange takes (stop), (start, stop) or (start, stop, step)", span)
-    context.bound()
+    context.bound({}, span)
     return reductions.arange(context, args, span)
 
 
@@ -217,6 +233,8 @@ _builtins: dict[str, Builtin] = (
     | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
     | {
         "where": _where,
+        "fabs": _of_floats("fabs", ("bool", "i64")),
+        "float_power": _of_floats("float_power", ("bool", "i64", "f32")),
         "round": _round,
         "max": _extremum("maximum"),
         "min": _extremum("minimum"),
@@ -239,6 +257,7 @@ _builtins: dict[str, Builtin] = (
     | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING))))
 )
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
+ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
 
 def name_primitive(name: str, op: str | None) -> None:

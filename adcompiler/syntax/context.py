@@ -81,7 +81,7 @@ class Context:
         """The value of a function on these arguments."""
         raise NotImplementedError
 
-    def bound(self) -> None:
+    def bound(self, given: Mapping[str, AnyValue], span: Span) -> None:
         """What follows when a builtin has taken its arguments: here it is applied to them."""
 
     def ranked(self, shape: Shape, span: Span) -> Shape:

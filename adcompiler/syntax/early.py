@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from adcompiler.errors import DtypeError, Span
 from adcompiler.ir.nodes import const
+from adcompiler.ops.table import TABLE
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared
 from adcompiler.syntax.arguments import BoundError
 from adcompiler.syntax.branches import assigned, returns
-from adcompiler.syntax.builtins import BUILTINS, FUNCTIONALS, METHODS
+from adcompiler.syntax.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.functionals import is_partial
-from adcompiler.syntax.iterables import ITERATE, called
+from adcompiler.syntax.iterables import ITERATE, called, spanned
 from adcompiler.syntax.lower import Lowering, Returned
-from adcompiler.syntax.subscripts import subscript
+from adcompiler.syntax.reductions import axes_of
+from adcompiler.syntax.subscripts import SliceValue, not_an_index, step_of, subscript
 from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, describe, is_number
 
 SCALAR = Value((), const(0.0, "f64"))  # in whose words attributes are refused
@@ -70,6 +72,7 @@ class _Checker(Lowering):
     def __init__(self, source: Any) -> None:
         super().__init__(source)
         self.called: list[Closure] = []
+        self.elements = False  # whether the builtin that is called is of elements
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -155,12 +158,21 @@ class _Checker(Lowering):
                 self.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
             return value if value is ARRAY else ANY
         assert isinstance(node, tree.Call)
+        if name == "range":
+            return (yield from self.ranged(node, scope))
         for argument in node.arguments:
-            if name == "range":
-                yield argument, scope
-            else:
-                yield from self.iterated(argument, scope)
-        return ARRAY if name == "range" else ANY
+            yield from self.iterated(argument, scope)
+        return ANY
+
+    def ranged(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+        """A number of a range; bounds of which nothing is known may be any integers."""
+        bounds = []
+        for argument in node.arguments:
+            value = yield argument, scope
+            bounds.append(1 if isinstance(value, Unknown) else value)
+        if bounds:
+            spanned(self, bounds, node.span)
+        return ARRAY
 
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
@@ -168,6 +180,14 @@ class _Checker(Lowering):
         known = isinstance(value, tuple) and all(isinstance(i, int) for i in indices)
         if known:
             return subscript(self, value, indices, node.span)
+        for index in indices:
+            if isinstance(index, float) or (isinstance(index, str) and len(indices) > 1):
+                not_an_index(self, index, node.span)
+            if isinstance(index, SliceValue):
+                bounds = (
+                    None if isinstance(b, Unknown) else b for b in (index.start, index.stop, index.step)
+                )
+                step_of(self, SliceValue(*bounds), node.span)
         return ARRAY if value is ARRAY else ANY
 
     def operated(
@@ -175,6 +195,8 @@ class _Checker(Lowering):
     ) -> AnyValue:
         if not any(isinstance(v, Unknown) for v in (left, right)):
             return super().operated(symbol, left, right, span, displays)
+        if symbol == "@" and any(is_number(v) for v in (left, right)):
+            return super().operated(symbol, SCALAR, SCALAR, span, displays)
         if symbol == "@" or any(isinstance(v, tuple) for v in (left, right)):
             return ANY
         self.elementwise(self.operator(symbol, span), (left, right), span)
@@ -182,9 +204,12 @@ class _Checker(Lowering):
 
     def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         if any(isinstance(a, Unknown) for a in args):
-            if all(isinstance(a, Unknown) or is_number(a) for a in args):
+            if TABLE[op].orders is not None and not isinstance(args[0], Unknown):
+                self.order(op, args[0], span)
+            bits = TABLE[op].kind == "integer" and any(isinstance(a, float) for a in args)
+            if not bits and all(isinstance(a, Unknown) or is_number(a) for a in args):
                 return ARRAY
-            args = [0.0 if isinstance(a, Unknown) else a for a in args]  # one of the others is refused
+            args = [SCALAR if isinstance(a, Unknown) else a for a in args]  # one of the others is refused
         return super().elementwise(op, args, span)
 
     def compare(self, node: tree.Compare) -> Steps:
@@ -248,15 +273,22 @@ class _Checker(Lowering):
             self.arguments(function.definition, args, keywords, span)
             return ANY
         target = function.call if isinstance(function, FunctionValue) else function
-        if target in FUNCTIONALS.values() or target not in (*BUILTINS.values(), *METHODS.values()):
+        given = (*args, *keywords.values())
+        if target not in (*BUILTINS.values(), *METHODS.values()) or (
+            given and target in FUNCTIONALS.values()
+        ):
             return ANY
+        self.elements = target in ELEMENTWISE and not any(isinstance(a, tuple) for a in given)
         with suppress(BoundError):
             target(self, args, keywords, span)
         return ANY if any(isinstance(a, tuple) for a in args) else ARRAY
 
-    def bound(self) -> NoReturn:
-        """A builtin takes its arguments: what it makes of them is not asked."""
-        raise BoundError
+    def bound(self, given: Mapping[str, AnyValue], span: Span) -> None:
+        """A builtin takes its arguments: what it makes of them is not asked but for axes."""
+        if not isinstance(given.get("axis", ANY), Unknown):
+            axes_of(self, given["axis"], span)
+        if not self.elements:
+            raise BoundError
 
 
 def _sizes(annotation: tree.Expression | None) -> Iterator[str]:

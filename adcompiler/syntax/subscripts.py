@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Select, Shape, const, is_const, select
@@ -127,17 +127,32 @@ class _Subscript:
         if isinstance(index, int) and not isinstance(index, bool):
             return _fixed(self.context, index, size, self.span)
         if not isinstance(index, Value) or index.dtype != "i64":
-            is_mask = isinstance(index, Value) and index.dtype == "bool"
-            remedy = (
-                "the result's length would depend on values: use where(mask, x, 0) or a condition"
-                if is_mask else "pass integers: annotate the parameter as i64, or use an int64 array"
-            )  # fmt: skip
-            self.context.fail(
-                DtypeError, f"an index must be an integer, not {_kind(index)}", self.span, remedy
-            )
+            not_an_index(self.context, index, self.span)
         element = over(index, self.together if index.rank else (), "i64")
         moved = substitute(element, {k: Index(k + start) for k in range(len(self.together))})
         return located(self.context, moved, size, tuple(self.shape), self.span)
+
+
+def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
+    """An array is indexed by something else than integers."""
+    is_mask = isinstance(index, Value) and index.dtype == "bool"
+    remedy = (
+        "the result's length would depend on values: use where(mask, x, 0) or a condition"
+        if is_mask else "pass integers: annotate the parameter as i64, or use an int64 array"
+    )  # fmt: skip
+    context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
+
+
+def step_of(context: Context, part: SliceValue, span: Span) -> int:
+    """The step of a slice, whose bounds are lengths."""
+    step = 1 if part.step is None else part.step
+    for bound in (part.start, part.stop, step):
+        if not (bound is None or _is_length(bound)):
+            cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
+            context.fail(ParseError, cause, span, "write x[1:n]")
+    if not isinstance(step, int) or step == 0:
+        context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
+    return step
 
 
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
@@ -310,18 +325,8 @@ def _slice(
     context: Context, part: SliceValue, size: Element, axis: int, span: Span
 ) -> tuple[Element, Element]:
     """The length of a slice and the index it reads, by Python's rules for slices."""
-    step = 1 if part.step is None else part.step
     part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
-    for bound in (part.start, part.stop, step):
-        if not (bound is None or _is_length(bound)):
-            context.fail(
-                ParseError,
-                f"a slice's bounds are integers or sizes, not {describe(bound)}",
-                span,
-                "write x[1:n]",
-            )
-    if not isinstance(step, int) or step == 0:
-        context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
+    step = step_of(context, part, span)
     if step == 1 and part.stop is None and isinstance(part.start, int) and part.start >= 0:
         # x[1:] and x[:-1] have one length, max(n - 1, 0), which is then known to be the same.
         length = combine("maximum", combine("subtract", size, integer(part.start)), ZERO)

@@ -17,6 +17,12 @@ EARLY = [
     "sum(foo(v) for v in [x])", "sum(v for v in foo(x))", "sum(v for v in [x] if foo(v))", "[x][foo(x)]",
     "foo(x)[0]", "1 if x > 0 else foo(x)", "x > 0 and foo(x)", "x < 'a'", "-None", "zeros()", "arange()",
     "polygamma(x)", "(x, x) - 2", "logsumexp(x, 0, 1, 2)",
+    "polygamma(1.5, x)", "polygamma(-1, x)", "x & 1.5", "~1.5", "x @ 2", "3 @ x", "sum(x, 1.5)",
+    "sum(x, axis='a')", "x.mean(axis=True)", "max(x, axis=0.5)", "cumsum(x, axis=1.5)",
+    "[x for i in range(2.5)]",
+    "[x for i in range(1, 2, 0)]", "sum(x for i in range(1, 2, 3, 4))", "grad()", "jvp()",
+    "sin('a')", "hypot(x, 'a')",
+    "def f(x):\n    for i in range(0, 5, 1.0):\n        x = x + i\n    return x",
     "def f(x):\n    return y",
     "def f(x):\n    y = z + 1\n    return x",
     "def f(x):\n    a, b = 3\n    return x",
@@ -48,10 +54,20 @@ ATTRIBUTES = [
     "def f(x):\n    for i in range(3):\n        x = x * i.foo\n    return x",
 ]  # fmt: skip
 
+# What no array can be indexed by; its words tell of arrays.
+INDICES = [
+    ("x[1.5]", "an index must be an integer, not the number 1.5"),
+    ("x[None, 'a']", "an index must be an integer, not a text"),
+    ("x[1:2:0]", "a slice's step is a constant that is not 0"),
+    ("x[1.5:]", "a slice's bounds are integers or sizes"),
+    ("def f(x: f64[n, m]):\n    return x[0, ::0.5]", "a slice's bounds are integers or sizes"),
+]
+
 # What some arguments, or none of the calls, would make a mistake.
 LATE = [
     "x.w", "x['w']", "x[0][1]", "x @ x", "x.shape[1]", "sum(x, axis=1)", "zeros(x)", "len(x)", "'a' == x",
-    "1 if x == 'relu' else 2", "diff(x**2, x)",
+    "1 if x == 'relu' else 2", "x[1:2]", "x[y]", "x[y:z]", "x & y", "polygamma(x, y)", "sum(x, axis=y)",
+    "[x for i in range(y, z, 2)]", "sum(x for i in range(len(y)))", "x @ y", "grad(x)(y)", "diff(x**2, x)",
     "def f(g, x):\n    return g(x)",
     "def f(x):\n    for i in range(3):\n        x = x.next\n    return x",
     "def f(x):\n    i = 1\n    for i in range(3):\n        i = x\n    return i.w",
@@ -85,6 +101,14 @@ def refused(text, monkeypatch, args=None, early=False):
 def test_attributes_that_no_type_has_are_refused_by_compile(text):
     with pytest.raises(adc.ParseError, match="has no attribute 'foo'"):
         adc.compile(text)
+
+
+@pytest.mark.parametrize(("text", "message"), INDICES)
+def test_what_is_no_index_of_any_array_is_refused_by_compile(text, message, monkeypatch):
+    found = refused(text, monkeypatch, early=True)
+    assert found is not None
+    assert message in found[1]
+    assert found == refused(text, monkeypatch, [np.ones((3, 3))])
 
 
 @pytest.mark.parametrize("text", EARLY)

@@ -57,12 +57,12 @@ BINARY = [
 
 
 def ours(name, arity):
-    """The names that NumPy has for the primitives of some arguments."""
+    """The names that NumPy has for the primitives of some arguments: all of them, for types may differ."""
     for op, entry in TABLE.items():
-        names = (op, *(alias for alias, other in ALIASES.items() if other == op))
-        known = next((n for n in names if isinstance(getattr(np, n, None), np.ufunc)), None)
-        if known and entry.orders is None and len(entry.params) == arity and op != "strict":
-            yield f"{known}({name})"
+        if entry.orders is None and len(entry.params) == arity and op != "strict":
+            for known in (op, *(alias for alias, other in ALIASES.items() if other == op)):
+                if isinstance(getattr(np, known, None), np.ufunc):
+                    yield f"{known}({name})"
 
 
 class Names(dict):

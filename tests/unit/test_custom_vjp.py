@@ -231,6 +231,7 @@ NOT_LINEAR = [
     "cos(x) * sin(c) / sin(1.0)", "where(c > 0, cos(x) * c, 2 * cos(x) * c)", "cos(x) * c**2 / abs(c)",
     "where(c == 1, cos(x) * c, 0.0)", "cos(x) * (c + (c - 1) * 0.01)", "cos(x) * clip(c, -10, 10)",
     "cos(x) * exp(log(abs(c)))", "cos(x) * round(c)", "cos(x) * sqrt(c * c)",
+    "cos(x) * sqrt(c)", "cos(x) * exp(log(c))", "cos(x) * c**1.5 / sqrt(abs(c))",
 ]  # fmt: skip
 
 FLAT = ("cos(x)", "cos(x) * (c + (c - 1) * 0.01)", "cos(x) * round(c)")
