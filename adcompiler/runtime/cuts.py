@@ -6,8 +6,9 @@ made of the input after all: by the graph, as long as somebody holds it, else by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from types import CodeType, MappingProxyType
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -46,6 +47,7 @@ class Search:
 
     target: Any
     via: dict[int, Step | None]
+    names: Mapping[int, str] = MappingProxyType({})  # what the user's line calls Variables, by id
 
     def __init__(self, output: Variable, target: Variable) -> None:
         self.output, self.target = output, target
@@ -53,6 +55,7 @@ class Search:
         self.makers = {o.serial: e for e in live() for o in e.outputs}
         self.taken = taken()
         self.cached: dict[int, bool] = {}
+        self.unknown: list[Recorded] = []  # operations whose propagate would have to run to know
         self.walk()
         if target.serial in self.via and all(e.state == "live" for e in self.entries):
             self.probe()
@@ -85,12 +88,11 @@ class Search:
 
     def probe(self) -> None:
         """Walk back with numbers, which finds derivatives that are zero for these values."""
+        self.unknown = [e for e in self.entries if isinstance(e, Recorded)]
+        if self.unknown or any(o.hooks for e in self.entries for o in e.outputs):
+            return  # what a user wrote is not run; what the last pass has found stays
         for entry in self.entries:
             entry.zeros = []
-        if any(o.hooks for e in self.entries for o in e.outputs) or any(
-            isinstance(e, Recorded) for e in self.entries
-        ):
-            return  # what a user wrote is not run
         ones = type(self.output).made(np.ones(self.output.shape, self.output.dtype))
         with setting(tracing=False), suppress(Error):
             walk(self.entries, {self.output.serial: ones}, {self.target.serial: None}, False)
@@ -238,11 +240,15 @@ class Search:
         for t in self.taken:
             if self.of_taken(t) is not None:
                 found.setdefault(str(t.place), (t, self.at(t, False, 0)))
-        codes = {e.place.code for e in self.passed if e.place is not None}
+        codes = with_inner({e.place.code for e in self.passed if e.place is not None})
         here = [cut for t, cut in found.values() if t.place is not None and t.place.code in codes]
         return here or [cut for _, cut in found.values()]
 
     # -- names ---------------------------------------------------------------------------------
+
+    def called(self, v: Variable) -> str:
+        """What the user's line calls a Variable, else its own name."""
+        return self.names.get(id(v), str(v.name))
 
     def name(self, serial: int) -> str:
         """The name of a Variable by its serial number."""
@@ -268,6 +274,16 @@ def blocked(entry: Entry, k: int) -> str | None:
     if k in getattr(entry, "zeros", ()):
         return "propagate" if isinstance(entry, Recorded) else "zero here"
     return None
+
+
+def with_inner(codes: Iterable[CodeType]) -> set[CodeType]:
+    """The code of functions, and of the comprehensions and functions that stand in them."""
+    found, work = set(codes), list(codes)
+    while work:
+        inner = {c for c in work.pop().co_consts if isinstance(c, CodeType)} - found
+        found |= inner
+        work += inner
+    return found
 
 
 def equal(one: Any, other: Any) -> bool:

@@ -28,6 +28,8 @@ WORDS: dict[str, Words] = {
     "np.asarray()": Words("the conversion to an array", _ARRAY,
                           "compute with the Variable itself; np.stack joins Variables and keeps the graph"),
     "comparison": Words("a comparison", _STEP, "use a smooth step, such as sigmoid((x - c) / width)"),
+    "choice": Words("a choice by values", "a choice by values is a step: its derivative is zero everywhere",
+                    "weigh what is chosen from, as a softmax does, exp(x - logsumexp(x))"),
     "detach()": Words("detach()", "detach() begins a graph of its own",
                       "leave detach() away; clone() makes another Variable that keeps the graph"),
     "detach_()": Words("detach_()", "detach_() made it a leaf", "leave detach_() away"),

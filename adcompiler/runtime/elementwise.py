@@ -333,7 +333,7 @@ def _condition(formula: tree.Expression, scope: Scope) -> np.ndarray:
     """Where a condition holds; it carries no derivative."""
     match formula:
         case tree.Compare(ops=(op,), operands=(left, right)):
-            return np.asarray(apply(COMPARISONS[op], _value(left, scope), _value(right, scope)))
+            return _compute(TABLE[COMPARISONS[op]], [_value(left, scope), _value(right, scope)])
         case tree.Boolean(op=op, operands=operands):
             combine = np.logical_and if op == "and" else np.logical_or
             return np.asarray(combine.reduce(np.broadcast_arrays(*(_condition(o, scope) for o in operands))))

@@ -16,6 +16,7 @@ import numpy as np
 from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
 from adcompiler.runtime import linear
 from adcompiler.runtime.graph import Variable, is_variable, state
+from adcompiler.runtime.origins import take_array
 from adcompiler.runtime.views import view
 
 Operation = Callable[..., Any]
@@ -277,9 +278,19 @@ REDUCTIONS: Mapping[str, Operation] = MappingProxyType(
 )
 
 
-def _plain_answer(function: Operation) -> Operation:
+def answer(function: Operation, *args: Any, **options: Any) -> Any:
     """A question about values: the answer carries no derivative."""
-    return lambda x, *args, **options: function(x.value, *args, **options)
+    plain = [a.readable() if is_variable(a) else a for a in args]
+    found = function(*plain, **{k: v.readable() if is_variable(v) else v for k, v in options.items()})
+    if function in CHOICES:
+        for part in found if isinstance(found, tuple) else (found,):
+            for v in filter(is_variable, args):
+                take_array("choice", part, v)
+    return found
+
+
+# What is computed with their answers was chosen by values, and messages say so.
+CHOICES = frozenset((np.argmax, np.argmin, np.argsort, np.any, np.all, np.nonzero, np.searchsorted))
 
 
 # Methods of a Variable beside those that do not compile.
@@ -289,7 +300,7 @@ METHODS: Mapping[str, Operation] = MappingProxyType(
     | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
     | {"flatten": lambda x: x.reshape(-1), "ravel": lambda x: x.reshape(-1)}
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
-    | {f.__name__: _plain_answer(f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
+    | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
 NUMPY: Mapping[Operation, Operation] = MappingProxyType(
     {f: partial(moved, f) for f in MOVES}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -236,12 +237,15 @@ class Recorded(Entry):
         newest = max((e.serial for e in self.edges), default=0)
         for v in read:
             if v.entry is None and newest < v.serial < self.number and v.serial not in known:
-                warn(
-                    f"the propagate of `{self.line()}`{by(self.place)} reads {v.name}, which is none of its "
-                    f"inputs and outputs: if {v.name} was computed from the inputs, derivatives of higher "
-                    f"order miss the route through it. Record {v.name} as an output, and add its cotangent; "
-                    "a true constant is better made before the inputs, or a number"
-                )
+                warn("route", partial(self._unrecorded, v))
+
+    def _unrecorded(self, v: Variable) -> str:
+        return (
+            f"the propagate of `{self.line()}`{by(self.place)} reads {v.name}, which is none of its "
+            f"inputs and outputs: if {v.name} was computed from the inputs, derivatives of higher "
+            f"order miss the route through it. Record {v.name} as an output, and add its cotangent; "
+            "a true constant is better made before the inputs, or a number"
+        )
 
 
 def _check_returned(what: str, v: Variable, g: Any) -> None:
@@ -366,7 +370,8 @@ def _step(entry: Entry, walked: Walked, useful: set[int]) -> None:
 def live() -> list[Entry]:
     """The entries that some Variable still holds, oldest first."""
     settle()
-    return sorted(_live.values(), key=lambda entry: entry.number)
+    held = [entry for held in _live.valuerefs() if (entry := held()) is not None]  # others may record now
+    return sorted(held, key=lambda entry: entry.number)
 
 
 def forget() -> None:

@@ -29,9 +29,9 @@ def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
 
 
 def leaves_of(v: Variable) -> str:
-    """`: a, b` for a message: the leaves that a Variable was computed from, as far as its graph is there."""
-    found = holders(v, reachable([v])).values()
-    names = [leaf.name for leaf in found if leaf.is_leaf]
+    """`: a, b` for a message: the leaves that require a gradient which a Variable was computed from."""
+    edges = (e for n in reachable([v]) for e in n.edges if e.requires_grad and e.entry is None)
+    names = list({e.serial: e.origin.name for e in edges if e.origin is not None}.values())
     return f": {', '.join(names[:FEW])}{', ...' if len(names) > FEW else ''}" if names else ""
 
 

@@ -21,6 +21,7 @@ from adcompiler.runtime.places import OURS, locals_of
 MOST, DEEP = 10, 4
 
 ITEM = "keep .item() or .detach() of them, which hold no graph"
+UNSEEN = "held where Python's collector does not look, such as arrays of objects and expressions that run"
 REMEDIES = {
     "container": ITEM,
     "attribute": ITEM,
@@ -75,8 +76,10 @@ def leaks() -> Leaks:
     holders.sort(key=lambda h: (h.kind == "name", -h.operations))
     title = f"{_count(len(entries))} recorded and held, with {_size(_bytes(entries))} of arrays"
     more = [f"  and {len(holders) - MOST} more"] if len(holders) > MOST else []
-    text = "\n".join([title, *map(str, holders[:MOST]), *more]) if holders else "no graph is held"
-    made = Leaks(text)
+    told = {e.number for e in reachable([v for found in held.values() for v in found.values()])}
+    if unseen := sum(e.number not in told for e in entries):
+        more.append(f"  {_count(unseen)}: {UNSEEN}")
+    made = Leaks("\n".join([title, *map(str, holders[:MOST]), *more]) if entries else "no graph is held")
     made.holders = tuple(holders)
     return made
 
@@ -213,14 +216,14 @@ def _code(holder: FrameType | GeneratorType[Any, Any, Any]) -> str:
 
 
 def _running() -> Iterator[tuple[str, Any]]:
-    """The variables of the functions that run, and how to call them."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(OURS) and code.co_name != "<module>":
-            for name, value in locals_of(frame).items():
-                yield f"{name} in {code.co_name}(), which runs,", value
-        frame = frame.f_back
+    """The variables of the functions that run, in any thread, and how to call them."""
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            code = frame.f_code
+            if not code.co_filename.startswith(OURS) and code.co_name != "<module>":
+                for name, value in locals_of(frame).items():
+                    yield f"{name} in {code.co_name}(), which runs,", value
+            frame = frame.f_back  # type: ignore[assignment]
 
 
 def _is_ours(referrer: Any) -> bool:

@@ -16,7 +16,7 @@ from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeErro
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
-from adcompiler.runtime.origins import begin
+from adcompiler.runtime.origins import begin, identity
 from adcompiler.runtime.packed import refuse_packed
 from adcompiler.runtime.views import read_again, stand_for
 
@@ -76,11 +76,12 @@ def _as_it_is(x: Variable) -> Variable:
 class Assignment(Entry):
     """A Variable of which some elements are replaced; it is linear, so its adjoint reads no values."""
 
-    __slots__ = ("value", "where")
+    __slots__ = ("given", "value", "where")
 
     def __init__(self, before: Variable, where: Any, value: Any) -> None:
         super().__init__([before, value] if is_variable(value) else [before])
         self.where = where
+        self.given: Sequence[Any] = () if is_variable(value) else [identity(value)]
         self.value = value.name if is_variable(value) else "..."
 
     @property
@@ -137,5 +138,4 @@ def _assigned(before: Variable, where: Any, value: Any) -> Variable:
         raise OutOfRangeError(
             f"{before.name} of shape {before.shape}: {error}", remedy="index by integers, slices, or arrays"
         ) from error
-    entry = Assignment(before, where, value if is_variable(value) and value.differentiable else None)
-    return perform(entry, [data], [before.name])[0]
+    return perform(Assignment(before, where, value), [data], [before.name])[0]

@@ -11,7 +11,6 @@ from adcompiler.errors import DtypeError, Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import functions, statistics
 from adcompiler.runtime.elementwise import apply, where
-from adcompiler.runtime.graph import is_variable
 
 PLAIN = "pass .value for a plain array without a graph, or write it in a compiled function"
 
@@ -65,7 +64,7 @@ def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[s
                 f"an operand of np.{called.__name__} is None",
                 remedy="a gradient that is None is zero, or there is none yet: test `is None` first",
             )
-        return called(*map(_value, args), **{k: _value(v) for k, v in options.items()})
+        return functions.answer(called, *args, **options)
     if called in SAME:
         return _same(SAME[called], called.__name__, args, options)
     raise GraphError(f"np.{called.__name__} would lose the graph of a Variable", remedy=PLAIN)
@@ -78,7 +77,3 @@ def _same(ours: Callable[..., Any], name: str, args: Sequence[Any], options: Map
         raise
     except (TypeError, ValueError) as error:
         raise GraphError(f"np.{name} of a Variable: {error}", remedy=PLAIN) from error
-
-
-def _value(x: Any) -> Any:
-    return x.value if is_variable(x) else x

@@ -63,7 +63,7 @@ def take_array(how: str, array: Any, v: Any) -> None:
     place, entry = here(), v.entry
     roots = v.origin if entry is None else entry.roots
     if place is not None:
-        _taken.append((how, ref(array), roots, ref(v), *place))
+        _taken.append((how, identity(array), roots, ref(v), *place))
 
 
 def taken() -> list[Taken]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import linecache
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from inspect import CO_OPTIMIZED
 from pathlib import Path
@@ -17,9 +19,11 @@ OURS = (  # code that a user's line calls on the way to an operation
     f"{Path(__file__).parent.parent}",
     f"{Path(np.__file__).parent}",
     contextmanager.__code__.co_filename,
+    copy.__file__,
 )
 
-_warned: dict[str | tuple[str, type[Warning], int], int] = {}
+_warned: set[tuple[str, int, str]] = set()  # files and lines, and about what
+_filters: object = None  # those of `warnings` when `_warned` was begun
 _new = tuple.__new__  # half the time of a NamedTuple's own
 _ours: dict[str, bool] = {}  # by file, for this is asked in every operation
 
@@ -74,13 +78,19 @@ def by(place: Place | None) -> str:
     return f" ({place})" if place is not None else ""
 
 
-def warn(message: str) -> None:
-    """Warn at the user's line, once for each line."""
+def warn(kind: str, message: Callable[[], str | None]) -> None:
+    """Warn at the user's line, once for each line and kind: Python's own rule compares texts, and names of
+    Variables in them differ from iteration to iteration. Filters that were changed begin anew."""
+    global _filters
     place = here()
-    if place is None:
-        warnings.warn(message, stacklevel=2)
-    else:
-        warnings.warn_explicit(message, UserWarning, place.code.co_filename, place.line, registry=_warned)
+    if _filters is not warnings.filters:
+        _warned.clear()
+        _filters = warnings.filters
+    file, line = ("<unknown>", 0) if place is None else (place.code.co_filename, place.line)
+    text = None if (file, line, kind) in _warned else message()
+    if text is not None:
+        warnings.warn_explicit(text, UserWarning, file, line, registry={})
+        _warned.add((file, line, kind))
 
 
 def locals_of(frame: FrameType) -> dict[str, object]:

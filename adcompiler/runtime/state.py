@@ -5,9 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 from adcompiler.runtime.places import Place
+
+
+class Pass(NamedTuple):
+    """A backward pass that has left gradients in leaves."""
+
+    number: int  # a serial number: what has a smaller one was there before
+    output: ref[Any]
 
 
 class State(threading.local):
@@ -19,6 +27,7 @@ class State(threading.local):
     anomaly: Any = None  # what looks for NaN, where somebody wants that (`anomaly.py`)
     inside: Any = None  # the recorded operation whose user-written propagate is running
     fusing: Any = None  # the pending operations of a fused function (`fusion/pending.py`)
+    last: Pass | None = None  # the last backward(), for the message of a `.grad` that it did not fill
 
 
 state = State()

@@ -31,7 +31,7 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     if count % 2 == 0:
         middle = ordered[..., count // 2 - 1] * 0.5 + middle * 0.5
     last = ordered[..., -1]  # of a sort NaN is the largest
-    unknown = np.isnan(last.value)
+    unknown = np.isnan(last.data)
     return (np.where(unknown, last, middle) if unknown.any() else middle).reshape(shape)
 
 

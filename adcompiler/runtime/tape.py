@@ -132,7 +132,7 @@ def _refuse_unused(
 ) -> None:
     for v, g in zip(targets, found, strict=True):
         if g is None:
-            title = f"{_names(ends)} does not depend on {v.name}: its gradient"
+            title = f"{_names(ends)} does not depend on {v.name}: its gradient is None"
             raise GraphError(
                 because(title, Search(ends[0], v)),
                 remedy="leave allow_unused=True for None, or pass materialize_grads=True for zeros",

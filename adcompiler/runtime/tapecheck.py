@@ -34,7 +34,7 @@ def check(
     """
     if not isinstance(order, int) or order < 1:
         raise Error(f"check of order {order!r}", remedy="use 1, 2 or 3")
-    point = [np.array(v.value if isinstance(v, Variable) else _floats(v)) for v in inputs]
+    point = [np.array(v.data if isinstance(v, Variable) else _floats(v)) for v in inputs]
     names = [v.name if isinstance(v, Variable) else f"input {k}" for k, v in enumerate(inputs)]
     with setting(recording=True, tracing=False, inside=None):
         scalar = _Scalar(f, np.random.default_rng(seed))
@@ -42,7 +42,7 @@ def check(
 
 
 def _floats(value: Any) -> np.ndarray:
-    array = np.asarray(Variable(value).value)
+    array = Variable(value).data
     if array.dtype.kind != "f":
         raise DtypeError(f"check is given {array.dtype}", remedy="pass floats; bind other arguments in f")
     return array
@@ -101,12 +101,12 @@ def _compared(
 
     def value(moved: Sequence[Any]) -> np.float64:
         total = scalar.at(order, [Variable(v) for v in moved])
-        return np.float64(0.0 if total is None else total.item())
+        return np.float64(0.0 if total is None else total.data)
 
     worst = 0.0
     for k, g in enumerate(found):
         expected = slopes(value, point, k)
-        exact = np.zeros(point[k].shape) if g is None else g.value.astype(float)
+        exact = np.zeros(point[k].shape) if g is None else g.data.astype(float)
         allowed = RTOL[point[k].dtype.char] if rtol is None else rtol
         worst = max(worst, _judged(names[k], order, exact, expected, allowed))
     return worst

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -23,12 +24,14 @@ from adcompiler.runtime.graph import (
     serials,
     setting,
     settle,
+    state,
     walk,
 )
-from adcompiler.runtime.holders import asked, behind_freed, holders, leaves_of
+from adcompiler.runtime.holders import asked, behind_freed, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.origins import begin, take_array
-from adcompiler.runtime.places import Place, by, here
+from adcompiler.runtime.places import Place, here, warn
+from adcompiler.runtime.state import Pass
 from adcompiler.runtime.views import read_again, release
 
 
@@ -46,6 +49,8 @@ class Variable(Conversions):
     change a Variable in place; a graph that needs the old value then raises GraphError when it is walked.
     Raises DtypeError for what is no real number, and for integers that require a gradient.
     """
+
+    _assigned = 0  # when `.grad` was last assigned, by serial numbers
 
     def __init__(self, value: Any, requires_grad: bool = False, name: str | None = None) -> None:
         if is_variable(value):
@@ -222,17 +227,15 @@ class Variable(Conversions):
 
     @property
     def grad(self) -> Variable | None:
-        """What backward() has added up so far; None if nothing, or if this is no leaf (with a warning).
+        """What backward() has added up so far; None if nothing. A warning says why where this is no leaf, and
+        where the last backward() has not reached it.
 
         Assign None to begin a new sum.
         """
-        if self._grad is None and not self.is_leaf and not self._retains:
-            warnings.warn(
-                f".grad of {self.name} is None because it is no leaf: it was computed"
-                f"{by(self.entry.place if self.entry else None)}. Call {self.name}.retain_grad() before "
-                f"backward(), or read .grad of the leaf that it was computed from{leaves_of(self)}",
-                stacklevel=2,
-            )
+        if self._grad is None and self.needs_grad and not self._retains:
+            from adcompiler.runtime.why import unfilled
+
+            warn(".grad", partial(unfilled, self))
         return self._grad
 
     @grad.setter
@@ -242,7 +245,7 @@ class Variable(Conversions):
                 f".grad of {self.name} is set to a {_described(value)}",
                 remedy=f"assign None, or a Variable of shape {self.shape} and {self.dtype}",
             )
-        self._grad = value
+        self._grad, self._assigned = value, next(serials)
 
     @property
     def retains_grad(self) -> bool:
@@ -295,6 +298,7 @@ class Variable(Conversions):
         for serial, v in held.items():
             if serial in found:
                 v._accumulate(found[serial], create_graph, [self])
+        state.last = Pass(next(serials), ref(self)) if inputs is None else None
         if not (create_graph if retain_graph is None else retain_graph):
             for entry in entries:
                 entry.free("freed")
@@ -327,7 +331,7 @@ class Variable(Conversions):
                 f"{self.name} was computed: a deep copy or a pickle would lose its graph",
                 remedy="clone() keeps the graph; detach() gives a leaf, which can be copied",
             )
-        return Variable, (self.numpy(), self.requires_grad, self.name)
+        return Variable, (self.data.copy(), self.requires_grad, self.name)
 
     # -- calls of compiled functions and NumPy's -----------------------------------------------
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
+from adcompiler.errors import Source, Span
 from adcompiler.frames import public
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.cuts import Cut, Search, Step, blocked
 from adcompiler.runtime.cutwords import words
-from adcompiler.runtime.graph import Entry, Variable, is_variable, live
+from adcompiler.runtime.fusion.plan import Fused
+from adcompiler.runtime.graph import Entry, Variable, is_variable, live, state
+from adcompiler.runtime.holders import leaves_of
 from adcompiler.runtime.origins import OTHER, identity, taken
-from adcompiler.runtime.places import OURS, Place, locals_of
-from adcompiler.runtime.whyfunction import of_program
+from adcompiler.runtime.places import OURS, Place, by, locals_of
+from adcompiler.runtime.whyfunction import of_program, shown
 
 MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40
 
@@ -51,18 +55,19 @@ def why_none(output: Any, input: Any) -> Why:
     if not input.differentiable or not output.differentiable:
         return Why(_no_float(output if input.differentiable else input, names))
     search = Search(output, input)
+    search.names = names
     title = f"the gradient of {_named(output, names)} with respect to {_named(input, names)}"
     if search.found:
         return Why(_there(title, output, input, search))
-    return because(title, search)
+    return because(f"{title} is None", search)
 
 
 def because(title: str, search: Search) -> Why:
-    """The explanation of a gradient that is None."""
+    """The explanation of a gradient that is None, which the title says."""
     cuts = _chosen(search.cuts())
     other = None if any(cut.certain for _, cut in cuts) else _too_late(search)
     if other is not None or not cuts:
-        return Why(f"{title} is None: {other or _not_read(search)}")
+        return Why(f"{title}: {other or _not_read(search)}")
     text = _cuts_text(title, cuts, search)
     made = Why(text)
     made.cuts = [cut for _, cut in cuts]
@@ -88,7 +93,7 @@ def _cuts_text(title: str, cuts: Sequence[Found], search: Search) -> str:
     first = cuts[0][1]
     where = f" at {first.place.short}" if first.place is not None else ""
     perhaps = "" if first.certain else "perhaps "
-    lines = [f"{title} is None: {perhaps}{words(first.how).headline} cuts the path{where}"]
+    lines = [f"{title}: {perhaps}{words(first.how).headline} cuts the path{where}"]
     for step, cut in cuts:
         path = search.path(step)
         lines += _path(path, cut)
@@ -104,13 +109,22 @@ def _in_program(entry: Entry, search: Search) -> list[str]:
     """Where the derivatives end in the source of a compiled function that was called."""
     assert isinstance(entry, Aggregate)
     parts = entry.program.parts
-    read = [
-        parts.forward.input_names[parts.wanted[k]]
-        for k, edge in enumerate(entry.edges)
-        if blocked(entry, k) == "compiled" and search.leads(edge.serial, edge.entry)
-    ]
     title = f"  {entry.name} has no derivative with respect to"
-    return [f"{title} {n}: {of_program(parts.forward, n, None, parts.count)}" for n in read]
+    show = partial(_of_line, entry) if isinstance(entry, Fused) else shown
+    lines = []
+    for k, edge in enumerate(entry.edges):
+        if blocked(entry, k) == "compiled" and search.leads(edge.serial, edge.entry):
+            name = parts.forward.input_names[parts.wanted[k]]
+            given = search.name(edge.serial)
+            what = given if isinstance(entry, Fused) or given == name else f"{name}, which is {given}"
+            text = of_program(parts.forward, name, None, parts.count, show)
+            lines.append(f"{title} {what}: {text}")
+    return lines
+
+
+def _of_line(entry: Fused, source: Source, span: Span, what: str) -> str:
+    """An operation of a fused graph, by the user's line: the text has one line for each, below its head."""
+    return f"    {what}  {entry.places[span.line - 2]}"
 
 
 def _path(path: Sequence[Entry], cut: Cut) -> list[str]:
@@ -137,35 +151,33 @@ def _too_late(search: Search) -> str | None:
     """What is said where the output read what the input was before, or was made from."""
     target, origin = search.target, search.target.origin
     if target.entry is None and origin is not None and any(s in search.via for s in origin.sources):
-        return _later(target, origin.how, origin.place)
+        return _later(search, origin.how, origin.place)
     shared = _before(search)
     if shared is None:
         return None
     if target.place is not None:
-        return _later(target, "changed", target.place)
+        return _later(search, "changed", target.place)
     return _another_object(search, shared)
 
 
 def _not_read(search: Search) -> str:
     """What is said where nothing connects the input with the output."""
-    output, target = search.output, search.target
-    lines = [f"nothing on the way to {output.name} reads {target.name}", *_readers(target)]
+    output, target = search.called(search.output), search.target
+    lines = [f"nothing on the way to {output} reads {search.called(target)}", *_readers(target)]
     perhaps = search.perhaps()[:MOST_CUTS]
     if perhaps:
         lines.append("  perhaps one of these values was used in its place:")
         lines += [f"    {cut.link}  {cut.place}" for cut in perhaps]
         lines += [f"  help: {words(how).remedy}" for how in dict.fromkeys(cut.how for cut in perhaps)]
         return "\n".join(lines)
-    lines.append(f"  help: compute {output.name} from this very Variable, or ask for one that it reads:")
+    lines.append(f"  help: compute {output} from this very Variable, or ask for one that it reads:")
     return "\n".join([*lines, *(_leaves(search) or ["    it reads none"])])
 
 
-def _later(target: Variable, how: str, place: Place | None) -> str:
+def _later(search: Search, how: str, place: Place | None) -> str:
     """The output read the input before something made another value of it."""
-    found = words(how)
-    return (
-        f"{found.headline} came too late\n    {target.name}  {place}\n  {found.what}\n  help: {found.remedy}"
-    )
+    found, name = words(how), search.called(search.target)
+    return f"{found.headline} came too late\n    {name}  {place}\n  {found.what}\n  help: {found.remedy}"
 
 
 def _before(search: Search) -> int | None:
@@ -185,16 +197,16 @@ def _before(search: Search) -> int | None:
 
 def _another_object(search: Search, serial: int) -> str:
     """The input was computed, beside the output, from what the output reads: it is another object."""
-    target, entry = search.target, search.target.entry
+    target, output, entry = search.called(search.target), search.called(search.output), search.target.entry
     assert entry is not None
-    read = [v.name for v in entry.inputs if is_variable(v) and v.serial == serial]
+    read = [search.called(v) for v in entry.inputs if is_variable(v) and v.serial == serial]
     made = [e.origin.name for _, e, _ in search.ends if e.serial == serial and e.origin is not None]
     name = (read or made or [search.name(serial)])[0]
     return (
-        f"{target.name} is another object than what {search.output.name} reads\n"
+        f"{target} is another object than what {output} reads\n"
         f"    {entry.line()}  {entry.place or ''}  <-- a new object is made here\n"
-        f"    {search.output.name} was computed from {name}, not from {target.name}\n"
-        f"  help: ask for the gradient with respect to {name}, or make {target.name} once and compute with "
+        f"    {output} was computed from {name}, not from {target}\n"
+        f"  help: ask for the gradient with respect to {name}, or make {target} once and compute with "
         "it; a step of training changes the leaf itself: `with adc.no_grad(): w -= lr * w.grad`"
     )
 
@@ -218,13 +230,19 @@ def _there(title: str, output: Variable, target: Variable, search: Search) -> st
     """A derivative passes: why `.grad` may be None all the same."""
     if target is output:
         return f"{title} is not None: it is 1"
-    rows = [f"    {e.line()}  {e.place or ''}".rstrip() for e in search.path(search.via[target.serial])]
+    entries = search.path(search.via[target.serial])
+    rows = [f"    {e.line()}  {e.place or ''}".rstrip() for e in entries]
     path = "\n".join(rows if len(rows) <= MOST_STEPS else [*rows[:4], "    ...", *rows[-4:]])
-    return f"{title} is not None: adc.tape.grad gives it\n{path}\n  {_no_grad_kept(output, target)}"
+    if any(e in search.unknown for e in entries):
+        return (
+            f"{title} is not None, if the propagate that was recorded gives one\n{path}\n"
+            "  help: ask again after a backward pass, which runs it"
+        )
+    kept = _no_grad_kept(search.called(output), search.called(target), target)
+    return f"{title} is not None: adc.tape.grad gives it\n{path}\n  {kept}"
 
 
-def _no_grad_kept(output: Variable, target: Variable) -> str:
-    name = target.name
+def _no_grad_kept(output: str, name: str, target: Variable) -> str:
     if not target.requires_grad:
         return (
             f"{name}.grad stays None because {name} requires no gradient\n"
@@ -237,8 +255,33 @@ def _no_grad_kept(output: Variable, target: Variable) -> str:
             f"  help: call {name}.retain_grad() before backward(), or read .grad of the leaf"
         )
     if target._grad is None:
-        return f"{name}.grad is None\n  help: call {output.name}.backward(); zero_grad() empties it"
+        return f"{name}.grad is None\n  help: call {output}.backward(); zero_grad() empties it"
     return f"{name}.grad holds the sum of what backward() has computed"
+
+
+def unfilled(v: Variable) -> str | None:
+    """Why `.grad` is None, for a warning; None where that is as it should be: there was no backward pass
+    since the Variable was made, or since its gradient was taken away."""
+    title = f".grad of {v.name} is None"
+    if not v.is_leaf:
+        return (
+            f"{title} because it is no leaf: it was computed{by(v.entry.place)}. Call "
+            f"{v.name}.retain_grad() before backward(), or read .grad of the leaf that it was computed from"
+            f"{leaves_of(v)}"
+        )
+    last = state.last
+    if last is None or last.number < max(v.serial, v._assigned):
+        return None
+    output = last.output()
+    if output is None:
+        return (
+            f"{title} after the last backward(), which has not reached it; adc.why_none(loss, {v.name}) "
+            "says where the path was cut, with the loss that backward() was called on"
+        )
+    search = Search(output, v)
+    search.names = _names()
+    name = _named(output, search.names)
+    return None if search.found else because(f"{title} after backward() of {name}", search)
 
 
 # -- what is no Variable -----------------------------------------------------------------------

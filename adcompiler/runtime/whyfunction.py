@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from adcompiler.ad.calculus import CALCULUS
@@ -61,7 +61,17 @@ def _of_part(f: Any, name: str, kind: Any, types: Types) -> str:
     return f"{title} is None: {of_program(whole, name, f.closure)}"
 
 
-def of_program(func: Func, name: str, closure: Closure | None = None, count: int | None = None) -> str:
+Shows = Callable[[Source, Span, str], str]  # a place in a source, and what is said of it
+
+
+def shown(source: Source, span: Span, what: str) -> str:
+    """Where something stands, with its line."""
+    return f"{_at(source, span)}: {what}\n{source.excerpt(span)}"
+
+
+def of_program(
+    func: Func, name: str, closure: Closure | None = None, count: int | None = None, show: Shows = shown
+) -> str:
     """Where in a program the derivatives of its first `count` results with respect to an input end."""
     array: Input = func.inputs[func.input_names.index(name)]
     results = func.results[:count]
@@ -70,7 +80,7 @@ def of_program(func: Func, name: str, closure: Closure | None = None, count: int
         return f"the results are {dtypes}, which have no derivative\n  help: return floats"
     found = ends(results, [array])
     if found:
-        lines = list(dict.fromkeys(_of_end(end, func) for end in found))[:MOST]
+        lines = list(dict.fromkeys(_of_end(end, func, show) for end in found))[:MOST]
         kinds = dict.fromkeys(end.kind for end in found)
         return "\n".join([f"the derivative ends at {found[0].element.op}", *lines, *map(_help, kinds)])
     return _not_read(name, closure)
@@ -80,13 +90,12 @@ def _help(kind: str) -> str:
     return f"  help: {REMEDIES[kind]}"
 
 
-def _of_end(end: End, func: Func) -> str:
+def _of_end(end: End, func: Func, show: Shows) -> str:
     what = words("integer" if end.kind == "integer" else end.kind).what
     spans = _spans(end, func)
     if not spans or func.source is None:
         return f"  {end.element.op}: {what}"
-    places = (f"{_at(func.source, s)}: {end.element.op}: {what}\n{func.source.excerpt(s)}" for s in spans)
-    return "\n".join(places)
+    return "\n".join([show(func.source, s, f"{end.element.op}: {what}") for s in spans])
 
 
 def _spans(end: End, func: Func) -> list[Span]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -81,6 +83,58 @@ def test_attributes_dicts_closures_and_slots(w):
     assert "Slotted" in held("Slotted").what
     assert "kept in the closure of" in held("in the closure of").what
     assert function() is not None
+
+
+def test_a_function_that_runs_in_another_thread(w):
+    made, done = Event(), Event()
+
+    def work():
+        kept = w * 2.0
+        made.set()
+        done.wait()
+        assert kept.size == 2
+
+    thread = Thread(target=work)
+    thread.start()
+    made.wait()
+    try:
+        assert held("kept in work(), which runs").operations == 1
+    finally:
+        done.set()
+        thread.join()
+    assert tape.leaks() == "no graph is held"
+
+
+def test_what_the_collector_does_not_see_is_counted(w):
+    objects = np.empty(1, object)
+    objects[0] = w * 2.0 + 1.0
+    found = tape.leaks()
+    assert found.holders == ()
+    assert found.startswith("2 operations recorded and held")
+    assert "2 operations: held where Python's collector does not look" in found
+
+
+def test_others_may_record_while_graphs_are_looked_at(w):
+    stop = Event()
+
+    def work():
+        while not stop.is_set():
+            kept = [w * 2.0 for _ in range(100)]
+            kept.clear()
+
+    threads = [Thread(target=work) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(300):
+            adc.why_none(w * 3.0, w)
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
 
 
 def test_gradients_with_graphs_hold_them(w):

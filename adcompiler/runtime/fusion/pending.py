@@ -19,8 +19,9 @@ import numpy as np
 from adcompiler.errors import Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.fusion.operations import Operation, indexed, operation
-from adcompiler.runtime.fusion.plan import Plan, stays
+from adcompiler.runtime.fusion.plan import Plan, stands_at, stays
 from adcompiler.runtime.graph import Node, setting, state
+from adcompiler.runtime.places import Place, here
 from adcompiler.runtime.variable import Variable
 
 MOST_OPERATIONS = 200  # of one graph: what is longer is cut
@@ -43,8 +44,8 @@ class Site:
     """
 
     __slots__ = (
-        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "plans", "seen", "shape",
-        "static",
+        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "place", "plans", "seen",
+        "shape", "static",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +59,7 @@ class Site:
         self.operands: tuple[int, ...]
         self.fresh: tuple[Any, ...]  # the types of the inputs that are first read here
         self.dtype: np.dtype
+        self.place: Place | None = None  # the user's line that did this first
         self.copies: bool  # whether the result shares no memory with the first operand
 
     def path(self) -> list[Site]:
@@ -311,6 +313,7 @@ class Graph:
     def _site(self, key: Any, chosen: Operation, static: Any, fresh: tuple[Any, ...]) -> Site:
         site = Site()
         site.parent, site.operation, site.static, site.fresh = self.site, chosen, static, fresh
+        site.place = here()
         self.site.next[key] = site
         self.trie.count += 1
         return site
@@ -321,6 +324,8 @@ class Graph:
         for k, site in enumerate(self.site.path()):
             operands = [results[c] if c >= 0 else self.inputs[-1 - c] for c in site.operands]
             found, held = site.operation.eager(site.static, operands), self.refs[k]()
+            if not any(found is a for a in operands):
+                stands_at(found, site.place)
             results.append(found if held is None else _adopted(held, found))
 
     # -- running it ----------------------------------------------------------------------------

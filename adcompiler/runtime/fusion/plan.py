@@ -16,6 +16,7 @@ import numpy as np
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.graph import Entry, Node, attach, is_variable, state
 from adcompiler.runtime.origins import begin, identities
+from adcompiler.runtime.places import Place
 from adcompiler.runtime.replay import kernel_value, runner
 from adcompiler.runtime.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.splitting import SplitProgram
@@ -38,6 +39,7 @@ class Level(NamedTuple):
     text: str
     operands: tuple[int, ...]
     outputs: tuple[int, ...]
+    places: tuple[Place | None, ...]  # the user's line of each operation, and so of each line of the text
     reads: tuple[frozenset[int], ...]  # for each output, the numbers of operands that it is computed from
 
 
@@ -47,6 +49,7 @@ class Plan:
     def __init__(self, path: Sequence[Any], alive: Sequence[int], backend: str) -> None:
         self.backend = backend
         self.types: dict[int, Any] = {-1 - k: t for k, t in enumerate(t for s in path for t in s.fresh)}
+        self.places = [s.place for s in path]
         self.types |= {k: (s.dtype.char, s.shape, True) for k, s in enumerate(path)}
         self.levels = levels(path, alive, state.recording)
         self.runs: list[Run] = []
@@ -67,6 +70,7 @@ class Plan:
                 known[number] = made
                 if entry is None and state.quiet is not None:
                     begin(made, "no_grad", [known[c] for c in level.operands if is_variable(known[c])])
+                    stands_at(made, self.places[number])
         return True
 
 
@@ -93,7 +97,11 @@ class Run:
 
     def entry(self, args: Sequence[Any], values: Sequence[Any]) -> Entry | None:
         """What is recorded of a run."""
-        return None if self.program is None else Fused(self.program, args, values, self.lengths)
+        return (
+            None
+            if self.program is None
+            else Fused(self.level.places, self.program, args, values, self.lengths)
+        )
 
     def fits(self, found: Sequence[np.ndarray]) -> bool:
         """Whether results have the types that the operations gave one by one."""
@@ -109,6 +117,7 @@ class Run:
             return made
         made += [Node.kind.made(v, "t") for v in found[len(outputs) :]]
         attach(entry, made)
+        entry.place = self.level.places[-1] or entry.place
         for k in self.program.reads:
             place = k - len(self.level.operands)
             if place >= 0:
@@ -126,11 +135,17 @@ class Run:
 class Fused(Aggregate):
     """Operations that were run as one program."""
 
-    __slots__ = ("arrays",)
+    __slots__ = ("arrays", "places")
 
     def __init__(
-        self, program: SplitProgram, args: Sequence[Any], values: Sequence[Any], sizes: Sequence[int]
+        self,
+        places: Sequence[Place | None],
+        program: SplitProgram,
+        args: Sequence[Any],
+        values: Sequence[Any],
+        sizes: Sequence[int],
     ) -> None:
+        self.places = places
         Entry.__init__(self, [args[k] for k in program.parts.wanted])
         self.name, self.program, self.sizes = "fused", program, tuple(sizes)
         self.given = identities(args) if len(self.inputs) < len(args) else ()
@@ -180,6 +195,14 @@ def stays(held: Any) -> dict[str, Any]:
     fields.clear()
     object.__setattr__(held, "__class__", Node.kind)
     return kept
+
+
+def stands_at(made: Any, place: Place | None) -> None:
+    """Say by which line of the user's a result was computed: that line ran when it was deferred."""
+    if place is not None and made.entry is not None:
+        made.entry.place = place
+    elif place is not None and made.origin is not None:
+        made.origin = made.origin._replace(place=place)
 
 
 def _value(a: Any) -> Any:
@@ -265,4 +288,5 @@ def _level(path: Sequence[Any], part: Sequence[int], outputs: Sequence[int]) -> 
     head = f"def fused({', '.join(words[c] for c in operands)}):"
     last = f"    return {', '.join(words[k] for k in outputs)}"
     reads = tuple([sources[k] for k in outputs])
-    return Level("\n".join([head, *lines, last]), operands, tuple(outputs), reads)
+    places = tuple([path[k].place for k in part])
+    return Level("\n".join([head, *lines, last]), operands, tuple(outputs), places, reads)

@@ -77,8 +77,8 @@ class Optimizer:
             for p in group["params"]:
                 if not p.is_leaf:
                     raise GraphError(f"{p.name} was computed: it has no value of its own", remedy=LEAVES)
-                if p.grad is not None:
-                    self._step(p, p.grad, group)
+                if p._grad is not None:
+                    self._step(p, p._grad, group)
         return loss
 
     def _step(self, p: Variable, g: Variable, group: Group) -> None:
@@ -92,7 +92,7 @@ class Optimizer:
         """Begin new sums of gradients: None, or zeros where there is one."""
         for group in self.param_groups:
             for p in group["params"]:
-                keep = p.grad is not None and not set_to_none
+                keep = p._grad is not None and not set_to_none
                 p.grad = Variable.made(np.zeros_like(p.data)) if keep else None
 
     def state_dict(self) -> dict[str, Any]:
