@@ -101,9 +101,10 @@ def tidy(text: str) -> list[str]:
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a page in `folder`."""
+    """Run a page in `folder`, as `python` there would: its modules are found."""
     (folder / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     module = ModuleType(f"{page.stem}_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for block in blocks(page.read_text("utf-8")):
