@@ -95,7 +95,8 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     operands = [a if is_variable(a) else _constant(a, "where") for a in (x, y)]
     shape = np.broadcast_shapes(test.shape, *map(_shape, operands))
     mask = np.array(np.broadcast_to(test, shape))
-    taken = [_spread(_at(a, m, shape), m) for a, m in zip(operands, (mask, ~mask), strict=True)]
+    kind = np.result_type(*(a.data if is_variable(a) else a for a in operands))
+    taken = [_spread(_at(a, m, shape), m, kind) for a, m in zip(operands, (mask, ~mask), strict=True)]
     return taken[0] + taken[1]
 
 
@@ -355,7 +356,8 @@ def _branched(
         return otherwise(scope)
     shape = np.broadcast_shapes(condition.shape, *map(_shape, scope.values()))
     mask = np.array(np.broadcast_to(condition, shape))
-    parts = [_spread(branch({n: _at(v, m, shape) for n, v in scope.items()}), m)
+    kind = scope[COTANGENT].dtype
+    parts = [_spread(branch({n: _at(v, m, shape) for n, v in scope.items()}), m, kind)
              for m, branch in ((mask, then), (~mask, otherwise))]  # fmt: skip
     known = [p for p in parts if p is not None]
     return known[0] + known[1] if len(known) == 2 else known[0] if known else None
@@ -368,12 +370,12 @@ def _at(value: Any, mask: np.ndarray, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(value, shape)[mask] if isinstance(value, np.ndarray) else value
 
 
-def _spread(value: Any, mask: np.ndarray) -> Any:
-    """Values at the points of a mask as an array that is zero elsewhere."""
+def _spread(value: Any, mask: np.ndarray, kind: np.dtype) -> Any:
+    """Values at the points of a mask as an array that is zero elsewhere; a number takes the type `kind`."""
     if value is None:
         return None
     if is_variable(value):
         return scatter(expand(value, (int(mask.sum()),)), mask, mask.shape)
-    spread = np.zeros(mask.shape, np.result_type(value))
+    spread = np.zeros(mask.shape, value.dtype if isinstance(value, np.ndarray) else kind)
     spread[mask] = value
     return spread

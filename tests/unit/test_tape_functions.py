@@ -45,6 +45,7 @@ np.cross(x, x * x, axisc=0); np.cross(CONSTANT, v); np.linalg.norm(x, "fro"); np
 np.linalg.norm(x, -1); np.linalg.norm(x, np.inf); np.linalg.norm(x, -np.inf, keepdims=True)
 np.linalg.norm(m, 1, (1, 0)); np.linalg.norm(x, 3, (1,)); np.linalg.norm(v, -2)
 np.round(x); np.clip(x, 0.6, 0.9); np.reshape(x, (3, 2)); np.mean(x, axis=0)
+np.where(x > 1, x, 0.5); np.where(v > 1, 2, v)
 """
 EXPRESSIONS = [e.strip() for line in SAME_AS_NUMPY.splitlines() for e in line.split(";") if e.strip()]
 
@@ -68,7 +69,10 @@ def test_values_are_numpys_and_derivatives_agree(expression):
     assert tape.check(computed, *given.values()) < 1e-6
 
 
-@pytest.mark.parametrize("expression", ["x @ v", "x.max(1)", "np.stack([v, v])", "x.std()", "np.sort(v)"])
+@pytest.mark.parametrize(
+    "expression",
+    ["x @ v", "x.max(1)", "np.stack([v, v])", "x.std()", "np.sort(v)", "np.where(x > 1, 0.5, x)"],
+)
 def test_float32_stays_float32(expression):
     given = {name: Variable(value.astype(np.float32)) for name, value in VALUES.items()}
     found = evaluate(expression, given)
