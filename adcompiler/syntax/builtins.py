@@ -14,13 +14,13 @@ from adcompiler.ops.build import cast
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
-from adcompiler.syntax.containers import Container, Rows
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
-from adcompiler.syntax.rows import is_array_of_structs, length_of_items
+from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
@@ -210,7 +210,7 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple):
         return len(x)
-    if isinstance(x, Rows) or is_array_of_structs(x):
+    if axes_of_items(x):
         return Value((), length_of_items(context, x), weak=True)
     if isinstance(x, Container) and (x.sequence or x.kind is dict):
         return len(x.parts)

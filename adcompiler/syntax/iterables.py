@@ -15,7 +15,7 @@ from adcompiler.syntax.binders import ZERO, open_axes
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
-from adcompiler.syntax.rows import entries, is_array_of_structs, length_of_items
+from adcompiler.syntax.rows import axes_of_items, entries, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
 from adcompiler.syntax.values import AnyValue, Value, describe
 
@@ -57,7 +57,7 @@ def iterable(
     value = yield node, scope
     if isinstance(value, tuple):
         return tuple(value)
-    if isinstance(value, Rows) or is_array_of_structs(value):
+    if isinstance(value, Container) and axes_of_items(value):
         return items(context, value)
     if not isinstance(value, Value) or not value.rank:
         context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)

@@ -18,7 +18,7 @@ from adcompiler.syntax.context import ONE, close
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.records import Records
-from adcompiler.syntax.rows import equally_long, of_one_shape
+from adcompiler.syntax.rows import equally_long
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
     AnyValue,
@@ -137,7 +137,7 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
         if isinstance(given, Rows):
             return equally_long(lowering, Rows.of(given.kind, parts[0]), name)
         if issubclass(given.kind, Records):
-            return of_one_shape(lowering, Container(given.kind, given.keys, tuple(parts)), name)
+            return equally_long(lowering, Container(given.kind, given.keys, tuple(parts)), name)
         plain = given.kind in (tuple, list)
         return tuple(parts) if plain else Container(given.kind, given.keys, tuple(parts))
     shape = tuple(

@@ -1,4 +1,7 @@
-"""Lists of equal containers while a program is lowered: one container of arrays (`containers.Rows`)."""
+"""Arrays of structs while a program is lowered, as structs of arrays whose first axes are the items.
+
+A list of equal containers is one (`containers.Rows`), and so is a structured array (`records.Records`).
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,11 @@ def _arrays(value: AnyValue) -> Iterator[Value]:
         yield from _arrays(part)
 
 
-def is_array_of_structs(value: AnyValue) -> bool:
-    """Whether a value is a structured array, and not one struct."""
-    return isinstance(value, Container) and issubclass(value.kind, Records) and rank_of_structs(value) > 0
+def axes_of_items(value: AnyValue) -> int:
+    """How many axes are those of the items: 1 of a list, the rank of a structured array, else 0."""
+    if isinstance(value, Rows):
+        return 1
+    return rank_of_structs(value) if isinstance(value, Container) and issubclass(value.kind, Records) else 0
 
 
 def length_of_items(context: Context, value: Container) -> Element:
@@ -60,18 +65,11 @@ def rank_of_structs(value: Container) -> int:
     return (rank_of_structs(part) if isinstance(part, Container) else part.rank) - own
 
 
-def of_one_shape(context: Context, value: Container, name: str) -> Container:
-    """A structured array, whose fields are known to have its shape."""
+def equally_long(context: Context, value: Container, name: str) -> Container:
+    """An array of structs, of which all arrays are known to be equally long along the axes of the items."""
     first, *others = _arrays(value)
-    for axis in range(rank_of_structs(value)):
+    what = f"the {'items' if isinstance(value, Rows) else 'fields'} of {name}"
+    for axis in range(axes_of_items(value)):
         for other in others:
-            context.sizes.merge(first.shape[axis], other.shape[axis], f"the fields of {name}", None, SAME)
-    return value
-
-
-def equally_long(context: Context, value: Rows, name: str) -> Rows:
-    """A list whose arrays are known to be equally long."""
-    first, *others = _arrays(value)
-    for other in others:
-        context.sizes.merge(first.shape[0], other.shape[0], f"the items of {name}", None, SAME)
+            context.sizes.merge(first.shape[axis], other.shape[axis], what, None, SAME)
     return value

@@ -75,15 +75,6 @@ def grad_with_create_graph_under_no_grad(t):
 
 
 @case
-def a_part_computed_under_no_grad_is_a_constant(t):
-    a = t.leaf(3.0)
-    with t.no_grad():
-        b = a * a
-    (a * b).backward()
-    return a.grad
-
-
-@case
 def no_grad_result_used_with_grad(t):
     a = t.leaf(2.0)
     with t.no_grad():
