@@ -17,7 +17,7 @@ from adcompiler.ad.split import Pattern, split
 from adcompiler.runtime.columns import column_of
 from adcompiler.runtime.elementwise import word
 from adcompiler.runtime.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
-from adcompiler.runtime.origins import identities
+from adcompiler.runtime.provenance import identities
 from adcompiler.runtime.replay import Replay, Run, kernel_array, kernel_value, runner
 from adcompiler.runtime.snapshot import snapshot
 from adcompiler.runtime.specialise import Specialisation, Types

@@ -1,6 +1,6 @@
 """What takes numbers and plain arrays, which remember no computation, out of a Variable.
 
-Where they were taken is remembered for messages (`origins`).
+Where they were taken is remembered for messages (`provenance.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.masked import masked, refuse_masked
 from adcompiler.runtime.operators import Operators
-from adcompiler.runtime.origins import take, take_array
 from adcompiler.runtime.packed import refuse_packed
+from adcompiler.runtime.provenance import take, take_array
 from adcompiler.runtime.signature import DTYPE_OF
 
 

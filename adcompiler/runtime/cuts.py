@@ -18,8 +18,8 @@ from adcompiler.errors import Error
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.elementwise import Elementwise
 from adcompiler.runtime.graph import Edge, Entry, Recorded, Variable, live, reachable, setting, walk
-from adcompiler.runtime.origins import Origin, Taken, roots_of, taken
 from adcompiler.runtime.places import Place
+from adcompiler.runtime.provenance import Origin, Taken, roots_of, taken
 
 SPARSE = 10  # a mask of so few bits is right but for one in a hundred
 

@@ -21,8 +21,8 @@ from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime.graph import Cotangents, Entry, Stub, Variable, is_variable, perform, state
 from adcompiler.runtime.linear import cleared, expand, index, reduced, scatter
 from adcompiler.runtime.masked import refuse_masked
-from adcompiler.runtime.origins import identities, take_array
 from adcompiler.runtime.packed import refuse_packed
+from adcompiler.runtime.provenance import identities, take_array
 from adcompiler.syntax import tree
 from adcompiler.syntax.parse import parse_expression
 

@@ -16,7 +16,7 @@ import numpy as np
 from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
 from adcompiler.runtime import linear
 from adcompiler.runtime.graph import Variable, is_variable, state
-from adcompiler.runtime.origins import take_array
+from adcompiler.runtime.provenance import take_array
 from adcompiler.runtime.views import view
 
 Operation = Callable[..., Any]

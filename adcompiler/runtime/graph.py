@@ -21,8 +21,8 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.runtime.hooks import Hooks
-from adcompiler.runtime.origins import Origin, begin, bit
 from adcompiler.runtime.places import Place, by, here, warn
+from adcompiler.runtime.provenance import Origin, begin, bit
 from adcompiler.runtime.state import setting as setting
 from adcompiler.runtime.state import state as state
 

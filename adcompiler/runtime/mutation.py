@@ -16,8 +16,8 @@ from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeErro
 from adcompiler.runtime.elementwise import apply
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
-from adcompiler.runtime.origins import begin, identity
 from adcompiler.runtime.packed import refuse_packed
+from adcompiler.runtime.provenance import begin, identity
 from adcompiler.runtime.views import read_again, stand_for
 
 

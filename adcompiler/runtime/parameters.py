@@ -21,7 +21,7 @@ import numpy as np
 from adcompiler.errors import GraphError
 from adcompiler.frames import public
 from adcompiler.runtime.graph import is_variable
-from adcompiler.runtime.origins import begin
+from adcompiler.runtime.provenance import begin
 from adcompiler.runtime.variable import Variable
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.runtime.cuts import blocked
 from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.graph import Edge, Entry, Variable, is_variable, reachable
-from adcompiler.runtime.origins import Origin, Taken, taken
+from adcompiler.runtime.provenance import Origin, Taken, taken
 
 
 @dataclass(eq=False)

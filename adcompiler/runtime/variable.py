@@ -29,8 +29,8 @@ from adcompiler.runtime.graph import (
 )
 from adcompiler.runtime.holders import asked, behind_freed, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
-from adcompiler.runtime.origins import begin, take_array
 from adcompiler.runtime.places import Place, here, warn
+from adcompiler.runtime.provenance import begin, take_array
 from adcompiler.runtime.state import Pass
 from adcompiler.runtime.views import read_again, release
 

@@ -19,8 +19,8 @@ from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.fusion.plan import Fused
 from adcompiler.runtime.graph import Entry, Variable, is_variable, live, state
 from adcompiler.runtime.holders import leaves_of
-from adcompiler.runtime.origins import OTHER, identity, taken
 from adcompiler.runtime.places import OURS, Place, by, locals_of
+from adcompiler.runtime.provenance import OTHER, identity, taken
 from adcompiler.runtime.whyfunction import of_program, shown
 
 MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40

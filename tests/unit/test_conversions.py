@@ -9,7 +9,7 @@ import numpy as np
 from adcompiler import Variable, tape
 from adcompiler.ops.table import TABLE
 from adcompiler.runtime.graph import live
-from adcompiler.runtime.origins import taken
+from adcompiler.runtime.provenance import taken
 
 
 def test_what_is_remembered_holds_no_graph():

@@ -15,8 +15,8 @@ import numpy as np
 
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.graph import Entry, Node, attach, is_variable, state
-from adcompiler.runtime.origins import begin, identities
 from adcompiler.runtime.places import Place
+from adcompiler.runtime.provenance import begin, identities
 from adcompiler.runtime.replay import kernel_value, runner
 from adcompiler.runtime.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.splitting import SplitProgram
