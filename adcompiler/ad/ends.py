@@ -12,10 +12,9 @@ from typing import NamedTuple
 from adcompiler.ad.partials import differentiable, partial
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Apply, Array, Element, Read, is_const
+from adcompiler.ir.notation import COMPARISONS
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
-
-COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
 
 class End(NamedTuple):

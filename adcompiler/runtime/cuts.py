@@ -193,7 +193,7 @@ class Search:
         if given is None:
             return
         for t in self.taken:
-            if t.value is given and type(given) is not int and (sure := self.of_taken(t)) is not None:
+            if t.was(given) and (sure := self.of_taken(t)) is not None:
                 yield self.at(t, sure, serial)
                 return
         if literal(given, place):
@@ -204,11 +204,8 @@ class Search:
                 return
 
     def at(self, t: Taken, certain: bool, serial: int) -> Cut:
-        v = t.source()
-        name = "a Variable" if v is None else v.name
         value = str(t.value) if not isinstance(t.value, ref) else "the array"
-        call = f"{name}{t.how}" if t.how[0] == "." and v is not None else f"{name} by {t.how}"
-        return Cut(t.how, t.place, value, f"{value} <- {call}", certain, serial)
+        return Cut(t.how, t.place, value, f"{value} <- {t.call}", certain, serial)
 
     def of_taken(self, t: Taken) -> bool | None:
         """Whether a value was taken from the input or what was computed from it."""
@@ -247,8 +244,8 @@ class Search:
     # -- names ---------------------------------------------------------------------------------
 
     def called(self, v: Variable) -> str:
-        """What the user's line calls a Variable, else its own name."""
-        return self.names.get(id(v), str(v.name))
+        """The name that a Variable was given, else what the user's line calls it."""
+        return self.names.get(id(v), str(v.name)) if unnamed(v.name) else str(v.name)
 
     def name(self, serial: int) -> str:
         """The name of a Variable by its serial number."""
@@ -274,6 +271,11 @@ def blocked(entry: Entry, k: int) -> str | None:
     if k in getattr(entry, "zeros", ()):
         return "propagate" if isinstance(entry, Recorded) else "zero here"
     return None
+
+
+def unnamed(name: str) -> bool:
+    """Whether a name is that of a Variable which was given none: v0, v1, ..."""
+    return name[:1] == "v" and name[1:].isdigit()
 
 
 def with_inner(codes: Iterable[CodeType]) -> set[CodeType]:

@@ -58,7 +58,6 @@ WORDS: dict[str, Words] = {
     "changed": Words("a change in place", "it was changed in place after it had been read, and stands for "
                      "the new value since", "take the gradient before the change, or change a clone()"),
 }  # fmt: skip
-COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
 
 def words(how: str) -> Words:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.ir import notation
 from adcompiler.ops.build import order_of
 from adcompiler.ops.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
@@ -30,9 +31,7 @@ INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "floor_divide": "//",
     "remainder": "%",
 }  # fmt: skip
-COMPARISONS = {
-    "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal",
-}  # fmt: skip
+COMPARISONS = {symbol: name for name, symbol in notation.COMPARISONS.items()}
 OPERATORS = {symbol: name for name, symbol in INFIX.items()}
 KEEPS_OPERANDS = ("divide",)  # a result that is changed in place is no error, as in PyTorch
 COTANGENT = "*"  # the cotangent's key in a scope: no name of a formula looks like it

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeError
-from adcompiler.runtime.elementwise import apply
+from adcompiler.runtime.elementwise import apply, word
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
 from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
 from adcompiler.runtime.packed import refuse_packed
@@ -82,7 +82,7 @@ class Assignment(Entry):
         super().__init__([before, value] if is_variable(value) else [before])
         self.where = where
         self.given: Sequence[Any] = () if is_variable(value) else [identity(value)]
-        self.value = value.name if is_variable(value) else "..."
+        self.value = word(value)
 
     @property
     def holds(self) -> bool:  # type: ignore[override]

@@ -84,7 +84,7 @@ class _Builder:
             if v is not None and v._grad is not None:
                 box.gradient = f"grad: {described(v._grad.data)}"
         for given in entry.given:
-            found = next((t for t in self.taken if t.value is given and type(given) is not int), None)
+            found = next((t for t in self.taken if t.was(given)), None)
             if found is not None:
                 box.cuts.append(_taken(found))
         return box
@@ -124,9 +124,7 @@ class _Builder:
         """What a leaf was made of, if that was computed."""
         if origin.sources:
             return [f"cut: {words(origin.how).what}"]
-        return [_taken(t) for t in self.taken if t.value is origin.given and type(origin.given) is not int][
-            :1
-        ]
+        return [_taken(t) for t in self.taken if t.was(origin.given)][:1]
 
 
 def _taken(t: Taken) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import linecache
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 OURS = (  # code that a user's line calls on the way to an operation
-    f"{Path(__file__).parent.parent}",
-    f"{Path(np.__file__).parent}",
+    f"{Path(__file__).parent.parent}{os.sep}",
+    f"{Path(np.__file__).parent}{os.sep}",
     contextmanager.__code__.co_filename,
     copy.__file__,
 )

@@ -47,6 +47,18 @@ class Taken(NamedTuple):
     source: ref[Any]  # the Variable
     place: Place | None
 
+    def was(self, given: Any) -> bool:
+        """Whether a value is the very object that was taken; Python shares small integers."""
+        return self.value is given and type(given) is not int
+
+    @property
+    def call(self) -> str:
+        """What took it: `x.item()`, or `x by float()`."""
+        v = self.source()
+        if v is None:
+            return f"a Variable by {self.how}"
+        return f"{v.name}{self.how}" if self.how[0] == "." else f"{v.name} by {self.how}"
+
 
 _taken: deque[tuple[Any, ...]] = deque(maxlen=MOST)
 

@@ -17,6 +17,7 @@ from adcompiler.frames import public
 from adcompiler.runtime.cuts import Search
 from adcompiler.runtime.draw import draw
 from adcompiler.runtime.elementwise import apply, where
+from adcompiler.runtime.gradmode import enable_grad, no_grad
 from adcompiler.runtime.graph import (
     Cotangents,
     Recorded,
@@ -32,7 +33,6 @@ from adcompiler.runtime.graph import (
 )
 from adcompiler.runtime.holders import refuse_none, retaining
 from adcompiler.runtime.leaks import leaks
-from adcompiler.runtime.places import here
 from adcompiler.runtime.tapecheck import check
 from adcompiler.runtime.variable import Variable, apart, seed
 from adcompiler.runtime.why import because
@@ -234,11 +234,10 @@ def _variables(what: str, given: Any) -> list[Variable]:
     return list(given)
 
 
-@contextmanager
-def recording(on: bool) -> Iterator[None]:
-    """Whether this thread's operations remember how they were computed: recording(False) saves memory."""
-    with setting(recording=on, quiet=None if on else here()):
-        yield
+def recording(on: bool) -> AbstractContextManager[None]:
+    """`adc.enable_grad()` or `adc.no_grad()`: whether operations of this thread are recorded."""
+    mode: AbstractContextManager[None] = enable_grad() if on else no_grad()
+    return mode
 
 
 def anomaly(infinite: bool = False) -> AbstractContextManager[None]:

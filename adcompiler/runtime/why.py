@@ -14,13 +14,13 @@ import numpy as np
 from adcompiler.errors import Source, Span
 from adcompiler.frames import public
 from adcompiler.runtime.aggregate import Aggregate
-from adcompiler.runtime.cuts import Cut, Search, Step, blocked
+from adcompiler.runtime.cuts import Cut, Search, Step, blocked, unnamed
 from adcompiler.runtime.cutwords import words
 from adcompiler.runtime.fusion.plan import Fused
 from adcompiler.runtime.graph import Entry, Variable, is_variable, live, state
 from adcompiler.runtime.holders import leaves_of
 from adcompiler.runtime.places import OURS, Place, by, locals_of
-from adcompiler.runtime.provenance import OTHER, identity, taken
+from adcompiler.runtime.provenance import identity, taken
 from adcompiler.runtime.whyfunction import of_program, shown
 
 MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40
@@ -116,7 +116,8 @@ def _in_program(entry: Entry, search: Search) -> list[str]:
         if blocked(entry, k) == "compiled" and search.leads(edge.serial, edge.entry):
             name = parts.forward.input_names[parts.wanted[k]]
             given = search.name(edge.serial)
-            what = given if isinstance(entry, Fused) or given == name else f"{name}, which is {given}"
+            both = name if given == name or unnamed(given) else f"{name}, which is {given}"
+            what = given if isinstance(entry, Fused) else both
             text = of_program(parts.forward, name, None, parts.count, show)
             lines.append(f"{title} {what}: {text}")
     return lines
@@ -291,11 +292,8 @@ def _no_variable(what: str, value: Any) -> str:
     text = f"the {what} is a {type(value).__name__}, which remembers no computation: there is no gradient"
     same = identity(value)
     for t in taken():
-        if same is not OTHER and t.value is same and type(value) is not int:
-            source = t.source()
-            name = source.name if source is not None else "a Variable"
-            call = f"{name}{t.how}" if t.how[0] == "." else f"{name} by {t.how}"
-            return f"{text}\n    {call}  {t.place}\n  help: {words(t.how).remedy}"
+        if t.was(same):
+            return f"{text}\n    {t.call}  {t.place}\n  help: {words(t.how).remedy}"
     hint = (
         "pass the adc.Variable that it was computed as"
         if what == "output"
@@ -337,7 +335,7 @@ def ended(output: Variable) -> str:
         origin = edge.origin
         if origin is not None and (origin.sources or isinstance(origin.given, float | ref | np.generic)):
             found = words(origin.how)
-            made = any(t.value is origin.given for t in taken())
+            made = any(t.was(origin.given) for t in taken())
             if origin.sources or made:
                 lines[f"\n    {origin.name}  {origin.place}\n  {found.what}: {found.remedy}"] = None
     return "".join(list(lines)[:MOST_CUTS])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import numpy as np
 
+import adcompiler as adc
 from adcompiler import Variable, tape
 from adcompiler.ops.table import TABLE
 from adcompiler.runtime.graph import live
@@ -38,3 +40,10 @@ def test_the_log_of_conversions_is_the_users_own():
     copy.deepcopy(x)
     tape.check(lambda x: x * x, np.array(2.0))
     assert taken() == before
+
+
+def test_a_file_whose_folder_is_called_like_this_package_is_the_users():
+    x = Variable(3.0, requires_grad=True)
+    file = f"{Path(adc.__file__).parent}_of_mine/script.py"
+    exec(compile("x.item()", file, "exec"), {"x": x})
+    assert taken()[0].place.short == "script.py:1"
