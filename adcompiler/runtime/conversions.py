@@ -30,6 +30,10 @@ class Conversions(Operators):
         take_array(".numpy()", copy, self)
         return copy
 
+    def tolist(self) -> Any:
+        """The values as Python numbers, in lists within lists."""
+        return self.numpy().tolist()
+
     def item(self) -> Any:
         """The one value, as a Python number. Raises ShapeError if there are more."""
         try:
@@ -54,6 +58,15 @@ class Conversions(Operators):
             raise self._several() from None
         take("int()", number := int(number), self)
         return number
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iu":
+            raise DtypeError(
+                f"{self.name} holds {self.data.dtype}: only an integer is an index", remedy="write int(x)"
+            )
+        if self.data.size != 1:
+            raise self._several()
+        return int(self.data.item())
 
     def __bool__(self) -> bool:
         if self.data.size != 1:

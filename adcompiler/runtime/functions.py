@@ -123,7 +123,11 @@ def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
         return _reduction("max" if order > 0 else "min")(size, axis, keepdims)
     if order in (0, 1):
         return (size if order else size.sign()).sum(axis, keepdims)
-    return (size**order).sum(axis, keepdims) ** (1 / order)
+    number = repr(int(order) if order == int(order) else float(order))
+    least = "0" if order > 0 else "inf"  # what 0 adds; its derivative is 0, and so is that of a norm of 0
+    power = f"abs(x0)**{number}" if order > 1 else f"where(x0 == 0, {least}, abs(x0)**{number})"
+    total = f"sum({power}, {_axis(x, axis)}keepdims={bool(keepdims)})"
+    return call("norm", f"where({total} == {least}, 0, ({total})**(1 / ({number})))", x)
 
 
 def _matrix_norm(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:

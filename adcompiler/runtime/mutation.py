@@ -30,6 +30,7 @@ def assign(x: Variable, where: Any, value: Any) -> Variable:
     """`x[where] = value`."""
     shown = value._view if is_variable(value) else None
     if shown is not None and shown.root is x and shown.where is where:  # x[where] += 1 has changed it already
+        x.version += 1  # PyTorch counts the assignment, too
         return x
     return _become(x, lambda before, values: _assigned(before, where, values[0]), (value,))
 

@@ -56,13 +56,19 @@ class Operators(Node):
     __mod__, __rmod__ = _operator("remainder"), _reflected("remainder")
     __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
 
+    __and__, __rand__ = _operator("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _operator("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _operator("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rlshift__ = _operator("left_shift"), _reflected("left_shift")
+    __rshift__, __rrshift__ = _operator("right_shift"), _reflected("right_shift")
+
     # Comparisons give plain arrays: no derivative flows through them.
     __lt__, __le__ = _comparison("less"), _comparison("less_equal")
     __gt__, __ge__ = _comparison("greater"), _comparison("greater_equal")
     __eq__, __ne__ = _comparison("equal"), _comparison("not_equal")  # type: ignore[assignment]
     __hash__ = object.__hash__
 
-    __neg__, __abs__ = _unary("negative"), _unary("abs")
+    __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("invert")
 
     def __pos__(self: Any) -> Variable:
         found: Variable = self

@@ -100,6 +100,11 @@ def grad(
     from the input to an output. Raises GraphError for a graph that was freed, or that read values
     which were changed since.
     """
+    if materialize_grads and not allow_unused:
+        raise GraphError(
+            "grad() is asked to refuse unused inputs, and to give zeros for them",
+            remedy="leave out allow_unused=False or materialize_grads=True",
+        )
     targets = [inputs] if isinstance(inputs, Variable) else _variables("inputs", inputs)
     refuse_none(targets, "grad")
     for v in targets:
@@ -115,7 +120,7 @@ def grad(
                 entry.free("freed")
     found = [walked.cotangents.get(v.serial) for v in targets]
     if materialize_grads:
-        found = [_zeros(v) if g is None else g for v, g in zip(targets, found, strict=True)]
+        found = [_zeros(v, create_graph) if g is None else g for v, g in zip(targets, found, strict=True)]
     elif not allow_unused:
         _refuse_unused(ends, targets, found)
     with setting(recording=create_graph, tracing=False):
@@ -123,8 +128,10 @@ def grad(
     return found[0] if isinstance(inputs, Variable) else found
 
 
-def _zeros(v: Variable) -> Variable:
-    return Variable.made(np.zeros(v.shape, v.dtype))
+def _zeros(v: Variable, requires_grad: bool) -> Variable:
+    made = Variable.made(np.zeros(v.shape, v.dtype))
+    made.requires_grad = requires_grad
+    return made
 
 
 def _refuse_unused(

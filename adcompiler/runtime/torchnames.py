@@ -17,7 +17,7 @@ INSTEAD = MappingProxyType({
     "mv": "x @ y",
     "new_zeros": "np.zeros(shape)", "numel": "x.size", "permute": "x.transpose(axes)",
     "softmax": "(x - x.logsumexp()).exp()", "split_with_sizes": "np.split(x, places)", "t": "x.T",
-    "to": "x.astype(dtype)", "tolist": "x.value.tolist()", "type": "x.dtype", "unbind": "iterate over x",
+    "mT": "x.swapaxes(-1, -2)", "to": "x.astype(dtype)", "type": "x.dtype", "unbind": "iterate over x",
     "unsqueeze": "np.expand_dims(x, axis)", "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)",
 })  # fmt: skip
 

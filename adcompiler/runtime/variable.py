@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -32,7 +33,7 @@ from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.places import Place, here, warn
 from adcompiler.runtime.provenance import begin, take_array
 from adcompiler.runtime.state import Pass
-from adcompiler.runtime.views import read_again, release
+from adcompiler.runtime.views import read_again, refuse_view, release
 
 
 class Variable(Conversions):
@@ -118,8 +119,8 @@ class Variable(Conversions):
 
     @property
     def _version(self) -> int:
-        """How often the value was changed."""
-        return self.version
+        """How often the value was changed; a view and what it shows have one count."""
+        return (self if self._view is None else self._view.root).version
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -192,8 +193,12 @@ class Variable(Conversions):
         return self
 
     def detach_(self) -> Variable:
-        """Make this Variable a leaf that requires no gradient; what read it before keeps its graph."""
+        """Make this Variable a leaf that requires no gradient; what read it before keeps its graph.
+
+        Raises GraphError for a view, which would no longer change with what it shows.
+        """
         settle()
+        refuse_view(self)
         self.needs_grad = self._retains = False
         self.hooks = None
         self._restart("detach_()")
@@ -246,6 +251,10 @@ class Variable(Conversions):
                 remedy=f"assign None, or a Variable of shape {self.shape} and {self.dtype}",
             )
         self._grad, self._assigned = value, next(serials)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     @property
     def retains_grad(self) -> bool:
@@ -324,6 +333,12 @@ class Variable(Conversions):
         return made
 
     copy = __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        kind, given = self.__reduce__()
+        made: Variable = kind(*given)
+        made._grad = deepcopy(self._grad, memo)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.entry is not None:

@@ -72,6 +72,15 @@ def basic(where: Any) -> bool:
     return all(map(basic, where))
 
 
+def refuse_view(x: Variable) -> None:
+    """Raise GraphError for a view: detached in place it would no longer change with what it shows."""
+    if x._view is not None:
+        raise GraphError(
+            f"{x.name} is a view of {x._view.root.name}: detach_() would part them",
+            remedy="use the result of detach(), a Variable of its own",
+        )
+
+
 def release(x: Variable) -> None:
     """Let a Variable be no view any more: it becomes a leaf of its own."""
     x.__dict__.pop("_view", None)

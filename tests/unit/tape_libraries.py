@@ -41,6 +41,7 @@ OURS = SimpleNamespace(
     quiet=quiet,
     warned=warned,
     np=np,
+    optim=adc.optim,
     cast=lambda v, dtype: v.astype(dtype),
     dtype=lambda v: str(v.dtype),
 )
@@ -67,6 +68,7 @@ def torch() -> SimpleNamespace:
         quiet=quiet,
         warned=warned,
         np=_numpy(torch),
+        optim=torch.optim,
         cast=lambda v, dtype: v.to(getattr(torch, dtype)),
         dtype=lambda v: str(v.dtype).removeprefix("torch."),
     )

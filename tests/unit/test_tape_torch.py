@@ -48,6 +48,7 @@ def test_the_same_as_pytorch(name):
     assert same(found, expected), f"{found}, PyTorch: {expected}"
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it is going to change
 @pytest.mark.parametrize("name", CASES)
 def test_the_answers_are_pytorchs(name):
     pytest.importorskip("torch")

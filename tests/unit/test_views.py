@@ -106,7 +106,11 @@ def test_a_view_that_becomes_a_leaf_is_no_view():
     assert (part.item(), part.grad.item()) == (1.0, 2.0)
 
 
-def test_an_operation_and_its_assignment_are_one_change():
+def test_an_operation_and_its_assignment_are_one_entry():
+    """PyTorch counts both; the graph has one change, of what was there before."""
     x = Variable([1.0, 2.0])
-    x[0] += 1.0
-    assert (x._version, x.value.tolist()) == (1, [2.0, 2.0])
+    y = x * 3.0
+    before = y.entry
+    y[0] += 1.0
+    assert (y._version, y.value.tolist()) == (2, [4.0, 6.0])
+    assert y.entry.edges[0].entry is before

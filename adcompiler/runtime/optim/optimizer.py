@@ -92,8 +92,13 @@ class Optimizer:
         """Begin new sums of gradients: None, or zeros where there is one."""
         for group in self.param_groups:
             for p in group["params"]:
-                keep = p._grad is not None and not set_to_none
-                p.grad = Variable.made(np.zeros_like(p.data)) if keep else None
+                if set_to_none or p._grad is None:
+                    p.grad = None
+                    continue
+                if p._grad.entry is not None:
+                    p._grad.detach_()
+                with setting(recording=False):
+                    p._grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """Groups and state as PyTorch has them, with numbers in the place of Variables.

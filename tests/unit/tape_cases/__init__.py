@@ -5,6 +5,7 @@ made of numbers, lists, truth values and None; an error is "refused".
 """
 
 from tests.unit.tape_cases import (
+    corners,
     flags,
     forms,
     freed,
@@ -26,6 +27,7 @@ from tests.unit.tape_cases.registry import CASES
 
 __all__ = [
     "CASES",
+    "corners",
     "flags",
     "forms",
     "freed",
