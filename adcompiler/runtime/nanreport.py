@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from adcompiler.codegen.history import Frame
 from adcompiler.codegen.nonfinite import Cause, Event
 from adcompiler.errors import Source, Span
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Func, Input, Node, Reduce
 from adcompiler.ir.origins import Origin, Origins
@@ -18,8 +20,9 @@ from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE
 from adcompiler.runtime.nanplaces import Iteration, Place
 from adcompiler.runtime.nanwords import Operand, Words, arithmetic, number, operation
-from adcompiler.runtime.remedies import Failure, Remedy, remedy
+from adcompiler.runtime.remedies import Failure, Matrix, Remedy, measured, remedy
 
+MEANS = ("mean", "average", "var", "std", "median")
 ORDINALS = ("", "the", "a second", "a third")
 
 
@@ -205,6 +208,9 @@ class _Report:
         return f"{written} in line {_line(source, span)}"
 
     def _operands(self) -> list[Operand]:
+        if self._matrix is not None and self.origin is not None:
+            text = (self.words.written(self.origin) or ["the matrix"])[0]
+            return [Operand(f"{self._matrix.what} of {text}", (), self._matrix.least)]
         node: Node | None = self.base if self.base is not None else self.event.element
         found = self.words.operands(node, self.event) if node is not None else []
         known: dict[str, Operand] = {}
@@ -234,7 +240,7 @@ class _Report:
             origin = self.words.origin(birth)
             line = "" if origin is None or origin.source is None else self._line(origin)
             yield f"then {arithmetic(birth)}{line}"
-            if self._is_unused(birth):
+            if self._phase() == "backward" and self._is_unused(birth):
                 yield (
                     "the cotangent is 0: nothing uses this value (a factor 0, a mask, the branch of a where "
                     "that is not taken),"
@@ -268,31 +274,46 @@ class _Report:
         return number(_at(frame, result, self.cause.index))
 
     def _remedy(self, operands: Sequence[Operand]) -> Remedy:
-        name = self._operation()
-        origin = self.origin
-        texts: Sequence[str] = []
-        values: list[float] = []
-        prefix = ""
-        if origin is not None:
-            texts = self.words.written(origin)
-            source = self.words.text(origin.source, origin.span)
-            head = source.split("(")[0]
-            prefix = head.rpartition(".")[0] + "." if head.startswith(("np.", "numpy.")) else ""
-            prefix = prefix.replace(".linalg", "")
+        origin, name = self.origin, self._operation()
+        texts: Sequence[str] = [] if origin is None else self.words.written(origin)
+        source = "" if origin is None else self.words.text(origin.source, origin.span)
+        called = source.partition("(")[0] if source.endswith(")") else ""
+        if name == "divide" and called.rpartition(".")[2] in MEANS:
+            name = "mean"
         by_text = {o.text: o.value for o in operands}
         texts = texts or [o.text for o in operands]
-        for text in texts:
-            if text in by_text:
-                values.append(by_text[text])
-            elif _is_number(text):
-                values.append(float(text))
-        known = values if len(values) == len(texts) else []
-        return remedy(
+        values = [by_text[t] if t in by_text else float(t) for t in texts if t in by_text or _is_number(t)]
+        found = remedy(
             Failure(
-                name, texts, known, float(self.event.value), self._phase() == "backward", prefix,
+                name,
+                texts,
+                values if len(values) == len(texts) else [],
+                float(self.event.value),
+                self._phase() == "backward",
+                source,
+                called,
+                None if origin is None else origin.argument,
                 self.event.array.dtype == "f32",
+                self._matrix,
             )
-        )  # fmt: skip
+        )
+        target = None if origin is None else self.words.target(origin)
+        if target is None or found.guard is None:
+            return found
+        return Remedy(
+            found.text.replace(found.guard, f"{target} = {found.guard}"), f"{target} = {found.guard}"
+        )
+
+    @cached_property
+    def _matrix(self) -> Matrix | None:
+        """How the routine finds the matrix that it is given."""
+        call = next((n for n in (self.event.array, self.base) if isinstance(n, Call)), None)
+        if call is None or call.operands[0] not in self.event.frame.values:
+            return None
+        stack = self.event.frame.values[call.operands[0]]
+        case = self.event.point[: stack.ndim - 2] if call is self.event.array else ()
+        found = stack[case].astype(float)
+        return measured(call.op, found) if found.ndim == 2 and found.size else None
 
     # -- an argument ---------------------------------------------------------------------------------
 

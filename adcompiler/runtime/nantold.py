@@ -19,9 +19,9 @@ from adcompiler.runtime.elementwise import Elementwise, _value, word
 from adcompiler.runtime.graph import Entry, is_variable
 from adcompiler.runtime.nanprogram import Program, explained
 from adcompiler.runtime.nanreport import NanExplanation
-from adcompiler.runtime.nanwords import Operand, formula, number
+from adcompiler.runtime.nanwords import Operand, number
 from adcompiler.runtime.places import Place
-from adcompiler.runtime.remedies import Failure, Remedy, remedy
+from adcompiler.runtime.remedies import Failure, Remedy, formula, remedy
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.syntax.parse import parse_expression
 from adcompiler.syntax.scalar import names_in
@@ -277,8 +277,8 @@ class Told:
         )
 
     def _remedy(self, op: str | None, operands: Sequence[Operand], value: float, phase: str) -> Remedy:
-        head = self.written.text.partition("(")[0]
-        prefix = "np." if head.startswith("np.") else ""
+        text = self.written.text
+        called = text.partition("(")[0] if text.endswith(")") else ""
         texts = self.written.operands or [o.text for o in operands]
         known = {o.text: o.value for o in operands}
         values = [known[t] if t in known else float(t) for t in texts if t in known or _is_literal(t)]
@@ -288,7 +288,7 @@ class Told:
                 f"mend the data: np.where(np.isfinite({name}), {name}, 0), or leave these elements out"
             )
         full = values if len(values) == len(texts) else []
-        return remedy(Failure(op or "", texts, full, value, phase == "backward", prefix))
+        return remedy(Failure(op or "", texts, full, value, phase == "backward", text, called))
 
     # -- calls of compiled functions ---------------------------------------------------------------
 

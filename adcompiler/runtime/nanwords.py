@@ -20,8 +20,8 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
-from adcompiler.runtime.elementwise import INFIX
 from adcompiler.runtime.nanplaces import Standing, Values
+from adcompiler.runtime.remedies import formula, unwrapped
 from adcompiler.syntax import tree
 from adcompiler.syntax.scalar import names_in
 
@@ -61,8 +61,11 @@ class Words:
         nodes = self.table.nodes
         own: list[Node] = [event.array] if event.element is None else [event.element, event.array]
         around: Sequence[Node] = list(reversed(list(event.values)))
+        found = next((nodes[n] for n in (*own, *around) if n in nodes), None)
+        if found is not None:
+            return found
         loops = [item for loop, _ in event.frame.iterations[::-1] for item in loop.items]
-        return next((nodes[n] for n in (*own, *around, *loops) if n in nodes), None)
+        return next((nodes[n].own for n in loops if n in nodes), None)
 
     def base(self, origin: Origin) -> Node | None:
         """The program's own operation that something is the derivative of, of whatever order."""
@@ -146,7 +149,7 @@ class Words:
 
     def _operand(self, text: str, arg: Element, point: tuple[int, ...], values: Values) -> Operand:
         index: tuple[int, ...] = ()
-        if isinstance(arg, Read):
+        if isinstance(arg, Read) and (isinstance(arg.array, Input) or arg.axes):
             index = tuple(int(values[i]) for i in arg.args)
         elif arg.axes:
             index = tuple(point[k] for k in sorted(arg.axes) if 0 <= k < len(point))
@@ -175,8 +178,13 @@ class Words:
                 parts = (method.value, *node.arguments)
             case tree.Call():
                 parts = node.arguments
-        texts = [self.text(origin.source, part.span) for part in parts]
+        texts = [unwrapped(self.text(origin.source, part.span)) for part in parts]
         return texts if all(texts) else []  # trees of SymPy have no places
+
+    def target(self, origin: Origin) -> str | None:
+        """The name that an operation assigns to, `x /= y`; None for an expression."""
+        node = self.table.trees.get((id(origin.source), origin.span))
+        return self.text(origin.source, node.target.span) if isinstance(node, tree.Augmented) else None
 
     def named(self, element: Element) -> str:
         """An element in words: a name, a number, what the user wrote, or an operation of such."""
@@ -217,13 +225,6 @@ class Words:
 
 def _is_module(node: tree.Tree) -> bool:
     return isinstance(node, tree.Name) and node.id in ("np", "numpy", "math", "linalg", "jnp", "sp")
-
-
-def formula(op: str, args: Sequence[str]) -> str:
-    """An operation as a formula."""
-    if op in INFIX and len(args) == 2:
-        return f" {INFIX[op]} ".join(f"({a})" if a.startswith("-") else a for a in args)
-    return f"-{args[0]}" if op == "negative" else f"{op}({', '.join(args)})"
 
 
 def number(value: Any) -> str:

@@ -16,6 +16,7 @@ from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions, Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
+from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
 from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.sequences import is_display
@@ -107,6 +108,7 @@ class Lowering(Expressions):
                 right = self.expression(statement.value, scope)
                 here = False, is_display(statement.value, self.repeated)
                 value = self.operated(statement.op, left, right, statement.span, here)
+                located(self, statement, value)
                 self.assign(statement.target, value, scope)
             case tree.Def():
                 assert self.source is not None

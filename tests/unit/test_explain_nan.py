@@ -31,6 +31,20 @@ ORIGINS = {
     "elements": ("sum(sqrt(x))", (ZERO,), "sqrt", "backward", np.inf, {"x[1]": 0.0}),
     "broadcast": ("sum(log(x)[:, None] * y)", (ZERO, ONES), "log", "forward", -np.inf, {"x[1]": 0.0}),
     "comprehension": ("sum([1 / a for a in x])", (ZERO,), "divide", "forward", np.inf, {"a[1]": 0.0}),
+    "power by its exponent": ("x ** y", (-2.0, 3.0), "power", "backward", np.nan, {"x": -2.0, "y": 3.0}),
+    "cube root": ("cbrt(x)", (0.0,), "cbrt", "backward", np.inf, {"x": 0.0}),
+    "remainder": ("x % y", (1.0, 0.0), "remainder", "forward", np.nan, {"x": 1.0, "y": 0.0}),
+    "whole quotient": ("x // y", (1.0, 0.0), "floor_divide", "forward", np.inf, {"x": 1.0, "y": 0.0}),
+    "xlogy": ("xlogy(x, y)", (1.0, 0.0), "xlogy", "forward", -np.inf, {"x": 1.0, "y": 0.0}),
+    "acosh": ("acosh(x)", (1.0,), "acosh", "backward", np.inf, {"x": 1.0}),
+    "acosh below 1": ("acosh(x)", (0.5,), "acosh", "forward", np.nan, {"x": 0.5}),
+    "erfinv": ("erfinv(x)", (1.0,), "erfinv", "forward", np.inf, {"x": 1.0}),
+    "logit": ("logit(x)", (0.0,), "logit", "forward", -np.inf, {"x": 0.0}),
+    "gamma": ("gamma(x)", (0.0,), "gamma", "forward", np.inf, {"x": 0.0}),
+    "digamma": ("digamma(x)", (0.0,), "digamma", "forward", -np.inf, {"x": 0.0}),
+    "a norm": ("sqrt(x @ x)", (np.zeros(3),), "sqrt", "backward", np.inf, {"x @ x": 0.0}),
+    "in brackets": ("x / (y * y)", (1.0, 0.0), "divide", "forward", np.inf, {"x": 1.0, "y * y": 0.0}),
+    "float32 acos": ("acos(x)", (np.float32(1),), "acos", "backward", -np.inf, {"x": 1.0}),
     "float32": ("sum(exp(x))", (np.float32([1, 100]),), "exp", "forward", np.inf, {"x[1]": 100.0}),
 }  # fmt: skip
 
@@ -207,16 +221,43 @@ def test_an_infinity_that_a_loop_begins_with_is_not_blamed():
 # -- routines, rules, other doors --------------------------------------------------------------------
 
 
-def test_a_matrix_that_is_not_positive_definite():
-    found = adc.explain_nan(adc.compile("sum(cholesky(A))"), -np.eye(2))
-    assert (found.operation, found.column) == ("cholesky", 5)
-    assert "not positive definite" in found.suggestion
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+LEAST = "the smallest {} of A".format
+MATRICES = {
+    "cholesky": ("sum(cholesky(A))", (-np.eye(2),), "cholesky", LEAST("eigenvalue"), "not positive definite"),
+    "solve": ("sum(solve(A, b))", (SINGULAR, np.ones(2)), "solve", LEAST("singular value"), "singular"),
+    "inv": ("sum(inv(A))", (SINGULAR,), "solve", LEAST("singular value"), "singular"),
+    "det": ("det(A)", (np.zeros((2, 2)),), "det", LEAST("singular value"), "singular"),
+    "slogdet": ("slogdet(A)[1]", (0 * SINGULAR,), "slogdet", LEAST("singular value"), "singular"),
+    "triangle": (
+        "sum(solve_triangular(A, b))", (np.array([[1.0, 0], [2, 0]]), np.ones(2)), "triangular_transposed",
+        LEAST("entry on the diagonal"), "zero on its diagonal",
+    ),
+}  # fmt: skip
 
 
-def test_a_singular_matrix():
-    found = adc.explain_nan(adc.compile("sum(solve(A, b))"), np.zeros((2, 2)), np.ones(2))
-    assert (found.operation, found.column) == ("solve", 5)
-    assert "singular" in found.suggestion
+@pytest.mark.parametrize("case", MATRICES)
+def test_a_matrix_that_a_routine_refuses(case):
+    source, args, operation, operand, remedy = MATRICES[case]
+    found = adc.explain_nan(adc.compile(source), *args)
+    assert found.operation == operation
+    assert list(found.operands) == [operand]
+    assert found.operands[operand] == pytest.approx(-1.0 if case == "cholesky" else 0.0)
+    assert remedy in found.suggestion
+    before, after = source[: found.span.column - 1], source[found.span.end_column - 1 :]
+    assert not adc.explain_nan(adc.compile(before + found.guard + after, args=["A", "b"][: len(args)]), *args)
+
+
+def test_a_statement_is_mended_by_a_statement():
+    source = "def f(x, y):\n    x /= y\n    return x\n"
+    found = adc.explain_nan(adc.compile(source), 1.0, 0.0)
+    assert found.guard == "x = where(y != 0, x / where(y != 0, y, 1), 0)"
+    assert not adc.explain_nan(adc.compile(source.replace("x /= y", found.guard)), 1.0, 0.0)
+
+
+def test_the_mean_of_nothing():
+    found = adc.explain_nan(adc.compile("mean(x)"), np.ones(0))
+    assert "of no elements there is none" in found.suggestion
 
 
 def test_a_rule_of_the_users_own():
