@@ -7,6 +7,7 @@ thing only: whether they agree."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from adcompiler.runtime.function import Function
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.nanprogram import explained, traced
 from adcompiler.runtime.nanreport import NanExplanation, finite
+from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tape import grad
 from adcompiler.runtime.transforms import compiled, value_and_grad
@@ -85,24 +87,53 @@ def _flat(value: Any) -> list[Any]:
 
 def _eager(f: Callable[..., Any], args: Sequence[Any], wrt: Any) -> NanExplanation:
     """`explain_nan` of a Python function: run on Variables and walked back, with anomalies as errors."""
+    name = getattr(f, "__name__", "f")
+    chosen = range(len(args)) if wrt is None else _chosen(f, name, args, wrt)
+    leaves = _leaves(args)
 
     def run() -> bool:
-        made = [Variable(np.array(a.data if is_variable(a) else a, float), True) for a in args]
-        wanted = (
-            made if wrt is None else [made[k] for k in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
-        )
-        results = f(*made)
-        several = results if isinstance(results, tuple | list) else [results]
-        outputs = [r for r in several if is_variable(r)]
+        given = [mapped(lambda v: v.detach().requires_grad_() if is_variable(v) else v, a) for a in leaves]
+        outputs = [r for r in _flat(f(*given)) if is_variable(r)]
+        wanted = [v for k in chosen for v in _flat(given[k]) if is_variable(v)]
         grads = grad(outputs, wanted) if outputs and wanted else []
         return all(np.isfinite(v.data).all() for v in (*outputs, *grads) if v is not None)
 
     if run():
-        return finite(f.__name__)
+        return finite(name)
     for infinite in (True, False):
         try:
             with anomaly(infinite):
                 run()
         except NanError as error:
             return error.explanation
-    return finite(f.__name__)
+    return finite(name)
+
+
+def _leaves(args: Sequence[Any]) -> list[Any]:
+    """Arguments with their floats as Variables; integers are floats where there is nothing else."""
+    args = [mapped(lambda v: np.array(v) if type(v) is list else v, a) for a in args]
+    floats = [v for v in _flat(tuple(args)) if _is_float(v)]
+
+    def leaf(value: Any) -> Any:
+        if _is_float(value) or (not floats and type(value) is int):
+            return Variable(np.array(value.data if is_variable(value) else value, None if floats else float))
+        return value
+
+    return [mapped(leaf, a) for a in args]
+
+
+def _is_float(value: Any) -> bool:
+    if is_variable(value) or isinstance(value, np.ndarray):
+        return bool(value.dtype.kind == "f")
+    return isinstance(value, float | np.floating)
+
+
+def _chosen(f: Callable[..., Any], name: str, args: Sequence[Any], wrt: Any) -> list[int]:
+    """The positions of the arguments that a Python function is differentiated by."""
+    names = list(signature(f).parameters)
+    found = [names.index(w) if w in names else w for w in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
+    for w in found:
+        if type(w) is not int or not 0 <= w < len(args):
+            cause = f"wrt={w!r}: {name} has no such parameter"
+            raise ArgumentError(cause, remedy=f"it takes ({', '.join(names)})")
+    return found

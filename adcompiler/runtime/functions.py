@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -22,11 +23,21 @@ from adcompiler.runtime.views import view
 Operation = Callable[..., Any]
 
 
+_own: WeakSet[Any] = WeakSet()
+
+
 @lru_cache(1000)
 def _compiled(name: str, body: str, count: int) -> Any:
     from adcompiler.runtime.capture import compile
 
-    return compile(body, name=name, args=[f"x{k}" for k in range(count)])
+    made = compile(body, name=name, args=[f"x{k}" for k in range(count)])
+    _own.add(made)
+    return made
+
+
+def is_own(function: Any) -> bool:
+    """Whether a compiled function is one of NumPy's, made here, and not the user's."""
+    return function in _own
 
 
 def call(name: str, body: str, *args: Any) -> Any:

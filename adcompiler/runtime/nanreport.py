@@ -297,12 +297,7 @@ class _Report:
                 self._matrix,
             )
         )
-        target = None if origin is None else self.words.target(origin)
-        if target is None or found.guard is None:
-            return found
-        return Remedy(
-            found.text.replace(found.guard, f"{target} = {found.guard}"), f"{target} = {found.guard}"
-        )
+        return found.assigned(None if origin is None else self.words.target(origin))
 
     @cached_property
     def _matrix(self) -> Matrix | None:

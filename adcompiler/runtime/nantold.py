@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adcompiler.ad.vjp import vjp
-from adcompiler.errors import Source, Span
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.origins import tracking
 from adcompiler.runtime.elementwise import Elementwise, _value, word
+from adcompiler.runtime.functions import is_own
 from adcompiler.runtime.graph import Entry, is_variable
 from adcompiler.runtime.nanprogram import Program, explained
 from adcompiler.runtime.nanreport import NanExplanation
 from adcompiler.runtime.nanwords import Operand, number
+from adcompiler.runtime.nanwritten import written
 from adcompiler.runtime.places import Place
-from adcompiler.runtime.remedies import Failure, Remedy, formula, remedy
+from adcompiler.runtime.remedies import Failure, Matrix, Remedy, formula, measured, remedy
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.syntax.parse import parse_expression
 from adcompiler.syntax.scalar import names_in
 
 Values = Sequence[np.ndarray | None]
+MORE = "adc.tape.anomaly(infinite=True) names what made {} infinite"
+ROUTINES = {n: n for n in ("solve", "inv", "det", "slogdet", "cholesky")}
 
 
 class Called(NamedTuple):
@@ -36,57 +37,6 @@ class Called(NamedTuple):
     types: Any
     wanted: Sequence[int]
     values: Sequence[Any]
-
-
-# -- the user's line -------------------------------------------------------------------------------
-
-
-class _Written(NamedTuple):
-    """An operation as the user wrote it: its file, its text, and its operands' texts where they are known."""
-
-    source: Source | None
-    span: Span | None
-    text: str
-    operands: tuple[str, ...]
-
-
-def _written(place: Place | None) -> _Written:
-    """The expression whose instruction called an operation; Python knows its columns."""
-    if place is None:
-        return _Written(None, None, "", ())
-    file = place.code.co_filename
-    lines = linecache.getlines(file)
-    spots = list(place.code.co_positions())
-    line, end_line, column, end = spots[place.instruction // 2]
-    if not lines or line is None or end_line is None or column is None or end is None:
-        return _Written(None, None, "", ())
-    first, last = lines[line - 1].encode(), lines[end_line - 1].encode()
-    span = Span(line, len(first[:column].decode()) + 1, end_line, len(last[:end].decode()) + 1)
-    source = Source("".join(lines), Path(file).name)
-    inside = [text.rstrip("\n") for text in lines[line - 1 : end_line]]
-    inside[-1] = inside[-1][: span.end_column - 1]
-    inside[0] = inside[0][span.column - 1 :]
-    text = " ".join(part.strip() for part in inside)
-    return _Written(source, span, text, _operands(text))
-
-
-def _operands(text: str) -> tuple[str, ...]:
-    try:
-        node = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return ()
-    match node:
-        case ast.BinOp(left=left, right=right):
-            return ast.unparse(left), ast.unparse(right)
-        case ast.UnaryOp(operand=operand):
-            return (ast.unparse(operand),)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy" | "adc")), args=args):
-            return tuple(map(ast.unparse, args))
-        case ast.Call(func=ast.Attribute(value=value), args=args):
-            return (ast.unparse(value), *map(ast.unparse, args))
-        case ast.Call(args=args):
-            return tuple(map(ast.unparse, args))
-    return ()
 
 
 # -- the explanation ---------------------------------------------------------------------------------
@@ -105,7 +55,7 @@ class Told:
         root: Entry | None = None,
     ) -> None:
         self.bad, self.entry, self.called, self.root = bad, entry, called, root
-        self.written = _written(place)
+        self.written = written(place)
         self.derived = root is not None  # the operation is part of a derivative of what stands there
 
     def forward(self, results: Sequence[Any]) -> NanExplanation:
@@ -122,7 +72,8 @@ class Told:
         operands = self._operands_at(index, data.shape)
         subject = self.written.text or self.entry.line()
         head = f"{subject} made {number(value)}"
-        return self._explanation("forward", head, value, index, operands, None, [])
+        met = [MORE.format("it")] if any(np.isinf(o.value) for o in operands) else []
+        return self._explanation("forward", head, value, index, operands, None, met)
 
     def backward(self, given: Sequence[Any], found: Sequence[Any]) -> NanExplanation:
         k = next(k for k, g in enumerate(found) if g is not None and self.is_bad(g))
@@ -228,13 +179,13 @@ class Told:
             ]
         elif np.isnan(product[index]):
             told = [f"then {number(weight_here)} * {number(slope)} is nan"]
-            if np.isinf(weight_here) and not np.isinf(slope):
-                told.append("adc.tape.anomaly(infinite=True) names what made the cotangent infinite")
+            if np.isinf(weight_here) and np.isfinite(slope):
+                told.append(MORE.format("the cotangent"))
         params = entry.primitive.params
         result = ", r the result" if "r" in names_in(text) else ""
         said = f"d {formula(entry.primitive.name, params)} / d {params[position]} = {text}{result}"
         operands = self._operands_at(index, shape)
-        return self._explanation("backward", head, slope, index, operands, said, told)
+        return self._explanation("backward", head, slope, index, operands, said, told, position)
 
     def _explanation(
         self,
@@ -245,11 +196,15 @@ class Told:
         operands: list[Operand],
         partial: str | None,
         told: list[str],
+        argument: int | None = None,
+        op: str | None = None,
     ) -> NanExplanation:
         source, span = self.written.source, self.written.span
         entry = self.root or self.entry
-        op = entry.primitive.name if isinstance(entry, Elementwise) else None
-        found = self._remedy(op, operands, value, phase)
+        op = entry.primitive.name if isinstance(entry, Elementwise) else op
+        found = self._remedy(op, operands, value, phase, argument)
+        if told and told[-1].startswith(MORE.partition("{")[0]):  # what is wrong is not here
+            found = Remedy(told.pop())
         body = [
             *([f"at element {list(index)}"] if index else []),
             *(f"{o.label} = {number(o.value)}" for o in operands),
@@ -276,9 +231,10 @@ class Told:
             guard=found.guard,
         )
 
-    def _remedy(self, op: str | None, operands: Sequence[Operand], value: float, phase: str) -> Remedy:
+    def _remedy(
+        self, op: str | None, operands: Sequence[Operand], value: float, phase: str, argument: int | None
+    ) -> Remedy:
         text = self.written.text
-        called = text.partition("(")[0] if text.endswith(")") else ""
         texts = self.written.operands or [o.text for o in operands]
         known = {o.text: o.value for o in operands}
         values = [known[t] if t in known else float(t) for t in texts if t in known or _is_literal(t)]
@@ -287,8 +243,24 @@ class Told:
             return Remedy(
                 f"mend the data: np.where(np.isfinite({name}), {name}, 0), or leave these elements out"
             )
+        float32 = any(v.data.dtype == np.float32 for v in self.entry.inputs)
         full = values if len(values) == len(texts) else []
-        return remedy(Failure(op or "", texts, full, value, phase == "backward", text, called))
+        failure = Failure(
+            op or "", texts, full, value, phase == "backward", text, "np.", argument, float32, self._matrix
+        )
+        target = (
+            text.partition("=")[0].rstrip("+-*/%@ ") if re.match(r"[\w.\[\]]+\s*[-+*/%@]+=", text) else None
+        )
+        return remedy(failure).assigned(target)
+
+    @property
+    def _matrix(self) -> Matrix | None:
+        """How a routine of NumPy's finds the matrix that it is given."""
+        name = self.written.text.partition("(")[0].rpartition(".")[2]
+        if self.called is None or name not in ROUTINES:
+            return None
+        a = np.asarray(self.called.values[0], float)
+        return measured(ROUTINES[name], a) if a.ndim == 2 and a.size else None
 
     # -- calls of compiled functions ---------------------------------------------------------------
 
@@ -302,10 +274,33 @@ class Told:
         found = explained(program, [*told.values, *cotangents], None, told.function.__name__)
         if not found:
             return None
+        if is_own(told.function) and self.written.text:
+            return self._of_numpys(found)
         where = f"in the call {self._subject()}"
         if self.written.source is not None and self.written.span is not None:
             where += f" ({self.written.source.name}:{self.written.span.line})"
         return _within(found, where)
+
+    def _of_numpys(self, found: NanExplanation) -> NanExplanation:
+        """The explanation of one of NumPy's functions, which is the user's operation and no call of a program
+        of theirs."""
+        names = {f"x{k}": text for k, text in enumerate(self.written.operands)}
+
+        def named(text: str) -> str:
+            return re.sub(r"\bx\d+\b", lambda m: names.get(m[0], m[0]), text)
+
+        assert found.value is not None
+        operands = [Operand(named(text), (), value) for text, value in found.operands.items()]
+        if found.phase == "input":
+            head = f"{operands[0].text} is {number(found.value)} already, before {self._subject()}"
+        elif found.phase == "backward":
+            head = f"the derivative of {self._subject()} is {number(found.value)}"
+        else:
+            head = f"{self._subject()} made {number(found.value)}"
+        index = found.element or ()
+        return self._explanation(
+            found.phase or "forward", head, found.value, index, operands, None, [], None, found.operation
+        )
 
 
 def _within(found: NanExplanation, where: str) -> NanExplanation:

@@ -29,6 +29,13 @@ class Remedy(NamedTuple):
     text: str
     guard: str | None = None
 
+    def assigned(self, target: str | None) -> Remedy:
+        """The same for a statement, `x /= y`, that assigns to `target`, if there is one."""
+        if target is None or self.guard is None:
+            return self
+        guard = f"{target} = {self.guard}"
+        return Remedy(self.text.replace(self.guard, guard), guard)
+
 
 class Matrix(NamedTuple):
     """What tells why a routine refuses a matrix, the `least` of something, and the largest entry."""
@@ -76,7 +83,9 @@ class Failure(NamedTuple):
         return "1e-6" if self.float32 else "1e-12"
 
     def call(self, name: str, *args: str) -> str:
-        return f"{self.prefix}{name}({', '.join(args)})"
+        """A call as the user would write it; NumPy has not all functions."""
+        prefix = self.prefix if hasattr(np, name) else ""
+        return f"{prefix}{name}({', '.join(args)})"
 
     def where(self, condition: str, then: str, otherwise: str = "0") -> str:
         return self.call("where", condition, then, otherwise)
@@ -112,9 +121,12 @@ def unwrapped(text: str) -> str:
 
 def _bare(text: str) -> str:
     """A text as an operand: in brackets unless it is a name, a number, a call or an element."""
-    name = re.match(r"[\w.]*", text)
-    rest = text[name.end() :] if name else text
-    return text if not rest or (rest[0] in "([" and _is_one_group(rest)) else f"({text})"
+    depth = 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if not depth and not (c in ".)]_" or c.isalnum()):
+            return f"({text})"
+    return text
 
 
 def _is_one_group(text: str) -> bool:
