@@ -29,7 +29,30 @@ def partial(element: Apply, k: int, result: Element | None = None) -> Element:
         return const(int(text), element.dtype)
     scope = operands(element) | {RESULT: result or element}
     known = scope.get(text)
-    return known if isinstance(known, Element) else element_of(text, scope, element.dtype)
+    return known if isinstance(known, Element) else _decided(element_of(text, scope, element.dtype))
+
+
+def _decided(derivative: Element) -> Element:
+    """A derivative without the cases that constants decide: that of x ** 2 has none for an exponent of 0.
+
+    What is left over would be a guard, which cotangents carry from array to array.
+    """
+    while isinstance(derivative, Select) and (holds := _known(derivative.guard)) is not None:
+        derivative = derivative.then if holds else derivative.otherwise
+    return derivative
+
+
+def _known(condition: Element) -> bool | None:
+    """Whether a condition holds, if its constants tell."""
+    if isinstance(condition, Const):
+        return bool(condition.value)
+    if isinstance(condition, Apply) and condition.op == "logical_and":
+        parts = [_known(a) for a in condition.args]
+        return False if False in parts else None if None in parts else True
+    if isinstance(condition, Apply) and all(isinstance(a, Const) for a in condition.args):
+        values = [a.value for a in condition.args if isinstance(a, Const)]
+        return bool(TABLE[condition.op].numpy(*values))
+    return None
 
 
 def named(element: Apply, k: int) -> list[Element]:
