@@ -1,20 +1,39 @@
 """Merge sums: a sum of reductions over one domain is one reduction of a sum.
 
 Where x[i] and x[j] both stand in a pairwise body, the gradient has two sums over pairs; merged they
-share what they have in common, and one register.
+share what they have in common, and one register. So (z + x) + y is z + (x + y) where x and y are such sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 
-from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Read,
+    Reduce,
+    Select,
+    is_const,
+    select,
+)
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_read, substitute, uses
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.passes.conditions import conditions
+from adcompiler.passes.strict import StrictRewriter
+
+OPPOSITE = {"add": "subtract", "subtract": "add"}
+MOST = 16  # the terms of a sum that are looked at
 
 
 def merge(func: Func) -> Func:
@@ -22,18 +41,47 @@ def merge(func: Func) -> Func:
     return _Merge(func.roots).func(func)
 
 
-class _Merge(Rewriter):
-    def __init__(self, roots: Sequence[Array]) -> None:
-        super().__init__()
-        self.single: set[Array] = {a for a, count in uses(roots).items() if count == 1}
+class _Merge(StrictRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        roots = tuple(roots)
+        super().__init__(roots)
+        self.single = _single(roots)
         self.depth = cache(self._depth)
 
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return _Merge(loop.roots)
+    def _moved(self, element: Element) -> Element:
+        """In what is strict, terms keep their order: two sums that are added at once are one."""
+        match super()._moved(element):
+            case Apply(op="add" | "subtract" as op, args=(Read() as x, Read() as y)) as moved:
+                return self.together(op, x, y) or moved
+            case moved:
+                return moved
 
     def element(self, element: Element) -> Element:
         match element:
-            case Apply(op="add" | "subtract" as op, args=(Read(array=a) as x, Read(array=b) as y)):
+            case Apply(op="add" | "subtract" as op, args=(x, y)):
+                return self.joined(op, x, y) or element
+        return element
+
+    def joined(self, op: str, x: Element, y: Element) -> Element | None:
+        """x + y, or x - y, with y in a sum that x is or one of its terms; None if there is none."""
+        others: list[tuple[str, Element]] = []
+        while (made := self.together(op, x, y)) is None:
+            if len(others) == MOST or not (isinstance(x, Apply) and x.op in OPPOSITE):
+                return None
+            rest, last = x.args
+            if (made := self.together(op if x.op == "add" else OPPOSITE[op], last, y)) is not None:
+                made = apply(x.op, rest, made)
+                break
+            others.append((x.op, last))
+            x = rest
+        for other, last in reversed(others):
+            made = apply(other, made, last)
+        return made
+
+    def together(self, op: str, x: Element, y: Element) -> Element | None:
+        """x + y, or x - y, as one sum, if both are sums, multiples of one number or under one guard."""
+        match x, y:
+            case Read(array=a), Read(array=b):
                 if x.args != y.args and b in self.single:
                     b, y = _turned(b, y, x.args)
                     self.single.add(b)
@@ -41,7 +89,16 @@ class _Merge(Rewriter):
                     made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
                     self.single.add(made)
                     return Read(made, x.args)
-        return element
+            case Apply(op="multiply", args=(Const() as number, u)), Apply(op="multiply", args=(other, v)):
+                total = self.together(op, u, v) if number is other else None
+                return None if total is None else apply("multiply", number, total)
+            case Select(guard=guard), Select(guard=other) if guard is other:
+                then = self.together(op, x.then, y.then)
+                otherwise = None if then is None else self.together(op, x.otherwise, y.otherwise)
+                return None if then is None or otherwise is None else select(guard, then, otherwise)
+            case Const(), Const() if is_const(x, 0) and x is y:
+                return x
+        return None
 
     def mergeable(self, a: Array, b: Array) -> bool:
         """Whether two sums over one domain add to the same places, nothing else reads them, and they are
@@ -61,6 +118,19 @@ class _Merge(Rewriter):
         """How many reductions stand upon each other below an array."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
+
+
+def _single(roots: Iterable[Array]) -> set[Array]:
+    """The arrays that one operation reads; several arrays may have it."""
+    found = Counter(roots)
+    elements: set[Element] = set()
+    for array in arrays_of(roots):
+        if isinstance(array, Item | Ruled | Call):
+            found.update(array.loop.operands if isinstance(array, Item) else array.operands)
+        found.update(e.array for e in array.elements if isinstance(e, Read))
+        elements.update(elements_of(array.elements))
+    found.update(a.array for e in elements for a in e.args if isinstance(a, Read))
+    return {a for a, count in found.items() if count == 1}
 
 
 def _turned(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[Array, Read]:

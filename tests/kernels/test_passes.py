@@ -171,6 +171,20 @@ def test_a_value_over_its_root_is_the_root(text):
     assert " / " not in "\n".join(lines)
 
 
+CUBES = "1 / ((x * x + 1) * sqrt(x * x + 1))", "exp(-x) / (sqrt(x * x + 0.1) * (x * x + 0.1))"
+
+
+@pytest.mark.parametrize("text", CUBES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_derivatives_of_reciprocal_cubes_have_no_root(text, dtype):
+    """Newton's attraction: sqrt(s) / (s sqrt(s))^2, which its derivative has, is a power of 1 / sqrt(s)."""
+    x = RNG.normal(size=6).astype(dtype)
+    for derivative in (adc.grad, adc.hessian):
+        one, other = (derivative(adc.compile(f"sum({text})", backend=b)) for b in ("cpu", "numpy"))
+        np.testing.assert_allclose(one(x), other(x), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
+        assert derivative is adc.hessian or "math.sqrt(" not in statements(one)
+
+
 @pytest.mark.parametrize("x", [0.0, 5e-324, 1e-310, np.inf, np.nan])
 def test_what_may_be_zero_is_divided_by_its_root(x):
     text = "def f(p: f64[n]):\n    return sum(x / sqrt(x) for x in p)"
@@ -181,9 +195,13 @@ def test_what_may_be_zero_is_divided_by_its_root(x):
 QUOTIENTS = "exp(x / y)", "log(x / y)", "(x / y)**1.5"  # the quotient, and what both gradients are made of
 
 
+def statements(f):
+    """A kernel without its comments."""
+    return "\n".join(line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#"))
+
+
 def divisions(f):
-    code = [line for line in f.show("kernel").splitlines() if not line.lstrip().startswith("#")]
-    return "\n".join(code).count(" / ")
+    return statements(f).count(" / ")
 
 
 @pytest.mark.parametrize("text", QUOTIENTS)
@@ -206,6 +224,49 @@ def test_quotients_keep_their_infinities_and_nans(text):
     with np.errstate(all="ignore"):
         for got, expected in zip(f(g, x, y), slow(g, x, y), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+# -- sums over one domain that are added to each other are one -----------------------------------------
+
+MERGED = {
+    "terms of a longer sum": ("z[i] + sum(a[i, j] * b[i, j] {0}) - sum(a[i, j] / b[i, j] {0})", 1),
+    "sums in a difference": ("sum(a[i, j] {0}) - (z[i] - sum(a[i, j] * b[i, j] {0})) - sum(b[i, j] {0})", 2),
+    "multiples of one number": ("3 * sum(exp(a[i, j]) {0}) - 3 * sum(a[i, j] * b[i, j] {0})", 1),
+    "under one guard": (
+        "where(z[i] > 0, sum(exp(a[i, j]) {0}), 0) + where(z[i] > 0, sum(a[i, j] * b[i, j] {0}), 0)", 1,
+    ),
+    "under two guards": (
+        "where(z[i] > 0, sum(exp(a[i, j]) {0}), 0) + where(z[i] > 1, sum(a[i, j] * b[i, j] {0}), 0)", 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_sums_over_one_domain_are_one(name):
+    text, sums = MERGED[name]
+    text = text.format("for j in range(m)")
+    source = f"def f(a: f64[n, m], b: f64[n, m], z: f64[n]):\n    return [{text} for i in range(n)]"
+    one, other = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    args = A, RNG.uniform(1, 2, A.shape), X
+    np.testing.assert_allclose(one(*args), other(*args), rtol=1e-12, atol=1e-13)
+    assert statements(one).count("reduce_add(") == sums
+    adc.check_grad(one, *args, order=2)
+
+
+def test_the_gradient_of_forces_between_pairs_adds_up_once_a_component():
+    """What a particle feels, and what all others feel of it, in each of two coordinates."""
+    source = (
+        "def f(x: f64[n, 2], m: f64[n]):\n    p = sin(x)\n"
+        "    def near(i, j):\n        return 1 / (sum((p[j, c] - p[i, c])**2 for c in range(2)) + 0.1)\n"
+        "    def force(i, k):\n        return sum((p[j, k] - p[i, k]) * (m[j] * near(i, j))"
+        " for j in range(n))\n"
+        "    return sum(cos(force(i, k)) for i in range(n) for k in range(2))"
+    )
+    one, other = (adc.grad(adc.compile(source, backend=b), "x") for b in ("cpu", "numpy"))
+    args = RNG.normal(size=(9, 2)), RNG.uniform(1, 2, 9)
+    np.testing.assert_allclose(one(*args), other(*args), rtol=1e-11, atol=1e-13)
+    assert statements(one).count("reduce_add(") == 4, "two of the force, two of the gradient"
+    adc.check_grad(adc.compile(source), *args, wrt="x", order=2)
 
 
 # -- what is compared for equality keeps its rounding --------------------------------------------------
