@@ -57,8 +57,8 @@ class Model:
 
 
 @adc.function
-def attraction(p, q, w):
-    """The acceleration of particles at p (n, 2) by others at q (m, 2) of attraction w (m)."""
+def attraction(p: f64[n, 2], q: f64[m, 2], w: f64[m]):
+    """The acceleration of particles at p by others at q of attraction w."""
 
     def cube(s):
         return s * sqrt(s)
@@ -66,7 +66,7 @@ def attraction(p, q, w):
     return [
         [
             sum(
-                w[j] * (q[j, k] - p[i, k]) / cube(sum((q[j, c] - p[i, c]) ** 2 for c in range(2)) + SOFT)
+                (q[j, k] - p[i, k]) * (w[j] / cube(sum((q[j, c] - p[i, c]) ** 2 for c in range(2)) + SOFT))
                 for j in range(len(w))
             )
             for k in range(2)
