@@ -21,7 +21,11 @@ class Hooks:
         self.functions: dict[int, Hook] = {}
 
     def add(self, function: Hook) -> Handle:
-        """Register a function; the handle removes it."""
+        """Register a function; the handle removes it. Raises DtypeError for what is none."""
+        if not callable(function):
+            raise DtypeError(
+                f"a hook is a {type(function).__name__}", remedy="pass a function of the gradient"
+            )
         number = next(_numbers)
         self.functions[number] = function
         return Handle(self, number)

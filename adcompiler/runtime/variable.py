@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
+from threading import RLock
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.fork import Locked
 from adcompiler.frames import public
 from adcompiler.runtime import linear, numpy_protocol
 from adcompiler.runtime.conversions import Conversions, array_of
@@ -313,7 +315,7 @@ class Variable(Conversions):
                 entry.free("freed")
 
     def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable] = ()) -> None:
-        with setting(recording=create_graph):
+        with _adding.lock, setting(recording=create_graph):
             if self._grad is None:
                 self._grad = more.clone() if create_graph else apart(more, False, outputs)
             elif create_graph or self._retains:
@@ -363,6 +365,7 @@ class Variable(Conversions):
         return numpy_protocol.function(function, args, options)
 
 
+_adding = Locked(RLock)  # threads may add to the gradient of one leaf
 REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
 
 

@@ -156,9 +156,22 @@ def _too_late(search: Search) -> str | None:
     shared = _before(search)
     if shared is None:
         return None
+    if shared == search.output.serial:
+        return _swapped(search)
     if target.place is not None:
         return _later(search, "changed", target.place)
     return _another_object(search, shared)
+
+
+def _swapped(search: Search) -> str:
+    """The input was computed from the output."""
+    target, output, entry = search.called(search.target), search.called(search.output), search.target.entry
+    assert entry is not None
+    return (
+        f"{target} was computed from {output}, not {output} from {target}\n"
+        f"    {entry.line()}  {entry.place or ''}\n"
+        f"  help: ask the other way round: adc.why_none({target}, {output})"
+    )
 
 
 def _not_read(search: Search) -> str:

@@ -161,6 +161,26 @@ def test_a_wrong_hook_is_told(hook, error, match):
         (w * w).sum().backward()
 
 
+def test_a_hook_is_a_function():
+    with pytest.raises(DtypeError, match="a hook is a float"):
+        leaf(2.0).register_hook(3.0)
+
+
+def test_threads_add_to_the_gradient_of_one_leaf():
+    w = leaf(np.arange(100_000.0))  # NumPy lets others run while it adds so many
+
+    def work():
+        for _ in range(20):
+            w.sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(w.grad.value, 80)
+
+
 def test_a_hook_needs_a_gradient():
     with pytest.raises(GraphError, match="no hook would run"):
         Variable(1.0).register_hook(print)

@@ -347,6 +347,15 @@ def test_what_was_set_or_changed_too_late():
     assert "take the gradient before the change" in text
 
 
+def test_an_output_and_an_input_that_are_swapped():
+    x = leaf(name="x")
+    loss = (x * 2.0).sum()
+    text = adc.why_none(x, loss)
+    assert "loss was computed from x, not x from loss" in text
+    assert "adc.why_none(loss, x)" in text
+    assert "is not None" in adc.why_none(loss, x)
+
+
 def test_what_is_no_variable_or_no_float():
     x = leaf()
     loss = (x * x).item()  # number
