@@ -14,6 +14,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
+from adcompiler.runtime.cotangents import apart, seed
 from adcompiler.runtime.cuts import Search
 from adcompiler.runtime.draw import draw
 from adcompiler.runtime.elementwise import apply, where
@@ -34,7 +35,7 @@ from adcompiler.runtime.graph import (
 from adcompiler.runtime.holders import refuse_none, retaining
 from adcompiler.runtime.leaks import leaks
 from adcompiler.runtime.tapecheck import check
-from adcompiler.runtime.variable import Variable, apart, seed
+from adcompiler.runtime.variable import Variable
 from adcompiler.runtime.why import because
 
 __all__ = [

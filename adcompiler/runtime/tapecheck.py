@@ -9,9 +9,10 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, GradientError
 from adcompiler.frames import public
+from adcompiler.runtime.cotangents import seed
 from adcompiler.runtime.finite import slopes
 from adcompiler.runtime.graph import reachable, setting, walk
-from adcompiler.runtime.variable import Variable, seed
+from adcompiler.runtime.variable import Variable
 
 RTOL = {"d": 1e-6, "f": 2e-2}  # of a derivative's largest entry, or of 1
 ORDINALS = ("first", "second", "third")

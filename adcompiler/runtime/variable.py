@@ -16,6 +16,7 @@ from adcompiler.fork import Locked
 from adcompiler.frames import public
 from adcompiler.runtime import linear, numpy_protocol
 from adcompiler.runtime.conversions import Conversions, array_of
+from adcompiler.runtime.cotangents import apart, seed
 from adcompiler.runtime.graph import (
     Edge,
     Entry,
@@ -369,34 +370,10 @@ _adding = Locked(RLock)  # threads may add to the gradient of one leaf
 REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
 
 
-def apart(g: Variable, create_graph: bool, outputs: Sequence[Variable]) -> Variable:
-    """A gradient of some outputs as a Variable of its own: several inputs may have the same one, and values
-    are assigned."""
-    if create_graph:
-        return g if g.entry is not None else g.clone()
-    made = Variable.made(g.data, g.name)
-    begin(made, "create_graph", outputs)
-    return made
-
-
 def _described(value: Any) -> str:
     return (
         f"Variable of shape {value.shape} and {value.dtype}" if is_variable(value) else type(value).__name__
     )
-
-
-def seed(v: Variable, cotangent: Any) -> Variable:
-    """The cotangent that a walk begins with: ones where none is given."""
-    if cotangent is None:
-        return Variable.made(np.ones(v.shape, v.dtype))
-    found: Variable = cotangent if is_variable(cotangent) else Variable(cotangent)
-    if found.shape != v.shape:
-        raise ShapeError(
-            f"the cotangent of {v.name} has shape {found.shape}, {v.name} has {v.shape}",
-            remedy="a cotangent has its Variable's shape",
-        )
-    made: Variable = found.astype(v.dtype)
-    return made
 
 
 Node.kind = Variable
