@@ -21,9 +21,10 @@ from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Func
+from adcompiler.ir.nodes import Array, Func, const
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.syntax.sizes import Constraint
 
 C_TYPES: dict[Dtype, str] = {"f64": "double", "f32": "float", "i64": "int64_t", "bool": "uint8_t"}
 KEYWORDS = frozenset(
@@ -36,6 +37,7 @@ KEYWORDS = frozenset(
     )
     for word in line.split()
 )
+ONE = const(1, "i64")
 # numba's own names of functions that the C library has.
 SHIMS = {"numba_gamma": "tgamma", "numba_lgamma": "lgamma"}
 
@@ -50,8 +52,8 @@ class Compiled:
     missing: frozenset[str]
 
 
-def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
-    """The C function `name` of a program: `int name(sizes, inputs, results)`.
+def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constraint] = ()) -> Compiled:
+    """The C function `name` of a program, which compares lengths: `int name(sizes, inputs, results)`.
 
     Sizes of arrays come first, in order of appearance; lengths that integer parameters give are computed
     inside. Arrays are contiguous, in row-major order; each result is written to its pointer. `native` is code
@@ -61,7 +63,7 @@ def compile_ahead(func: Func, name: str, native: bool) -> Compiled:
         raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
     kernel = emit(func, allocates=False)
     func = kernel.func
-    entry = _Entry(kernel)
+    entry = _Entry(kernel, compared)
     module = cache.load(entry.source)
     from numba import types
 
@@ -85,16 +87,20 @@ def _numba(dtype: Dtype) -> Any:
 class _Entry:
     """The generated source of `need` and `entry`."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, compared: Sequence[Constraint]) -> None:
+        self.kernel, self.compared = kernel, compared
         direct = {kernel.arrays[r] for r in kernel.func.results if r.rank}
         self.temporaries = [b for b in kernel.buffers if b.name not in direct]
         parts = (kernel.text, self.need(), self.entry())
         self.source = with_header(kernel.comment, "\n\n".join(parts))
 
     def need(self) -> str:
-        """`need(*sizes, bytes)`: the bytes of each temporary."""
+        """`need(*sizes, bytes)`: the bytes of each temporary, where the lengths fit."""
         writer = self.planned()
+        for one in self.compared:
+            reach, left, right = (writer.text(n or ONE, ATOM) for n in (one.reach, one.left, one.right))
+            writer.line(f"if {reach} > 0 and {left} {'<' if one.at_least else '!='} {right}:")
+            writer.line("    raise IndexError")  # a status other than 0
         if self.temporaries:
             writer.line(f"_need = carray(_bytes, ({len(self.temporaries)},), np.int64)")
         for k, buffer in enumerate(self.temporaries):

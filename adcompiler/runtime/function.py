@@ -5,19 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.calculus import CALCULUS
 from adcompiler.codegen.to_sympy import to_sympy
-from adcompiler.errors import DtypeError, Error, ShapeError
+from adcompiler.errors import DtypeError, Error
 from adcompiler.frames import public
-from adcompiler.ir.nodes import Func, is_const
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
-from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
+from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.explain import explain
+from adcompiler.runtime.foreign import for_c, for_numba
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import decided, settled
 from adcompiler.runtime.options import Options
@@ -28,7 +29,6 @@ from adcompiler.runtime.signature import (
     FLOAT,
     PLAIN,
     Parameter,
-    as_floats,
     bind,
     describe,
     find_hook,
@@ -41,7 +41,7 @@ from adcompiler.runtime.wrt import inputs_of, positions
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.structures import flatten, is_of_numbers, unflatten
-from adcompiler.syntax.values import ArgType, Closure, Kind
+from adcompiler.syntax.values import ArgType, Closure
 
 if TYPE_CHECKING:
     from adcompiler.runtime.backward import Backward
@@ -221,7 +221,7 @@ class Function:
 
         if any(p.static for p in self.parameters):
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
-        return jitted(self.__name__, [p.name for p in self.parameters], self, self._for_numba)
+        return jitted(self.__name__, [p.name for p in self.parameters], self, partial(for_numba, self))
 
     @cached_property
     def cfunc(self) -> Any:
@@ -233,7 +233,7 @@ class Function:
         """
         from adcompiler.codegen.cfunc import c_callback
 
-        return c_callback(self._of_c(), [p.name for p in self.parameters])
+        return c_callback(for_c(self), [p.name for p in self.parameters])
 
     @cached_property
     def low_level_callable(self) -> Any:
@@ -246,23 +246,7 @@ class Function:
 
         from adcompiler.codegen.cfunc import c_integrand
 
-        return LowLevelCallable(c_integrand(self._of_c()).ctypes)
-
-    def _of_c(self) -> Func:
-        """The program for its annotated types, scalars where there are none, that C code calls."""
-        types = default_types(self)
-        return self._for_numba([t for t in types if isinstance(t, ArgType)])[0]
-
-    def _for_numba(self, given: Sequence[Kind]) -> tuple[Func, Any]:
-        """The program for arguments of these dtypes and ranks, as numba knows them."""
-        pairs = zip(given, self.parameters, strict=True)
-        types = tuple(as_floats(kind, p.integer) for kind, p in pairs)
-        lowered = self.trace(types)
-        if any(not c.merged and not is_const(c.right, 0) for c in lowered.constraints):
-            raise ShapeError(
-                f"{self.__name__} needs lengths to be checked at each call", remedy="call it from Python"
-            )
-        return run((*OPTIMISE, *KERNEL), lowered.func), lowered.structure
+        return LowLevelCallable(c_integrand(for_c(self)).ctypes)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""

@@ -167,6 +167,55 @@ def test_a_call_that_a_check_refuses_has_a_status(tmp_path):
     assert library.f(INTEGER(1), pointer(x), INTEGER(1), INTEGER(0), pointer(r)) == 1
 
 
+COMPARED = {  # programs, and lengths n and k that do not fit
+    "sum(x[k - 1 - i] * y[i] for i in range(k))": (3, 4),
+    "x[k] * y[1]": (3, 3),
+    "sum([x[2 * i] * y[i] for i in range(k)])": (4, 3),
+}
+
+
+@pytest.mark.parametrize("result", COMPARED)
+def test_lengths_that_do_not_fit_have_a_status(tmp_path, result):
+    """They are compared before anything is read."""
+    source = f"def f(x: f64[n], y: f64[n], k: i64):\n    return {result}\n"
+    library, f = build(tmp_path, source), adc.compile(source)
+    x, y, r, dx, dy = np.arange(1.0, 9), np.cos(np.arange(8.0)), np.full(1, np.nan), np.zeros(8), np.zeros(8)
+
+    def called(n: int, k: int) -> tuple[int, int]:
+        given = INTEGER(n), pointer(x), pointer(y), INTEGER(k), pointer(r)
+        return library.f(*given), library.f_value_and_grad(*given, pointer(dx), pointer(dy))
+
+    for n, k in ((8, 3), (5, 2), (3, 1)):
+        assert called(n, k) == (0, 0)
+        value, slopes = adc.value_and_grad(f)(x[:n], y[:n], k)
+        assert r[0] == pytest.approx(value, rel=1e-14)
+        np.testing.assert_allclose((dx[:n], dy[:n]), slopes, rtol=1e-14)
+    n, k = COMPARED[result]
+    assert called(n, k) == (1, 1)
+    with pytest.raises(adc.OutOfRangeError):
+        f(x[:n], y[:n], k)
+
+
+LOOPS = {
+    "a loop until": "while s < k:\n        s = s * 1.5 + sum(x * x)",
+    "loops in a loop": "for i in range(k):\n        for j in range(i):\n            s = s * 0.9 + sum(x) * j",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_stacks_whose_lengths_the_program_computes(tmp_path, loop):
+    source = f"def f(x: f64[n], k: i64):\n    s = 1.0\n    {LOOPS[loop]}\n    return s\n"
+    library, f = build(tmp_path, source), adc.compile(source)
+    x, r, dx = np.array([0.5, 0.25, 2.0]), np.full(1, np.nan), np.zeros(3)
+    for k in (0, 1, 7):
+        given = INTEGER(3), pointer(x), INTEGER(k), pointer(r)
+        for _ in range(100):  # what is allocated is freed
+            assert library.f_value_and_grad(*given, pointer(dx)) == 0
+        value, slope = adc.value_and_grad(f)(x, k)
+        assert r[0] == pytest.approx(value, rel=1e-14)
+        np.testing.assert_allclose(dx, slope, rtol=1e-14)
+
+
 def test_parameters_without_a_type_are_numbers_which_a_note_says(tmp_path, capsys):
     folder = str(tmp_path / "lib")
     assert main(["build", "sum(x * y)", "--name", "cost", "-o", folder]) == 0
@@ -194,7 +243,7 @@ def test_types_on_the_command_line(tmp_path):
         (["x", "--types", "f65"], 1, "no type"),
         (["x * y", "--types", "f64[n], f64[n]", "--wrt", "x"], 1, "not a scalar"),
         (["x", "--name", "double"], 1, "'double' cannot be the name of a C function"),
-        (["x[0]", "--types", "f64[n]"], 1, "needs lengths to be checked at each call"),
+        (["x[0]", "--types", "f64[n]", "--emit", "ptx"], 1, "needs lengths to be checked at each call"),
     ],
 )
 def test_what_cannot_be_built_is_refused(tmp_path, capsys, command, code, says):
