@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.codegen.history import Frame
 from adcompiler.codegen.nonfinite import Event
 from adcompiler.errors import Source, Span
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Apply, Const, Element, Func, Input, Map, Node, Read, Reduce
+from adcompiler.ir.loop import Item, Slot
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Map, Node, Read, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 from adcompiler.runtime.nanplaces import Standing, Values
-from adcompiler.runtime.remedies import formula, unwrapped
+from adcompiler.runtime.remedies import bare, formula, unwrapped
 from adcompiler.syntax import tree
 from adcompiler.syntax.scalar import names_in
 
@@ -45,7 +46,7 @@ class Operand:
         place = ", ".join(map(str, self.index))
         if self.text.endswith("]"):  # the user's own index says which element it is
             return self.text
-        return f"{self.text}[{place}]" if self.text.isidentifier() else f"({self.text})[{place}]"
+        return f"{bare(self.text)}[{place}]"
 
 
 class Words:
@@ -94,16 +95,28 @@ class Words:
         if isinstance(node, Apply):
             here = self.standing(node, event)
             if here is not None:
-                texts = self._texts(node, here.element)
+                texts = self._texts(node, here.element, event.frame)
                 return [
                     self._operand(text, arg, here.point, here.values)
                     for text, arg in zip(texts, here.element.args, strict=True)
                     if is_float(arg.dtype) or arg.dtype == "i64"
                 ]
             result = self._result(node, event)
-            if result is not None:
-                return [result]
+            found = list(self._by_text(node, event)) or ([] if result is None else [result])
+            if found:
+                return found
         return list(self._leaves(event))
+
+    def _by_text(self, node: Apply, event: Event) -> Iterator[Operand]:
+        """The operands of an operation as far as a partial derivative reads them."""
+        origin = self.table.nodes.get(node)
+        texts = set() if origin is None else set(self.written(origin))
+        for element in event.values:
+            known = self.table.nodes.get(element)
+            if known is not None and known.of is None and is_float(element.dtype):
+                text = unwrapped(self.text(known.source, known.span))
+                if text in texts and origin is not None and origin.own.within == known.within:
+                    yield self._operand(text, element, event.point, event.values)
 
     def _result(self, node: Apply, event: Event) -> Operand | None:
         """The result of an operation of which a partial derivative reads nothing else."""
@@ -155,13 +168,13 @@ class Words:
             index = tuple(point[k] for k in sorted(arg.axes) if 0 <= k < len(point))
         return Operand(text, index, values[arg].item())
 
-    def _texts(self, node: Apply, element: Element) -> list[str]:
+    def _texts(self, node: Apply, element: Element, frame: Frame) -> list[str]:
         """The operands as the user wrote them; else by their names."""
         origin = self.table.nodes.get(node)
         written = [] if origin is None else self.written(origin)
         if len(written) == len(element.args):
             return written
-        return [self.named(arg) for arg in element.args]
+        return [self.named(arg, frame) for arg in element.args]
 
     def written(self, origin: Origin) -> list[str]:
         """The operands of the expression at a place."""
@@ -186,24 +199,24 @@ class Words:
         node = self.table.trees.get((id(origin.source), origin.span))
         return self.text(origin.source, node.target.span) if isinstance(node, tree.Augmented) else None
 
-    def named(self, element: Element) -> str:
+    def named(self, element: Element, frame: Frame) -> str:
         """An element in words: a name, a number, what the user wrote, or an operation of such."""
         if isinstance(element, Const):
             return f"{element.value:.6g}"
+        nodes: list[Node] = [element]
         if isinstance(element, Read):
-            if element.array in self.func.names:
-                return self.func.names[element.array]
-            origin = self.table.nodes.get(element.array)
-        else:
-            origin = self.table.nodes.get(element)
-        if origin is not None and origin.of is None:
-            found = self.text(origin.source, origin.span)
+            array = made_by(element.array, frame)
+            if array in self.func.names:
+                return self.func.names[array]
+            nodes = [array, *array.elements[-1:]]
+        for origin in (self.table.nodes[n] for n in nodes if n in self.table.nodes):
+            found = self.text(origin.source, origin.span) if origin.of is None else ""
             if 0 < len(found) <= LONGEST:
                 return found
         if isinstance(element, Apply) and element.op not in TABLE:
-            return self.named(element.args[0])  # a conversion
+            return self.named(element.args[0], frame)  # a conversion
         if isinstance(element, Apply):
-            return formula(element.op, [self.named(a) for a in element.args])
+            return formula(element.op, [self.named(a, frame) for a in element.args])
         return "a value"
 
     def named_input(self, array: Input) -> str:
@@ -220,7 +233,20 @@ class Words:
             if isinstance(element, Read) and element in event.values and is_float(element.dtype):
                 count += 1
                 if count <= MOST_OPERANDS:
-                    yield self._operand(self.named(element), element, event.point, event.values)
+                    yield self._operand(self.named(element, event.frame), element, event.point, event.values)
+
+
+def made_by(array: Array, frame: Frame) -> Array:
+    """What computes the array that a loop's body reads; of what a derivative saves, in its iteration."""
+    while isinstance(array, Slot) and frame.inside is not None:
+        outer, loop, _, _ = frame.inside
+        kind, k = outer.histories[loop].operand(array)
+        if kind not in ("row", "const"):
+            break
+        array, frame = (loop.scanned if kind == "row" else loop.consts)[k], outer
+    if isinstance(array, Item) and 0 <= array.k - len(array.loop.results) < len(array.loop.outs):
+        return array.loop.outs[array.k - len(array.loop.results)]
+    return array
 
 
 def _is_module(node: tree.Tree) -> bool:

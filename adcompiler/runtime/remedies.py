@@ -119,7 +119,7 @@ def unwrapped(text: str) -> str:
     return text
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """A text as an operand: in brackets unless it is a name, a number, a call or an element."""
     depth = 0
     for c in text:
@@ -144,7 +144,7 @@ def _root(f: Failure) -> Remedy:
     if f.values and f.values[0] < 0:
         guard = f.call(f.op, f.call("maximum", x, "0") + (f" + {f.eps}" if f.backward else ""))
         return Remedy(f"the argument is negative; where rounding made it so write {guard}", guard)
-    guard = f.guarded(f"{_bare(x)} > 0", x)
+    guard = f.guarded(f"{bare(x)} > 0", x)
     norm = ""
     if _is_norm(x) and f.op == "sqrt":
         norm = "norm(...), whose derivative at 0 is 0, in place of the root of a sum of squares; or "
@@ -153,7 +153,7 @@ def _root(f: Failure) -> Remedy:
 
 def _cube_root(f: Failure) -> Remedy:
     x = f.texts[0]
-    guard = f.guarded(f"{_bare(x)} != 0", x)
+    guard = f.guarded(f"{bare(x)} != 0", x)
     return Remedy(f"its derivative at 0 is infinite: {guard}", guard)
 
 
@@ -172,7 +172,7 @@ def _logarithm(f: Failure) -> Remedy:
     if "sum(" in x and "exp(" in x:
         return Remedy("logsumexp(...) in place of log(sum(exp(...))): it subtracts the largest first")
     edge = "-1" if f.op == "log1p" else "0"
-    guard = f.guarded(f"{_bare(x)} > {edge}", x)
+    guard = f.guarded(f"{bare(x)} > {edge}", x)
     if re.match(r"([\w.]*\.)?det\(", x) and f.values and f.values[0] == 0:
         return Remedy(
             "slogdet(A)[1] in place of log(det(A)), which may underflow; of a singular matrix it is infinite "
@@ -192,10 +192,10 @@ def _quotient(f: Failure) -> Remedy | None:
         x, y = f.texts[:2]
     if f.values and f.values[-1] != 0:
         return _overflow(f)
-    divisor = _bare(y)
+    divisor = bare(y)
     guard = f.where(
         f"{divisor} != 0",
-        formula("divide" if f.op == "reciprocal" else f.op, (_bare(x), f.where(f"{divisor} != 0", y, "1"))),
+        formula("divide" if f.op == "reciprocal" else f.op, (bare(x), f.where(f"{divisor} != 0", y, "1"))),
     )
     also = " (x * log(x) is xlogy(x, x))" if "log(" in x + y else ""
     return Remedy(f"{guard}, or a small eps beside the divisor{also}", guard)
@@ -206,7 +206,7 @@ def _power(f: Failure) -> Remedy | None:
         return None
     x, y = f.texts[:2]
     base, exponent = f.values[:2] if len(f.values) > 1 else (0.0, 1.0)  # at 0, unless it is known better
-    operand, power = _bare(x), _bare(y)
+    operand, power = bare(x), bare(y)
     if base < 0 and f.backward and f.argument == 1:
         guard = f"{f.call('abs', x) if not f.prefix else f'abs({x})'} ** {power}"
         return Remedy(
@@ -257,7 +257,7 @@ def _pole(f: Failure) -> Remedy:
     x = f.texts[0]
     if f.values and f.values[0] > 0:
         return _overflow(f)
-    guard = f.guarded(f"{_bare(x)} > 0", x)
+    guard = f.guarded(f"{bare(x)} > 0", x)
     return Remedy(f"{f.op} is infinite at 0, -1, -2 and so on: {guard}", guard)
 
 
@@ -266,7 +266,7 @@ def _times_logarithm(f: Failure) -> Remedy | None:
     if len(f.texts) < 2:
         return None
     x, y = f.texts[:2]
-    condition = f"{_bare(y)} > {'-1' if f.op == 'xlog1py' else '0'}"
+    condition = f"{bare(y)} > {'-1' if f.op == 'xlog1py' else '0'}"
     guard = f.where(condition, f.call(f.op, x, f.where(condition, y, "1")))
     return Remedy(f"it is 0 where {x} is, and infinite elsewhere where its logarithm is: {guard}", guard)
 
@@ -278,7 +278,7 @@ def _mean(f: Failure) -> Remedy:
 def _exponential(f: Failure) -> Remedy:
     x = f.texts[0]
     return Remedy(
-        f"it overflows: subtract the largest first, exp({_bare(x)} - max({x})), as logsumexp does "
+        f"it overflows: subtract the largest first, exp({bare(x)} - max({x})), as logsumexp does "
         "(log(sum(exp(x))) is logsumexp(x), a softmax is exp(x - logsumexp(x)), 1 / (1 + exp(-x)) is "
         "sigmoid(x)); or bound the argument: "
         f"{f.call('exp', f.call('minimum', x, '80' if f.float32 else '700'))}",

@@ -129,3 +129,10 @@ def f(x):
 
 def test_an_argument_that_is_an_integer_is_named():
     assert adc.explain_nan(adc.compile("x / k", backend="numpy"), 1.0, 0).operands["k"] == 0
+
+
+def test_the_operand_of_a_derivative_in_a_loop_is_as_it_was_written():
+    source = "def f(x):\n    for k in range(50):\n        x = abs(x - 0.1 * k)**0.5\n    return x\n"
+    found = adc.explain_nan(adc.compile(source, backend="numpy"), 0.0)
+    assert (found.phase, found.iteration) == ("backward", 0)
+    assert dict(found.operands) == {"abs(x - 0.1 * k)": 0.0}
