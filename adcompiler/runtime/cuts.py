@@ -32,7 +32,6 @@ class Cut(NamedTuple):
     name: str  # of what was cut off
     link: str  # the line of the path that says so
     certain: bool
-    serial: int  # of the value at which the walk ended
 
 
 class Step(NamedTuple):
@@ -117,7 +116,8 @@ class Search:
         found = [(step, cut) for step, edge, why in self.ends for cut in self.cut(step, edge, why)]
         for entry in self.passed:
             step = Step(entry.outputs[0].serial, entry)
-            found += [(step, cut) for given in entry.given for cut in self.of_given(given, entry.place, 0)]
+            for given in entry.given:
+                found += [(step, cut) for cut in self.of_given(given, entry.place, entry.number)]
         found.sort(key=lambda pair: not pair[1].certain)
         return found
 
@@ -126,10 +126,10 @@ class Search:
             yield from self.of_leaf(edge)
         elif why == "reset":
             assert step is not None
-            yield Cut("reset", None, step.entry.outputs[0].name, "", True, edge.serial)
+            yield Cut("reset", None, step.entry.outputs[0].name, "", True)
         elif self.leads(edge.serial, edge.entry):
             assert step is not None
-            yield Cut(why, step.entry.place, self.name(edge.serial), "", True, step.serial)
+            yield Cut(why, step.entry.place, self.name(edge.serial), "", True)
 
     def of_leaf(self, edge: Edge) -> Iterator[Cut]:
         """A leaf that was made of the input, or that has its value."""
@@ -140,10 +140,10 @@ class Search:
             sure = self.of_sources(origin)
             if sure is not None:
                 link = f"{origin.name} <- {', '.join(self.name(n) for n in origin.sources)}"
-                yield Cut(origin.how, origin.place, origin.name, link, sure, edge.serial)
+                yield Cut(origin.how, origin.place, origin.name, link, sure)
         else:
             given = [self.made_of(origin, c) for c in self.of_given(origin.given, origin.place, edge.serial)]
-            yield from [c for c in given if c.certain] or [*self.alike(origin, edge)] or given
+            yield from [c for c in given if c.certain] or [*self.alike(origin)] or given
 
     def made_of(self, origin: Origin, cut: Cut) -> Cut:
         """The cut where a leaf was made of a value that had been taken from a Variable."""
@@ -188,24 +188,26 @@ class Search:
                 work += [Edge(s, self.makers.get(s), False, None) for s in e.origin.sources]
         return False
 
-    def of_given(self, given: Any, place: Place | None, serial: int) -> Iterator[Cut]:
-        """A constant that is a value taken from what was computed from the input, or equals one."""
+    def of_given(self, given: Any, place: Place | None, number: int) -> Iterator[Cut]:
+        """A constant that is a value taken from what was computed from the input, or equals one: taken before
+        there was what has this serial number, which reads it."""
         if given is None:
             return
-        for t in self.taken:
+        earlier = [t for t in self.taken if t.number < number]
+        for t in earlier:
             if t.was(given) and (sure := self.of_taken(t)) is not None:
-                yield self.at(t, sure, serial)
+                yield self.at(t, sure)
                 return
         if literal(given, place):
             return
-        for t in self.taken:
+        for t in earlier:
             if equal(t.value, given) and self.of_taken(t) is not None:
-                yield self.at(t, False, serial)
+                yield self.at(t, False)
                 return
 
-    def at(self, t: Taken, certain: bool, serial: int) -> Cut:
+    def at(self, t: Taken, certain: bool) -> Cut:
         value = str(t.value) if not isinstance(t.value, ref) else "the array"
-        return Cut(t.how, t.place, value, f"{value} <- {t.call}", certain, serial)
+        return Cut(t.how, t.place, value, f"{value} <- {t.call}", certain)
 
     def of_taken(self, t: Taken) -> bool | None:
         """Whether a value was taken from the input or what was computed from it."""
@@ -222,11 +224,11 @@ class Search:
             else self.leads_edge(Edge(v.serial, None, False, v.origin))
         )
 
-    def alike(self, origin: Origin, edge: Edge) -> Iterator[Cut]:
+    def alike(self, origin: Origin) -> Iterator[Cut]:
         """A leaf that has the input's value."""
         v = origin.made()
         if v is not None and v is not self.target and equal(v.data, self.target.data):
-            yield Cut("same value", origin.place, origin.name, f"{origin.name} is a leaf", False, edge.serial)
+            yield Cut("same value", origin.place, origin.name, f"{origin.name} is a leaf", False)
 
     def perhaps(self) -> list[Cut]:
         """The values that were taken from what was computed from the input: one may have been used.
@@ -234,9 +236,10 @@ class Search:
         Those of the functions in which the output was computed, if there are any: the latest first.
         """
         found: dict[str, tuple[Taken, Cut]] = {}
+        last = max((e.number for e in self.passed), default=self.output.serial)
         for t in self.taken:
-            if self.of_taken(t) is not None:
-                found.setdefault(str(t.place), (t, self.at(t, False, 0)))
+            if t.number < last and self.of_taken(t) is not None:
+                found.setdefault(str(t.place), (t, self.at(t, False)))
         codes = with_inner({e.place.code for e in self.passed if e.place is not None})
         here = [cut for t, cut in found.values() if t.place is not None and t.place.code in codes]
         return here or [cut for _, cut in found.values()]

@@ -11,7 +11,6 @@ its inputs had (`edges`), and where the value is read after a change that is an 
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,13 +21,12 @@ import numpy as np
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.runtime.hooks import Hooks
 from adcompiler.runtime.places import Place, by, here, warn
-from adcompiler.runtime.provenance import Origin, begin, bit
+from adcompiler.runtime.provenance import Origin, begin, bit, serials
 from adcompiler.runtime.state import setting as setting
 from adcompiler.runtime.state import state as state
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
 Cotangents = list["Variable | None"]
-serials = itertools.count()
 _live: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
 _new = tuple.__new__  # half the time of a NamedTuple's own
 _names: dict[str, int] = {}  # how many names were made from each stem

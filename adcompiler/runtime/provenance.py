@@ -7,6 +7,7 @@ Bloom filter): `roots`.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from adcompiler.runtime.places import Place, here
 BITS = 1021  # of a mask; a prime, for serial numbers may come in steps
 MOST = 256  # values taken that are remembered
 
+serials = itertools.count()  # of Variables and operations, in the order in which they came to be
 OTHER = object()  # stands for an operand without an identity
 
 _frame = sys._getframe
@@ -45,6 +47,7 @@ class Taken(NamedTuple):
     value: Any  # the number itself, or a weak reference to the array
     roots: Any  # a mask, an Origin that has one, or None
     source: ref[Any]  # the Variable
+    number: int  # what has a smaller serial number was there before
     place: Place | None
 
     def was(self, given: Any) -> bool:
@@ -67,7 +70,7 @@ def take(how: str, value: Any, v: Any) -> None:
     """Remember that the caller of our caller got a number out of `v`; this must cost next to nothing."""
     frame, entry = _frame(2), v.entry
     roots = v.origin if entry is None else entry.roots
-    _taken.append((how, value, roots, ref(v), frame.f_code, frame.f_lasti))
+    _taken.append((how, value, roots, ref(v), next(serials), frame.f_code, frame.f_lasti))
 
 
 def take_array(how: str, array: Any, v: Any) -> None:
@@ -75,12 +78,12 @@ def take_array(how: str, array: Any, v: Any) -> None:
     place, entry = here(), v.entry
     roots = v.origin if entry is None else entry.roots
     if place is not None:
-        _taken.append((how, identity(array), roots, ref(v), *place))
+        _taken.append((how, identity(array), roots, ref(v), next(serials), *place))
 
 
 def taken() -> list[Taken]:
     """What was taken by lines that are not ours, the latest first."""
-    found = [Taken(how, value, roots, v, Place(*place)) for how, value, roots, v, *place in tuple(_taken)]
+    found = [Taken._make([*fields, Place(code, last)]) for *fields, code, last in tuple(_taken)]
     return [t for t in reversed(found) if t.place is not None and t.place.foreign]
 
 

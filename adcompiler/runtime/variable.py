@@ -25,7 +25,6 @@ from adcompiler.runtime.graph import (
     fresh_name,
     is_variable,
     reachable,
-    serials,
     setting,
     settle,
     state,
@@ -34,7 +33,7 @@ from adcompiler.runtime.graph import (
 from adcompiler.runtime.holders import asked, behind_freed, holders
 from adcompiler.runtime.hooks import Handle, Hook, Hooks
 from adcompiler.runtime.places import Place, here, warn
-from adcompiler.runtime.provenance import begin, take_array
+from adcompiler.runtime.provenance import begin, serials, take_array
 from adcompiler.runtime.state import Pass
 from adcompiler.runtime.views import read_again, refuse_view, release
 

@@ -27,7 +27,7 @@ REMEDIES = {
     "integer": "integers have no derivative, and no index has: keep floats; to read between elements "
     "interpolate, as in (1 - t) * x[i] + t * x[i + 1]",
     "zero": "leave it away, or take a smooth function in its place, "
-    "such as x - sin(2 * pi * x) / (2 * pi) for floor",
+    "such as tanh(x / width) for sign, x - sin(2 * pi * x) / (2 * pi) for floor",
 }
 
 

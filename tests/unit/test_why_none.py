@@ -275,6 +275,17 @@ def test_what_was_chosen_by_values(choose):
     assert "softmax" in text or "smooth step" in text
 
 
+def test_a_value_that_is_taken_later_is_not_what_was_used():
+    x, b = leaf(5.0, name="x"), leaf(5.0, name="b")
+    constant = Variable(2.0)
+    y = b * constant * 7.0
+    assert (x - 3.0).item() == 2.0  # equal to a leaf that was there before
+    assert (x + 2.0).item() == 7.0
+    text = adc.why_none(y, x)
+    assert ".item()" not in text
+    assert "b  test_why_none.py" in text or "b is a leaf" in text
+
+
 def test_a_step_of_training_that_makes_a_new_object():
     w = leaf(name="w")
     loss = w * w
