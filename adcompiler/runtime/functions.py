@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakSet
@@ -239,14 +240,33 @@ def _part(see: Operation, k: int, x: Variable) -> Variable:
     return part
 
 
+def _nth(shown: Operation, k: int) -> Any:
+    return shown()[k]
+
+
 def _moved(function: Operation, x: Variable, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """The function itself is asked where each element comes from."""
     places = np.arange(x.size).reshape(x.shape)
     found = function(places, *args, **options)
     flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
+
+    def shown() -> Any:
+        return function(x.data, *args, **options)
+
     if isinstance(found, list):
-        return [linear.index(flat, part, moves) for part in found]
-    return linear.index(flat, found, moves)
+        several = (partial(_nth, shown, k) for k in range(len(found)))
+        return [linear.index(flat, *one) for one in zip(found, repeat(moves), several, strict=False)]
+    return linear.index(flat, found, moves, shown if function in SHOWN else None)
+
+
+def _ravel(x: Variable, order: str = "C") -> Variable:
+    """One axis, of elements one behind the other: a copy where they are not."""
+    if order != "C":
+        moves: Variable = moved(np.ravel, x, order)
+        return moves
+    plain = state.fusing is not None or x.data.flags.c_contiguous
+    found: Variable = (x if plain else x.clone()).reshape(-1)
+    return found
 
 
 GATHERS = (np.take, np.take_along_axis)  # by arrays of the user's, which a backward pass gives back
@@ -263,7 +283,7 @@ def sort(x: Any, axis: int | None = -1) -> Any:
 MOVES: tuple[Operation, ...] = (
     np.flip, np.fliplr, np.flipud, np.roll, np.rot90, np.tile, np.repeat, np.take, np.swapaxes, np.moveaxis,
     np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split,
-    np.hsplit, np.vsplit, np.delete, np.transpose, np.ravel, np.take_along_axis,
+    np.hsplit, np.vsplit, np.delete, np.transpose, np.take_along_axis,
 )  # fmt: skip
 
 SHOWN = frozenset(
@@ -276,7 +296,6 @@ SHOWN = frozenset(
         np.atleast_1d,
         np.atleast_2d,
         np.atleast_3d,
-        np.ravel,
         np.split,
         np.array_split,
         np.hsplit,
@@ -313,12 +332,13 @@ METHODS: Mapping[str, Operation] = MappingProxyType(
     dict(REDUCTIONS)
     | {"norm": norm, "sort": sort, "trace": _plain("trace", 1), "diagonal": _banded("diagonal")}
     | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
-    | {"flatten": lambda x: x.reshape(-1), "ravel": lambda x: x.reshape(-1)}
+    | {"flatten": lambda x: x.reshape(-1), "ravel": _ravel}
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
     | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
 NUMPY: Mapping[Operation, Operation] = MappingProxyType(
     {f: partial(moved, f) for f in MOVES}
+    | {np.ravel: _ravel}
     | {np.max: REDUCTIONS["max"], np.min: REDUCTIONS["min"], np.prod: REDUCTIONS["prod"]}
     | {np.amax: REDUCTIONS["max"], np.amin: REDUCTIONS["min"]}
     | {np.var: REDUCTIONS["var"], np.std: REDUCTIONS["std"]}

@@ -16,6 +16,7 @@ from adcompiler.runtime.graph import Cotangents, Entry, Variable, is_variable, p
 from adcompiler.runtime.masked import refuse_masked
 
 Shape = tuple[int, ...]
+Shown = Callable[[], np.ndarray] | None
 Words = str | Callable[[], str]  # how a trace shows what becomes of the input
 
 
@@ -86,7 +87,8 @@ def clone(x: Variable) -> Variable:
     """Another Variable with the same value."""
     if state.fusing is not None and (later := state.fusing.take(".clone", None, (x,))) is not None:
         return later
-    return _linear(x, ".clone()", x.data, lambda g: g)
+    dense = x.data.flags.forc  # a part of an array is copied, so that what is viewed of the clone is its own
+    return _linear(x, ".clone()", x.data if dense else x.data.copy(), lambda g: g)
 
 
 def expand(x: Variable, shape: Shape) -> Variable:
@@ -152,16 +154,17 @@ def convert(x: Variable, dtype: Any) -> Variable:
     return _linear(x, f".astype({kind.name})", x.data.astype(kind), lambda g: convert(g, before))
 
 
-def index(x: Variable, where: Any, moves: bool = False) -> Variable:
+def index(x: Variable, where: Any, moves: bool = False, shown: Shown = None) -> Variable:
     """`x[where]`, indexed as NumPy does; its adjoint adds to the elements that were read.
 
-    Where that only `moves` elements to known places, the places are kept for another backward pass.
+    Where that only `moves` elements to known places, the places are kept for another backward pass. `shown`
+    gives the result as NumPy's view of an array: what is viewed in turn, or copied, follows from its strides.
     """
     where = frozen(where)
     if state.fusing is not None and (later := state.fusing.index(x, where)) is not None:
         return later
     try:
-        data = x.data[where]
+        data = np.array(x.data[where]) if shown is None else shown()
     except (IndexError, TypeError) as error:
         raise OutOfRangeError(
             f"{x.name} of shape {x.shape}: {error}", remedy="index by integers, slices, arrays or masks"
@@ -170,10 +173,15 @@ def index(x: Variable, where: Any, moves: bool = False) -> Variable:
     return _linear(
         x,
         lambda: f"[{index_words(where)}]",
-        np.array(data),
+        data,
         lambda g: scatter(g, where, shape, moves),
         holds=holds,
     )
+
+
+def part(x: Variable, where: Any) -> Variable:
+    """`x[where]` for an index without arrays: a view, with the strides of one."""
+    return index(x, where, shown=lambda: np.asarray(x.data[where]))
 
 
 def scatter(x: Variable, where: Any, shape: Shape, moves: bool = False) -> Variable:

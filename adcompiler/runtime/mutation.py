@@ -15,7 +15,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, GraphError, OutOfRangeError, ShapeError
 from adcompiler.runtime.elementwise import apply, word
 from adcompiler.runtime.graph import Cotangents, Entry, Node, Variable, is_variable, perform, settle, state
-from adcompiler.runtime.linear import cleared, frozen, has_arrays, index, index_words, reduced, reshape
+from adcompiler.runtime.linear import cleared, frozen, index, index_words, reduced, reshape
 from adcompiler.runtime.packed import refuse_packed
 from adcompiler.runtime.provenance import begin, identity
 from adcompiler.runtime.views import read_again, stand_for
@@ -74,6 +74,9 @@ def _as_it_is(x: Variable) -> Variable:
     return before
 
 
+WHOLE = slice(None)
+
+
 class Assignment(Entry):
     """A Variable of which some elements are replaced; it is linear, so its adjoint reads no values."""
 
@@ -87,8 +90,9 @@ class Assignment(Entry):
 
     @property
     def holds(self) -> bool:  # type: ignore[override]
-        """Whether the index has arrays."""
-        return has_arrays(self.where)
+        """Whether a backward pass frees it: where a part was replaced, as in PyTorch. A buffer that is filled
+        again and again does not keep all graphs before."""
+        return not (self.where is Ellipsis or (type(self.where) is slice and self.where == WHOLE))
 
     def clear(self) -> None:
         self.where = None

@@ -81,8 +81,9 @@ class Operators(Node):
         return functions.matmul(other, self)
 
     def __getitem__(self: Any, where: Any) -> Variable:
-        found = linear.index(self, where)
-        return view(self, found, lambda x: linear.index(x, where), where) if basic(where) else found
+        if not basic(where):
+            return linear.index(self, where)
+        return view(self, linear.part(self, where), lambda x: linear.part(x, where), where)
 
     def __setitem__(self: Any, where: Any, value: Any) -> None:
         mutation.assign(self, where, value)

@@ -120,12 +120,12 @@ def grad(
             if any(o.requires_grad for o in entry.outputs):
                 entry.free("freed")
     found = [walked.cotangents.get(v.serial) for v in targets]
-    if materialize_grads:
-        found = [_zeros(v, create_graph) if g is None else g for v, g in zip(targets, found, strict=True)]
-    elif not allow_unused:
+    if not allow_unused:
         _refuse_unused(ends, targets, found)
     with setting(recording=create_graph, tracing=False):
         found = [g if g is None else apart(g, create_graph, ends) for g in found]
+    if materialize_grads:
+        found = [_zeros(v, create_graph) if g is None else g for v, g in zip(targets, found, strict=True)]
     return found[0] if isinstance(inputs, Variable) else found
 
 

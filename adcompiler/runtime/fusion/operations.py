@@ -88,7 +88,8 @@ def _part(part: Any, arrays: Any) -> str:
 def _index(static: Static, operands: Sequence[Any]) -> Any:
     arrays = iter(operands[1:])
     parts = (slice(*p) if isinstance(p, tuple) else next(arrays) if p == "array" else p for p in static)
-    return linear.index(operands[0], tuple(parts))
+    chosen = linear.index if len(operands) > 1 else linear.part
+    return chosen(operands[0], tuple(parts))
 
 
 def indexed(shape: Shape, where: Any) -> tuple[Static, tuple[np.ndarray, ...]] | None:

@@ -83,6 +83,17 @@ PROGRAMS = {
     "for i in range(1, 3): out[i] = out[i - 1].clone() * x[0]\nr = t.grad(out.sum(), x)",
     "a buffer of a linear recurrence": "out = t.const([1.0, 0.0, 0.0])\n"
     "for i in range(1, 3): out[i] = out[i - 1] + x[0]\nr = t.grad(out.sum(), x)",
+    # -- a part of a buffer that is replaced keeps its graph until a backward pass
+    "a buffer is walked again": "k[:1] = x[1:]; k.sum().backward(); k.sum().backward()",
+    "a whole buffer is walked again": "k[:] = x; k.sum().backward(); k.sum().backward(); r = x.grad",
+    "a copied buffer is walked again": "k.copy_(x); k.sum().backward(); k.sum().backward(); r = x.grad",
+    "a view of a buffer is walked again": "k[0] = x[1]; v = k[1:]; k.sum().backward(); v.sum().backward()",
+    "a buffer that is filled again": "for i in range(2):\n    k[:1] += x[1:]\n    k.sum().backward()",
+    "a buffer that begins anew": "for i in range(2):\n    k = k.detach().clone(); k[:1] += x[1:]\n"
+    "    k.sum().backward()\nr = x.grad",
+    "a number is assigned to a part": "k += x; k[0] = 3.0; k.sum().backward(); k.sum().backward()",
+    "zeros in place of a gradient are a leaf": "k.requires_grad_()\n"
+    "g = t.grad(b.sum(), k, materialize_grads=True, create_graph=True); r = [g.is_leaf, g.requires_grad]",
 }
 
 
@@ -115,3 +126,30 @@ for _order in (3, 4, 2.5, 1.5, 0.5, -1, -2):
     CASES[f"norm of order {_order} of zeros"] = norm(_order, [0.0, 0.0], None)
     CASES[f"norm of order {_order} of rows, one of which is zero"] = norm(_order, [[3.0, 0.0], [0.0, 0.0]], 1)
     CASES[f"norm of order {_order} of columns"] = norm(_order, [[3.0, -1.0], [2.0, 0.5]], 0)
+
+
+# What is a view of a matrix `k`, and of that in turn: where elements are not one behind the other reshape and
+# ravel copy.
+PARTS = (
+    "k[:, 1:]", "k[:, ::2]", "k.T", "k.swapaxes(0, 1)", "k[1:]", "k[:, 0]", "k[..., None]", "k.T[1:][:, 0]",
+    "k.T.ravel()", "k[0].expand(2, 3)", "k[:, 1:].clone()", "k.T * 1.0", "t.np.split(k, 2)[1]",
+)  # fmt: skip
+
+
+def seen(part: str, again: str, changed: str) -> Callable[[Any], Any]:
+    def run(t: Any) -> Any:
+        a = t.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        scope = {"t": t, "k": (k := a * a)}
+        v = scope["v"] = eval(part, scope)
+        w = scope["w"] = eval(again, scope)
+        exec(f"{changed} *= 10.0", scope)
+        counts = [one._version for one in (k, v, w)]
+        return [k, v, w, counts, t.grad((k * k).sum() + (v * v * v).sum() + w.sum(), a)]
+
+    return run
+
+
+for _part in PARTS:
+    for _again in ("v.reshape(-1)", "v.ravel()", "v.T.reshape(-1)", "v.reshape(-1, 1)[1:].reshape(-1)"):
+        for _changed in "kw":
+            CASES[f"{_part}, {_again}, {_changed} changes"] = seen(_part, _again, _changed)
