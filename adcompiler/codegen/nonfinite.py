@@ -9,7 +9,7 @@ way: 0 * inf."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -56,10 +56,14 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cause:
-    """Why something is not finite. kind: "operation", "input" (it was so already) or "constant"; `births` are
-    where infinities became NaN on the way to the result, in the order of execution, `sums` those that it is a
-    term of, the outermost first, each at the term's point; `passed` are iterations that read what was made
-    beside their loops, the innermost first."""
+    """Why something is not finite.
+
+    kind    "operation", "input" (it was so already), "constant", as it was written, or "computed", a constant
+            that an operation on finite ones gave while compiling
+    births  where infinities became NaN on the way to the result, in the order of execution
+    sums    those that it is a term of, the outermost first, each at the term's point
+    passed  iterations that read what was made beside their loops, the innermost first
+    """
 
     kind: str
     event: Event
@@ -71,15 +75,18 @@ class Cause:
     index: Index_
 
 
-def first_cause(frame: Frame, results: Sequence[Array]) -> Cause | None:
-    """The first operation that made one of `results` NaN or infinite; None if all of them are finite."""
+def first_cause(frame: Frame, results: Sequence[Array], computed: Container[str] = ()) -> Cause | None:
+    """The first operation that made one of `results` NaN or infinite; None if all of them are finite.
+
+    `computed` are the constants that were made while compiling, by operations on finite ones.
+    """
     causes: list[Cause] = []
     for k, result in enumerate(results):
         value = np.asarray(frame.values[result])
         if is_float(result.dtype) and not np.isfinite(value).all():
             for index in _samples(value):
-                causes += _Walk(k, index).run(frame, result)
-    order = {"operation": 0, "input": 1, "constant": 2}
+                causes += _Walk(k, index, computed).run(frame, result)
+    order = {"operation": 0, "computed": 0, "input": 1, "constant": 2}
     # An infinity written by the user, as where a minimum begins, is less of an answer than what made NaN of
     # it.
     return min(causes, key=lambda c: (order[c.kind], c.position), default=None)
@@ -97,8 +104,8 @@ def _samples(value: np.ndarray) -> list[Index_]:
 class _Walk:
     """The walk from one element of a result."""
 
-    def __init__(self, result: int, index: Index_) -> None:
-        self.result, self.index = result, index
+    def __init__(self, result: int, index: Index_, computed: Container[str]) -> None:
+        self.result, self.index, self.computed = result, index, computed
         self.causes: list[Cause] = []
         self.seen: set[Any] = set()
         self.work: list[tuple[Frame, Array, Index_, Link | None]] = []
@@ -120,7 +127,9 @@ class _Walk:
             found[link.kind].append(link.what)
             link = link.before
         births, sums, passed = found.values()
-        if kind == "constant" and births:  # the infinity was meant: what made NaN of it is the answer
+        if kind == "constant" and repr(float(event.value)) in self.computed:
+            kind = "computed"
+        elif kind == "constant" and births:  # the infinity was meant: what made NaN of it is the answer
             kind, event, births = "operation", births[0], births[1:]
         frame = event.frame
         inner = 0 if event.element is None else 1 + list(event.values).index(event.element)
@@ -272,7 +281,7 @@ class _Walk:
             self.add("operation", event, link)
         if np.isnan(event.value) and bad and not nan:
             link = Link("birth", event, link)
-        for operand in nan or bad:
+        for operand in (*(a for a in bad if a not in nan), *nan):  # the last one is looked at first
             yield operand, link
 
 

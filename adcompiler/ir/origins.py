@@ -73,6 +73,13 @@ class Origins:
     nodes: dict[Node, Origin] = field(default_factory=dict)
     trees: dict[tuple[int, Span], Any] = field(default_factory=dict)
     lowered: dict[Origin, list[tuple[Element, int]]] = field(default_factory=dict)  # with its rank
+    # NaN and infinities that are known while compiling: where the first was, and whether it was computed.
+    constants: dict[str, tuple[Origin, bool]] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> frozenset[str]:
+        """The constants that operations on finite ones gave."""
+        return frozenset(text for text, (_, computed) in self.constants.items() if computed)
 
     def cover(self, roots: Iterable[Node], origin: Origin) -> None:
         """Give an origin to all nodes below `roots` that have none, not looking behind those that have."""

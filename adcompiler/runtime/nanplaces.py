@@ -62,9 +62,9 @@ class Place:
 
     @property
     def iterations(self) -> list[Iteration]:
-        """The loops around the operation, the outermost first, as far as their iterations are known."""
+        """The loops around the operation, the outermost first."""
         loops = [w for w in self.within if w.kind == "loop"]
-        found = [Iteration(n, w.place) for w in loops if (n := self._number(w)) is not None]
+        found = [Iteration(self._number(w), w.place) for w in loops]
         places = [w.place for w in loops]
         for loop, turn in self.event.frame.iterations:  # a routine of the library, such as cumsum
             own = self._places(loop)
@@ -72,13 +72,13 @@ class Place:
                 found.append(Iteration(turn, own[0] if own else None))
         return found
 
-    def _number(self, loop: Within) -> int | None:
-        """The iteration of a loop that an operation stands in."""
+    def _number(self, loop: Within) -> int:
+        """The iteration of a loop that an operation stands in; the first, if it is the same in all."""
         if loop.number is not None:
             return loop.number
         if loop.step in self.known and self.standing is not None:
             return int(self.standing.values[self.known[loop.step]])
-        return next(self._candidates(loop), None)
+        return next(self._candidates(loop), 0)
 
     def _candidates(self, within: Within) -> Iterator[int]:
         """The iterations of a loop that the walk to the operation was in, or that the operation reads of."""

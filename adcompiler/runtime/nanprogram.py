@@ -63,7 +63,7 @@ def explained(
     for results in (func.results[: program.own], func.results):
         if cause is None:  # gradients are computed where the values are finite
             frame.add(results)
-            cause = first_cause(frame, results)
+            cause = first_cause(frame, results, program.table.computed)
     bad = None if kernel is None else next((k for k, v in enumerate(kernel) if not is_finite(v)), None)
     if cause is None:
         return finite(name) if bad is None else not_reproduced(func, bad, kernel or ())

@@ -179,8 +179,6 @@ class _Report:
         written = self.words.text(origin.source, origin.span)
         if not 0 < len(written) <= 80 or written.startswith(("for ", "while ")):
             written = self._operation()
-        if self.cause.kind == "constant":
-            return f"a constant in {written}"
         if self.base is None:
             return written
         ordinal = ORDINALS[min(origin.order, 3)]

@@ -60,6 +60,10 @@ class Words:
     def origin(self, event: Event) -> Origin | None:
         """Where an operation comes from; else the array in which it stands, or what it is made of."""
         nodes = self.table.nodes
+        if isinstance(event.element, Const):
+            known = self.table.constants.get(repr(float(event.value)))
+            if known is not None:
+                return known[0]
         own: list[Node] = [event.array] if event.element is None else [event.element, event.array]
         around: Sequence[Node] = list(reversed(list(event.values)))
         found = next((nodes[n] for n in (*own, *around) if n in nodes), None)

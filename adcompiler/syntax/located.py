@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
-from adcompiler.ir.nodes import Element
+from adcompiler.ir.nodes import Const, Element
 from adcompiler.ir.origins import Origin, tracked
 from adcompiler.syntax import tree
 from adcompiler.syntax.containers import Container
@@ -23,6 +24,11 @@ def located(context: Context, node: tree.Tree, value: AnyValue) -> None:
     table.cover(_elements(value), origin)
     if isinstance(value, Value):
         table.lowered.setdefault(origin, []).append((value.element, value.rank))
+    element = value.element if isinstance(value, Value) else value
+    number = element.value if isinstance(element, Const) else element
+    if isinstance(number, float) and not isfinite(number):
+        computed = isinstance(node, tree.Binary | tree.Call | tree.Augmented)
+        table.constants.setdefault(repr(number), (origin, computed))
 
 
 def _elements(value: Any) -> Iterator[Element]:

@@ -116,7 +116,23 @@ def test_an_infinity_that_was_meant_is_not_blamed():
     assert (found.operation, found.line) == ("subtract", 3)
     found = adc.explain_nan(adc.compile("x * (inf - inf)"), 1.0)
     assert (found.operation, found.value) == ("constant", pytest.approx(np.nan, nan_ok=True))
-    assert "a constant in x * (inf - inf) is nan" in str(found)
+    assert "(inf - inf) is nan: the first operation" in str(found)
+    found = adc.explain_nan(adc.compile("x * 1e400"), 1.0)
+    assert (found.operation, found.column) == ("constant", 5)
+
+
+def test_an_infinity_that_is_computed_while_compiling_is_blamed():
+    source = """def h(z):
+    return 1 / z
+def f(x):
+    for i in range(3):
+        x = sin(x) + h(2 * i)
+    return x
+"""
+    found = adc.explain_nan(adc.compile(source), 1.0)
+    assert (found.line, found.column, found.iterations) == (2, 12, (0,))
+    assert "1 / z is inf: the first operation of the forward pass" in str(found)
+    assert "in the call h(2 * i) in line 5" in str(found)
 
 
 def test_the_norm_replaces_the_root_of_a_sum_of_squares():
