@@ -83,6 +83,9 @@ class Edge(NamedTuple):
     origin: Origin | None  # of a leaf, for messages
 
 
+LOST = {"freed": "(freed)", "reset": "(dropped)"}
+
+
 class Stub(NamedTuple):
     """What is left of an input whose value is not needed any more."""
 
@@ -129,7 +132,7 @@ class Entry:
 
     def line(self) -> str:
         """The operation as one line."""
-        right = "(freed)" if self.state == "freed" else self.right()
+        right = self.right() if self.state == "live" else LOST[self.state]
         return f"{', '.join(o.name for o in self.outputs)} = {right}"
 
     def keep(self, k: int, data: np.ndarray) -> None:
