@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.nodes import Element, Func, Size, is_const
@@ -15,18 +15,13 @@ from adcompiler.runtime.signature import as_floats
 from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import ArgType, Kind
 
-if TYPE_CHECKING:
-    from adcompiler.runtime.function import Function
 
-
-def for_c(f: Function, compared: list[Constraint] | None = None) -> Func:
+def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
     """The program for a function's annotated types, scalars where there are none."""
     return for_numba(f, [t for t in default_types(f) if isinstance(t, ArgType)], compared)[0]
 
 
-def for_numba(
-    f: Function, given: Sequence[Kind], compared: list[Constraint] | None = None
-) -> tuple[Func, Any]:
+def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None = None) -> tuple[Func, Any]:
     """The program for arguments of these dtypes and ranks, and how its results nest.
 
     `compared` takes what has to hold between the lengths of a call. Raises ShapeError where there is such

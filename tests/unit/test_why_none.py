@@ -386,3 +386,12 @@ def test_a_cut_is_found_however_long_the_path_is():
     assert marked(by_item) in text
     assert "more operations" in text
     assert len(text.splitlines()) < 20
+
+
+def test_a_graph_that_reset_has_dropped():
+    x = leaf()
+    y = x * 2.0
+    tape.reset()
+    text = adc.why_none(y, x)
+    assert "(dropped)" in text
+    assert "compute it again after reset()" in text
