@@ -54,10 +54,11 @@ class Compiled:
         self.func, self.precise = func, precise
         self.lanes = with_lanes(self.kernel.text, self.kernel.rows)
         self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
-        functions, adding, _ = self.lanes
+        nests = [f"nest{k}" for k in range(len(self.kernel.nests))]
+        functions, adding, tiled, _ = self.lanes
         self.plans = [
-            plan(self.kernel, k, f"nest{k}" in functions, f"nest{k}" in adding)
-            for k in range(len(self.kernel.nests))
+            plan(self.kernel, k, nest in functions, nest in adding, nest in tiled)
+            for k, nest in enumerate(nests)
         ]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars

@@ -20,6 +20,7 @@ STRAND = 1024  # points a block of which all turns of a loop are done
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
+LINE = 8  # turns that share lines of the cache: numbers in one
 ADDING = 64  # turns of a block, where each lane has sums of its own
 LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program, or of a nest in a turn, run in parallel
@@ -54,12 +55,13 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
     return lambda sizes: length(size, sizes)
 
 
-def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> Plan:
+def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
     """How a nest is cut: the number of blocks, turns a block, and points in all and of a turn.
 
     Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads; they are
-    several where lanes are `adding` to sums of their own, which each block fills and adds up. An outermost
-    loop whose length the program computes is one block.
+    several where lanes are `adding` to sums of their own, which each block fills and adds up. Turns that are
+    `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the program
+    computes is one block.
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
@@ -72,6 +74,8 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False) -> P
         rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
         if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
             rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
+        elif tiled and turns >= FEWEST * LINE:
+            rows = -(-rows // LINE) * LINE
         return -(-turns // rows), rows, turns * points * prod(often(sizes)), points
 
     return cut

@@ -174,13 +174,18 @@ class Blocks(Expressions):
         often = self.emit(f"udiv i64 {STRIP}, {weight.text}", "i64")
         step = self.call("llvm.umax.i64", "i64", [often, literal(fewest)])
         step = self.emit(f"and {step}, {-min(fewest, LEAST)}", "i64")
+        with self.tile(first, stop, step) as (begin, end):
+            yield begin, end
+            self.poll_after(FUEL)
+
+    @contextmanager
+    def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
+        """A loop over parts of `step` turns, the last of what is left: where a part begins and ends."""
         least = "llvm.umin.i64" if first.unsigned else "llvm.smin.i64"
         with self.turns(first, stop, step=step.text) as begin:
             left = self.emit(f"sub {stop}, {begin.text}", "i64")
             count = self.call(least, "i64", [left, step])
-            end = self.emit(f"add {begin}, {count.text}", "i64")._replace(unsigned=first.unsigned)
-            yield begin, end
-            self.poll_after(FUEL)
+            yield begin, self.emit(f"add {begin}, {count.text}", "i64")._replace(unsigned=first.unsigned)
 
     # -- threads -------------------------------------------------------------------------------
 

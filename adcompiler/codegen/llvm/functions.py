@@ -19,6 +19,7 @@ from adcompiler.codegen.llvm.loops import Loops
 from adcompiler.codegen.llvm.routines import call, routine, special
 from adcompiler.codegen.llvm.short import has_loops, short
 from adcompiler.codegen.llvm.tables import CASTS, SOURCES
+from adcompiler.codegen.llvm.tiled import TILE, Tiled
 from adcompiler.codegen.llvm.turns import array_of, is_of_program, turn_of
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.codegen.llvm.variables import indices_of
@@ -224,7 +225,7 @@ class Function(Loops):
             self.spend(self.call("llvm.umin.i64", "i64", [self.product(turns, weight), literal(1 << 40)]))
             self.elements(loop, first, stop)
         else:
-            fewest = LEAST if isinstance(loop, Lanes | Jam) else 1
+            fewest = LEAST if isinstance(loop, Lanes | Jam | Tiled) else 1
             if isinstance(loop, Lanes) and loop.sums:
                 fewest = ADDING
             with self.strips(first, stop, weight, fewest) as (begin, end):
@@ -237,7 +238,19 @@ class Function(Loops):
             first = self.across(loop, first, stop)
         if isinstance(loop, Jam):
             first = self.several(loop, first, stop)
-        self.loop(turn_of(loop), first, stop, loop.body)
+        if isinstance(loop, Tiled):
+            self.tiles(loop, first, stop)
+        else:
+            self.loop(turn_of(loop), first, stop, loop.body)
+
+    def tiles(self, loop: Tiled, first: Value, stop: Value) -> None:
+        """A loop for one tile of its innermost loop after the other."""
+        assert isinstance(loop.inner.iter, ast.Call)
+        inner_first, inner_stop = (self.value(n) for n in loop.inner.iter.args)
+        begin, end = (f"{turn_of(loop.inner)}.{k}" for k in ("begin", "end"))
+        with self.tile(inner_first, inner_stop, literal(TILE)) as (self.values[begin], self.values[end]):
+            self.loop(turn_of(loop), first, stop, loop.over(begin, end))
+        del self.values[begin], self.values[end]
 
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Several turns at once, as long as there are enough; the first turn that is left."""

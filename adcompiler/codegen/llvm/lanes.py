@@ -42,6 +42,7 @@ from adcompiler.codegen.llvm.across import (
 from adcompiler.codegen.llvm.inorder import several
 from adcompiler.codegen.llvm.jam import chosen as jam
 from adcompiler.codegen.llvm.short import short
+from adcompiler.codegen.llvm.tiled import Tiled, tiled
 from adcompiler.codegen.llvm.turns import (
     are_independent,
     array_of,
@@ -71,18 +72,19 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
     nests = {k: _Nest(s, stored, own) for k, s in enumerate(function.body) if isinstance(s, ast.For)}
     chosen = [k for k, nest in nests.items() if nest.has_lanes]
     if not chosen:
-        return several(function)
+        return tiled(several(function))
     for k in chosen:
         function.body[k] = nests[k].across()
     return function
 
 
 class Found(NamedTuple):
-    """The functions of a text whose turns are lanes, those of them in which lanes have sums of their own, and
-    the rows that have lanes side by side."""
+    """The functions of a text whose turns are lanes, those of them in which lanes have sums of their own,
+    those whose loops are tiled, and the rows that have lanes side by side."""
 
     functions: frozenset[str]
     adding: frozenset[str]
+    tiled: frozenset[str]
     rows: frozenset[str]
 
 
@@ -93,11 +95,14 @@ def functions_of(text: str, rows: frozenset[str]) -> Sequence[ast.FunctionDef]:
 
 
 def found(text: str, rows: frozenset[str]) -> Found:
-    """Where the turns of the nests of a text are lanes."""
-    loops = [(f.name, s) for f in functions_of(text, rows) for s in f.body if isinstance(s, Lanes)]
+    """Where the turns of the nests of a text are lanes, or tiled."""
+    functions = functions_of(text, rows)
+    loops = [(f.name, s) for f in functions for s in f.body if isinstance(s, Lanes)]
     lanes = (n for _, loop in loops for s in loop.together for n in walk(s) if isinstance(n, Lane))
     adding = frozenset(name for name, loop in loops if loop.sums)
-    return Found(frozenset(name for name, _ in loops), adding, rows & {array_of(n) for n in lanes if n.row})
+    tiles = frozenset(f.name for f in functions for s in f.body if isinstance(s, Tiled))
+    wide = rows & {array_of(n) for n in lanes if n.row}
+    return Found(frozenset(name for name, _ in loops), adding, tiles, wide)
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
