@@ -17,6 +17,7 @@ import numpy as np
 from adcompiler.errors import Error
 from adcompiler.runtime.aggregate import Aggregate
 from adcompiler.runtime.elementwise import Elementwise
+from adcompiler.runtime.fusion.plan import Fused
 from adcompiler.runtime.graph import Edge, Entry, Recorded, Variable, live, reachable, setting, walk
 from adcompiler.runtime.places import Place
 from adcompiler.runtime.provenance import Origin, Taken, roots_of, taken
@@ -233,16 +234,20 @@ class Search:
     def perhaps(self) -> list[Cut]:
         """The values that were taken from what was computed from the input: one may have been used.
 
-        Those of the functions in which the output was computed, if there are any: the latest first.
+        Those of the functions in which the output was computed, if there are any, the latest first; else
+        those of Variables that are still there: a mask takes others for the input now and then.
         """
-        found: dict[str, tuple[Taken, Cut]] = {}
+        lines = (p for e in self.passed for p in (e.place, *(e.places if isinstance(e, Fused) else ())))
+        codes = with_inner({p.code for p in lines if p is not None})
         last = max((e.number for e in self.passed), default=self.output.serial)
+        here: dict[str, Cut] = {}
+        elsewhere: dict[str, Cut] = {}
         for t in self.taken:
-            if t.number < last and self.of_taken(t) is not None:
-                found.setdefault(str(t.place), (t, self.at(t, False)))
-        codes = with_inner({e.place.code for e in self.passed if e.place is not None})
-        here = [cut for t, cut in found.values() if t.place is not None and t.place.code in codes]
-        return here or [cut for _, cut in found.values()]
+            sure = self.of_taken(t) if t.number < last else None
+            near = t.place is not None and t.place.code in codes
+            if sure is not None and (near or t.source() is not None):
+                (here if near else elsewhere).setdefault(str(t.place), self.at(t, False))
+        return list((here or elsewhere).values())
 
     # -- names ---------------------------------------------------------------------------------
 

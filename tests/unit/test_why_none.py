@@ -10,6 +10,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler import GraphError, Variable, tape
+from adcompiler.runtime.provenance import BITS
 
 
 def leaf(value=3.0, name=None):
@@ -395,3 +396,19 @@ def test_a_graph_that_reset_has_dropped():
     text = adc.why_none(y, x)
     assert "(dropped)" in text
     assert "compute it again after reset()" in text
+
+
+def test_masks_that_collide_are_no_explanation():
+    """Leaves are bits of a mask, and many leaves share one."""
+    elsewhere()
+    x, b = leaf(name="x"), leaf(5.0, name="b")
+    text = adc.why_none(b * 2.0, x)
+    assert "perhaps" not in text
+    assert "b  test_why_none.py" in text
+
+
+def elsewhere():
+    """Takes values of leaves that are gone, with every bit among the last ones."""
+    for _ in range(2):
+        total = sum((leaf(1.0) for _ in range(BITS)), leaf(0.0))
+        total.item()
