@@ -11,6 +11,7 @@ from adcompiler.ad.contributions import contributions, shared_axes
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.adapters import as_numpy
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.styles import Differentiable
@@ -42,7 +43,7 @@ def contributed(
     """The contributions to the gradient of one input, in the order of the result's axes."""
     result = compiled.func.inputs[-1]
     refuse_masked("the cotangent", cotangent)
-    seed = np.asarray(cotangent)
+    seed = np.asarray(as_numpy("the cotangent", cotangent))
     if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
         raise ShapeError(
             f"the cotangent is {seed.dtype} of shape {seed.shape}, the result has rank {result.rank}",

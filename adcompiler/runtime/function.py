@@ -16,6 +16,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.progress import compiling
+from adcompiler.runtime.adapters import answered
 from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.foreign import for_c, for_numba
@@ -164,7 +165,7 @@ class Function:
             names = (p.name for p in self.parameters)
             hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
             if hook is not None:
-                return hook.__adc_call__(self, bind(self.__name__, self.parameters, args, keywords))
+                return answered(hook, self, bind(self.__name__, self.parameters, args, keywords))
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)
         lengths = found.sizes(values)

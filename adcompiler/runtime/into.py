@@ -11,6 +11,7 @@ from adcompiler.codegen.reference import extent
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.adapters import is_adapted
 from adcompiler.runtime.device import dtype_of, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
@@ -28,7 +29,7 @@ def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]
         found = f(*args, **keywords)
         return found if result is None else mapped(np.asarray, found)
     held = find_hook([*((f"argument {k}", a) for k, a in enumerate(args)), *keywords.items()])
-    if held is not None:
+    if held is not None and not is_adapted(held):
         raise GraphError(
             f"_result is written to, which no graph remembers, and an argument is a {type(held).__name__}",
             remedy="leave _result out, or pass the value",

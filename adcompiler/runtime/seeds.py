@@ -11,6 +11,7 @@ from adcompiler.ad.duals import Coefficient
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.runtime.adapters import as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
@@ -70,7 +71,8 @@ def _cotangent(value: Any, result: Array, name: str) -> Any:
     """The cotangent of one result in its dtype."""
     refuse_masked(f"the cotangent of {name}", value)
     device = not isinstance(value, np.ndarray | float | int) and is_on_device(value)
-    array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
+    given = value if device else as_numpy(f"the cotangent of {name}", value)
+    array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
     if not device and array.dtype.kind not in "biuf":
         raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
     if np.ndim(array) != result.rank:

@@ -11,6 +11,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.runtime.adapters import Dress, adapter_of, as_numpy
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.rows import WRITTEN_OUT, stacked
@@ -153,11 +154,11 @@ def as_floats(kind: Kind, integer: bool) -> Kind:
 
 
 def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
-    """The first argument, or leaf of one, that handles calls itself, as a Variable does."""
+    """The first argument, or leaf of one, that handles calls: a Variable, or an array of another library."""
     for name, value in named:
         if type(value) in PLAIN:
             continue
-        if hasattr(value, "__adc_call__"):
+        if hasattr(value, "__adc_call__") or adapter_of(type(value)) is not None:
             return value
         container = opened(value, name)
         if container is not None:
@@ -167,6 +168,15 @@ def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def dressed(function: Any, args: Sequence[Any], wrt: Any) -> Dress | None:
+    """How the results of a call come back, if its arguments are arrays of another library."""
+    hook = find_hook(zip((p.name for p in function.parameters), args, strict=False))
+    dress = None if hook is None else getattr(adapter_of(type(hook)), "dress", None)
+    if dress is None:
+        return None
+    return dress(function, bind(function.__name__, function.parameters, args, {}), wrt)  # type: ignore[no-any-return]
 
 
 def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Container, list[Any]]:
@@ -190,7 +200,7 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
 
 def _array(parameter: Parameter, value: Any) -> np.ndarray:
     try:
-        array = np.asarray(value)
+        array = np.asarray(as_numpy(f"the argument {parameter.name!r}", value))
         if array.dtype == object and isinstance(value, list) and not parameter.integer:
             array = array.astype(float)  # whole numbers beyond int64
     except (ValueError, TypeError, OverflowError) as error:

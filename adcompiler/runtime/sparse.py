@@ -22,6 +22,7 @@ from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
+from adcompiler.runtime.adapters import is_adapted
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import bind, find_hook
 from adcompiler.runtime.specialise import Specialisation, Types
@@ -64,7 +65,8 @@ class SparseDerivative(Derived):
 
     def _program(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
         names = (p.name for p in self.parameters)
-        if find_hook((*zip(names, args, strict=False), *keywords.items())) is not None:
+        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+        if hook is not None and not is_adapted(hook):
             bind(self.__name__, self.parameters, args, keywords)
             self.trace(())
         types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix

@@ -16,6 +16,7 @@ from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
+from adcompiler.runtime.adapters import as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
@@ -164,19 +165,28 @@ class Saved(tuple[Any, ...]):
     plain: bool
 
     @classmethod
-    def of(cls, program: SplitProgram, values: Sequence[Any], sizes: Sequence[int], plain: bool) -> Saved:
-        """Keep, of forward's inputs and results, those that a propagate may read."""
+    def of(
+        cls,
+        program: SplitProgram,
+        values: Sequence[Any],
+        sizes: Sequence[int],
+        plain: bool,
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> Saved:
+        """Keep, of forward's inputs and results, those that a propagate may read. `shapes` are those of the
+        results, where these are not all among the values."""
         kept: list[Any] = [None] * len(values)
         for k in program.kept:
             kept[k] = values[k]
         saved = cls(read_only(kept[k]) for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         saved.values = tuple(kept)
-        saved.shapes = tuple(np.shape(v) for v in values[len(program.parts.forward.inputs) :])
+        results = values[len(program.parts.forward.inputs) :]
+        saved.shapes = tuple(map(np.shape, results)) if shapes is None else shapes
         return saved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Saved.of, (self.program, self.values, self.sizes, self.plain)
+        return Saved.of, (self.program, self.values, self.sizes, self.plain, self.shapes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -303,7 +313,8 @@ class SplitFunction:
             return None
         refuse_masked(f"the cotangent of {name}", value)
         device = not isinstance(value, np.ndarray) and is_on_device(value)
-        array = describe_on_device(name, value, True)[1] if device else np.asarray(value)
+        given = value if device else as_numpy(f"the cotangent of {name}", value)
+        array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
         if not device and array.dtype.kind not in "biuf":
             raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
         shape = saved.shapes[k]

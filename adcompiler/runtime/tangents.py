@@ -10,6 +10,7 @@ import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.adapters import as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax.containers import Container
@@ -48,7 +49,7 @@ def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
         if found.dtype == kind.dtype and np.shape(value) == np.shape(arg):
             return value
     refuse_masked(f"the tangent of {name}", tangent)
-    array = np.asarray(tangent)
+    array = np.asarray(as_numpy(f"the tangent of {name}", tangent))
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(
             f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",

@@ -12,10 +12,11 @@ from adcompiler.frames import public
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.adapters import Dress
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import typed
 from adcompiler.runtime.rows import alike
-from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.signature import PLAIN, Parameter, dressed
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import places_of
@@ -125,11 +126,14 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     with the cotangent of each input that `wrt` names, None where it is known to be zero.
     """
     split = compiled("vjp", f).split(wrt)
+    dress = None if PLAIN.issuperset(map(type, args)) else dressed(f, args, wrt)
     value, saved = split.forward(*args)
-    return value, partial(_pulled, split, saved)
+    return dress.value(value) if dress else value, partial(_pulled, split, saved, dress)
 
 
 @public
-def _pulled(split: SplitFunction, saved: Any, cotangent: Any) -> tuple[Any, ...]:
+def _pulled(split: SplitFunction, saved: Any, dress: Dress | None, cotangent: Any) -> tuple[Any, ...]:
     """What a pullback gives; a function of a module, so that pullbacks pickle."""
-    return split.propagate(saved, cotangent)
+    if dress is None:
+        return split.propagate(saved, cotangent)
+    return dress.gradients(split.propagate(saved, dress.cotangent(cotangent)))

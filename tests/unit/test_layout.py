@@ -15,7 +15,8 @@ import pytest
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
 LAYERS = ["errors", "fork", "frames", "lazy", "progress", "store", "ir", "ops", "syntax", "ad", "passes"]
 LAYERS += ["codegen", "runtime", "interop", "optim", "tape", "adcompiler", "cli", "__main__"]
-LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich", "torch", "jax", "dask"}
+LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich"}
+LAZY |= {"torch", "jax", "dask", "pandas", "xarray", "IPython", "tqdm"}
 
 PACKAGE = Path(find_spec("adcompiler").origin).parent
 

@@ -66,6 +66,12 @@ def test_pullbacks_and_products_with_hessians(way):
     np.testing.assert_equal(way(product)((X, Y), (Y, X)), want)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_pullbacks_of_arrays_that_propagate_does_not_read(way):
+    _, pullback = adc.vjp(adc.compile("x * y"), X, Y)
+    np.testing.assert_equal(way(pullback)(X), (X * Y, X * X))
+
+
 @pytest.mark.parametrize("save", ["partials", "auto", ["t"]])
 @pytest.mark.parametrize("way", WAYS)
 def test_split_functions_and_what_they_saved(way, save):

@@ -1,0 +1,86 @@
+"""Arrays of any library that follows the array API standard: results are arrays of the same namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError
+from adcompiler.runtime.adapters import Dress, adapter_of
+from adcompiler.syntax.containers import mapped, opened
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """The call on NumPy's views of the arrays; every result, numbers too, is an array of their namespace.
+
+    Raises DtypeError for arrays of several namespaces. NumPy's own arrays go with any.
+    """
+    into = partial(_into, _namespace(function, bound).__name__)
+    named = zip(function.parameters, bound, strict=True)
+    return mapped(into, function(*(a if p.static else _all_bare(p.name, a) for p, a in named)))
+
+
+def dress(function: Any, bound: Sequence[Any], wrt: Any) -> Dress:
+    """All that `vjp` returns is of the arguments' namespace."""
+    into = partial(mapped, partial(_into, _namespace(function, bound).__name__))
+    return Dress(into, into, partial(mapped, partial(_bare, "the cotangent")))
+
+
+def _namespace(function: Any, bound: Sequence[Any]) -> Any:
+    """The one namespace of a call."""
+    namespaces = {xp.__name__: xp for xp in _namespaces(bound)}
+    if len(namespaces) > 1:
+        raise DtypeError(
+            f"{function.__name__} is given arrays of {' and '.join(namespaces)}",
+            remedy="convert them to one library: its from_dlpack(x)",
+        )
+    return namespaces.popitem()[1]
+
+
+def plain(name: str, value: Any) -> np.ndarray:
+    """The array's memory as an array of NumPy's, by DLPack; DtypeError if that cannot be read here."""
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        device = getattr(value, "device", "?")
+        raise DtypeError(
+            f"{name} is a {type(value).__name__} on {device} that NumPy cannot read: {error}",
+            remedy="pass a copy on the host, of bool, integers, float32 or float64",
+        ) from error
+
+
+def _all_bare(name: str, value: Any) -> Any:
+    return mapped(partial(_bare, f"the argument {name!r}"), value)
+
+
+def _bare(name: str, value: Any) -> Any:
+    return plain(name, value) if _is_ours(value) else value
+
+
+def _is_ours(value: Any) -> bool:
+    adapter = adapter_of(type(value))
+    return adapter is not None and adapter.call is call
+
+
+def _namespaces(values: Sequence[Any]) -> Iterator[Any]:
+    """The namespaces of all arrays among some values and their leaves."""
+    for value in values:
+        if _is_ours(value):
+            yield value.__array_namespace__()
+        elif (container := opened(value, "an argument")) is not None:
+            yield from _namespaces(container.parts)
+
+
+def _into(namespace: str, value: Any) -> Any:
+    """An array or a number of NumPy's as an array of a namespace; anything else as it is."""
+    if not isinstance(value, np.ndarray | np.generic | int | float):
+        return value
+    xp, array = import_module(namespace), np.asarray(value)
+    try:
+        return xp.from_dlpack(array)
+    except (AttributeError, BufferError, RuntimeError, TypeError):
+        return xp.asarray(array)
