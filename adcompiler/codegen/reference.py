@@ -83,7 +83,8 @@ def require(func: Func, found: Sequence[Any]) -> None:
 
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
     """The value of a size; `values` where it reads arrays of rank 0."""
-    return int(evaluate((size,), (), values or {}, sizes, REAL)[0])
+    with np.errstate(all="ignore"):  # i % 0 is 0
+        return int(evaluate((size,), (), values or {}, sizes, REAL)[0])
 
 
 def extent(shape: Sequence[Element], sizes: Sequence[int], values: Values | None = None) -> tuple[int, ...]:

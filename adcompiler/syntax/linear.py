@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
+from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
 
 Atom = Element | None  # None stands for 1
@@ -121,41 +122,53 @@ Ranges = Mapping[Element, Range]  # of axes, and of the numbers of turns
 def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> bool:
     """Whether a form is surely not negative where `facts` are not negative either."""
     facts = list(facts)
-    turns = _turns(form, ranges)
+    known = facts + _iterations(form, ranges)
+    positive = frozenset(m for m in _moduli(form) if never_negative(linear(m) - whole(1), ranges, known))
     for one in (form, *(form - fact for fact in facts)):
-        low = lowest(one, ranges)
+        low = lowest(one, ranges, positive)
         if low is None:
             continue
         if _sure(low):
             return True
-        for fact in (*facts, *turns):
-            bound = lowest(low - fact, ranges)
+        for fact in known:
+            bound = lowest(low - fact, ranges, positive)
             if bound is not None and _sure(bound):
                 return True
     return False
 
 
-def _turns(form: Linear, ranges: Ranges) -> list[Linear]:
-    """What is not negative since the loops of the indices in `form`, and those around them, have a turn."""
+def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
+    """What is not negative since the loops of the indices in `form`, and those around them, have an iteration."""
     found: dict[Element, Linear] = {}
     work = list(form.terms)
     while work:
         atom = work.pop()
-        if atom is not None and atom in ranges and atom not in found:
+        if atom is None or atom in found:
+            continue
+        if atom in ranges:
             found[atom] = ranges[atom].last
             work.extend(found[atom].terms)
+        elif _remainder(atom):
+            work.extend(e for e in elements_of((atom,)) if e in ranges)
     return list(found.values())
 
 
-def lowest(form: Linear, ranges: Ranges) -> Linear | None:
-    """A lower bound without indices; None if it is not known. Inner indices may range over outer ones."""
+def _moduli(form: Linear) -> set[Element]:
+    """The sizes by which there are remainders in a form."""
+    found = (_remainder(atom) for atom in form.terms if atom is not None)
+    return {modulus for modulus in found if isinstance(modulus, Size)}
+
+
+def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozenset()) -> Linear | None:
+    """A lower bound without indices; None if it is not known. Inner indices may range over outer ones, and of
+    sizes by which there are remainders some are known to be `positive`."""
     for _ in range(MOST_TERMS):
         indices = [a for a in form.terms if a is not None and (a.axes or a in ranges)]
         if not indices:
             return form
         atom = max(indices, key=lambda a: ranges[a].depth if a in ranges else 0)  # the innermost first
         factor = form.terms[atom]
-        bound = _least(atom, ranges) if factor > 0 else _most(atom, ranges)
+        bound = _least(atom, ranges) if factor > 0 else _most(atom, ranges, positive)
         known = ranges[atom].step if factor < 0 and atom in ranges else 1
         if bound is None or factor % known:
             return None
@@ -168,12 +181,17 @@ def _least(atom: Element, ranges: Ranges) -> Linear | None:
     return whole(0) if atom in ranges or _remainder(atom) else None
 
 
-def _most(atom: Element, ranges: Ranges) -> Linear | None:
-    """An upper bound of an index (times its step), or of a remainder."""
+def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear | None:
+    """An upper bound of an index (times its step), or of a remainder: one by a length of 0 is 0."""
     if atom in ranges:
         return ranges[atom].last
     modulus = _remainder(atom)
-    return None if modulus is None else linear(modulus) - whole(1)
+    if modulus is None:
+        return None
+    most = linear(modulus) - whole(1)
+    if is_const(modulus) or modulus in positive:
+        return most
+    return Linear({apply("maximum", most.element(), const(0, "i64")): 1})
 
 
 def _remainder(atom: Element) -> Element | None:

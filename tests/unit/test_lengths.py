@@ -109,3 +109,42 @@ def test_ranges_and_repetitions_below_zero_are_empty(backend):
                     backend=backend)  # fmt: skip
     assert [len(part) for part in f(2.0, 3)] == [0, 0, 0]
     assert [len(part) for part in f(2.0, 7)] == [2, 2, 2]
+
+
+# Indices that lie in the axis if the axis has any element.
+WITHIN = [
+    "x[i % len(x)]", "x[(7 * i + 3) % len(x)]", "x[len(x) - 1 - i % len(x)]", "x[(i % len(x)) % len(x)]",
+    "x[len(y) % len(x)]", "x[i // (len(y) + 1)]", "x[i % (len(x) + 1) - 1]", "x[max(0, min(i, len(x) - 1))]",
+    "x[clip(i, 0, len(x) - 1)]", "x[0 * i]", "x[len(x) // 2]", "x[len(x) - 1]", "x[-1]", "x[argmax(x)]",
+    "(x[i % len(x)] if i > 0 else x[0])", "sum(x[(i + j) % len(x)] for j in range(2))",
+]  # fmt: skip
+PLACES = [
+    "sum(y[i] * {} for i in range(len(y)))",
+    "sum([y[i] * {} for i in range(len(y))])",
+    "0.0\n    for i in range(len(y)):\n        s = sin(s) + y[i] * {}",
+    "0.0\n    i = 0\n    while i < len(y):\n        s = sin(s) + y[i] * {}\n        i += 1",
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("read", WITHIN)
+def test_an_empty_axis_has_no_element_to_read(read, place, backend):
+    f = adc.compile(f"def f(x, y):\n    s = {place.format(read)}\n    return s", backend=backend)
+    empty = np.zeros(0)
+    for g in (f, adc.grad(f)):
+        with pytest.raises(adc.OutOfRangeError):
+            g(empty, Y)
+    assert np.isfinite(f(X, Y))
+    assert f(X, empty) == 0.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("text", ["sum(y[i] * x[i % len(x)] if len(x) > 0 else 2.0 for i in range(len(y)))",
+                                  "sum(sum(x[(i + j) % n] * y[j] for j in range(len(y))) for i in range(n))",
+                                  "sum([x[(i + 1) % n] for i in range(n)])"])  # fmt: skip
+def test_what_happens_only_where_there_are_elements_needs_no_check(text, backend):
+    f = adc.compile(f"def f(x: f64[n], y):\n    return {text}", backend=backend)
+    assert f(np.zeros(0), Y) == (4.0 if "else" in text else 0.0)
+    assert "check" not in f.show("ir")
