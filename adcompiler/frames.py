@@ -26,11 +26,14 @@ def public(function: F) -> F:
         try:
             return function(*args, **keywords)
         except Error as error:
-            if os.environ.get("ADC_TRACEBACK"):
-                raise
-            raise trimmed(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames
+            raise shown(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames
 
     return call  # type: ignore[return-value]
+
+
+def shown(error: BaseException) -> BaseException:
+    """What a public function raises for an error: without our frames, unless all are asked for."""
+    return error if os.environ.get("ADC_TRACEBACK") else trimmed(error)
 
 
 def trimmed(error: BaseException) -> BaseException:

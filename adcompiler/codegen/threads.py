@@ -13,11 +13,13 @@ from functools import cache
 from typing import Any
 
 from adcompiler.errors import Error
+from adcompiler.frames import public
 
 MOST = 1024  # threads
 _REMEDY = f"give a whole number from 1 to {MOST}"
 
 
+@public
 def set_num_threads(count: int) -> None:
     """Share the work of long loops among so many threads from now on, the calling one among them.
 
@@ -28,6 +30,7 @@ def set_num_threads(count: int) -> None:
     _STATE.chosen = checked(count)
 
 
+@public
 def get_num_threads() -> int:
     """Among how many threads long loops share their work, unless a function has a number of its own.
 

@@ -176,7 +176,7 @@ def function(
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if f is None:
-        return lambda g: _from_python(g, _names(static), chosen)
+        return public(lambda g: _from_python(g, _names(static), chosen))
     return _from_python(f, _names(static), chosen)
 
 

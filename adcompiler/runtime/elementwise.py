@@ -258,7 +258,7 @@ def _meet(entry: Primitive, values: Sequence[Any]) -> np.dtype:
     if entry.kind == "logical":
         return np.dtype(bool)
     dtypes: set[np.dtype] = {v.dtype for v in values if isinstance(v, np.ndarray)}
-    if len(dtypes) == 1 and next(iter(dtypes)).kind == "f":
+    if len(dtypes) == 1 and next(iter(dtypes)).kind == "f" and entry.kind != "integer":
         return dtypes.pop()  # the usual case; numbers are weak
     common = np.result_type(*values)
     if entry.kind == "float" and common.kind != "f":

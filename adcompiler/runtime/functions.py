@@ -16,6 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
+from adcompiler.frames import public
 from adcompiler.runtime import linear
 from adcompiler.runtime.graph import Variable, is_variable, state
 from adcompiler.runtime.provenance import take_array
@@ -247,7 +248,11 @@ def _nth(shown: Operation, k: int) -> Any:
 def _moved(function: Operation, x: Variable, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """The function itself is asked where each element comes from."""
     places = np.arange(x.size).reshape(x.shape)
-    found = function(places, *args, **options)
+    try:
+        found = function(places, *args, **options)
+    except (IndexError, ValueError) as error:
+        cause = f"{function.__name__} of {x.name} of shape {x.shape}: {error}"
+        raise OutOfRangeError(cause, remedy="axes and places count from 0") from error
     flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
 
     def shown() -> Any:
@@ -328,7 +333,7 @@ CHOICES = frozenset((np.argmax, np.argmin, np.argsort, np.any, np.all, np.nonzer
 
 
 # Methods of a Variable beside those that do not compile.
-METHODS: Mapping[str, Operation] = MappingProxyType(
+_METHODS: Mapping[str, Operation] = (
     dict(REDUCTIONS)
     | {"norm": norm, "sort": sort, "trace": _plain("trace", 1), "diagonal": _banded("diagonal")}
     | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
@@ -336,6 +341,7 @@ METHODS: Mapping[str, Operation] = MappingProxyType(
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
     | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
+METHODS: Mapping[str, Operation] = MappingProxyType({name: public(f) for name, f in _METHODS.items()})
 NUMPY: Mapping[Operation, Operation] = MappingProxyType(
     {f: partial(moved, f) for f in MOVES}
     | {np.ravel: _ravel}

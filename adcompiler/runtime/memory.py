@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from adcompiler.codegen.buffers import POOL
 from adcompiler.errors import Error
+from adcompiler.frames import public
 from adcompiler.runtime.options import in_bytes
 
 
+@public
 def recycle(limit: int | str) -> None:
     """Keep up to `limit` bytes of large results, to write later results to once nobody holds them.
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.errors import Error
+from adcompiler.frames import public, shown
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.runtime import functions, linear, mutation, torchnames
 from adcompiler.runtime.elementwise import apply
@@ -18,30 +20,55 @@ Axis = int | Sequence[int] | None
 
 
 def _operator(name: str) -> Callable[[Any, Any], Variable]:
-    return lambda self, other: apply(name, self, other)
+    def operator(self: Any, other: Any) -> Any:
+        try:  # as `public` does, but without a call more
+            return apply(name, self, other)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return operator
 
 
 def _unary(name: str) -> Callable[[Any], Variable]:
-    return lambda self: apply(name, self)
+    return public(lambda self: apply(name, self))
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Variable]:
-    return lambda self, other: apply(name, other, self)
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return apply(name, other, self)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return operator
 
 
 def _product(self: Any, other: Any) -> Variable:
     """`self * other`; in a propagate a factor 1 costs nothing, for partial derivatives often are 1."""
     one = state.inside is not None and type(other) in (int, float) and other == 1 and self.differentiable
-    result: Variable = self if one else apply("multiply", self, other)
+    try:
+        result: Variable = self if one else apply("multiply", self, other)
+    except Error as error:
+        raise shown(error) from error.__cause__
     return result
 
 
 def _comparison(name: str) -> Callable[[Any, Any], np.ndarray]:
-    return lambda self, other: apply(name, self, other)
+    return public(lambda self, other: apply(name, self, other))
 
 
 def _in_place(name: str) -> Callable[..., Variable]:
-    return lambda self, *operands: mutation.operate(self, name, *operands)
+    return public(lambda self, *operands: mutation.operate(self, name, *operands))
+
+
+def _method(name: str, self: Any) -> Callable[..., Any]:
+    def method(*args: Any) -> Any:
+        try:
+            return apply(name, self, *args)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return method
 
 
 class Operators(Node):
@@ -74,26 +101,30 @@ class Operators(Node):
         found: Variable = self
         return found
 
+    @public
     def __matmul__(self, other: Any) -> Any:
         return functions.matmul(self, other)
 
+    @public
     def __rmatmul__(self, other: Any) -> Any:
         return functions.matmul(other, self)
 
+    @public
     def __getitem__(self: Any, where: Any) -> Variable:
         if not basic(where):
             return linear.index(self, where)
         return view(self, linear.part(self, where), lambda x: linear.part(x, where), where)
 
+    @public
     def __setitem__(self: Any, where: Any, value: Any) -> None:
         mutation.assign(self, where, value)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Every primitive of the rule table is a method: x.exp(), x.exp_() in place."""
         if name in TABLE or name in ALIASES:
-            return lambda *args: apply(name, self, *args)
+            return _method(name, self)
         if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in ALIASES):
-            return lambda *args: mutation.operate(self, name[:-1], *args)
+            return public(lambda *args: mutation.operate(self, name[:-1], *args))
         if name in functions.METHODS:
             return partial(functions.METHODS[name], self)
         same = torchnames.SAME.get(name.removesuffix("_"))
@@ -101,29 +132,35 @@ class Operators(Node):
             return getattr(self, same + "_" * name.endswith("_"))  # type: ignore[no-any-return]
         raise torchnames.missing(type(self).__name__, name)
 
+    @public
     def copy_(self: Any, value: Any) -> Variable:
         """Take these values, in place."""
         return mutation.assign(self, ..., value)
 
     fill_ = copy_
 
+    @public
     def zero_(self: Any) -> Variable:
         """Become zero everywhere, in place."""
         return mutation.assign(self, ..., 0)
 
+    @public
     def sum(self: Any, axis: Axis = None, keepdims: bool = False, name: str | None = None) -> Variable:
         """The sum over `axis`, or over all."""
         return linear.total(self, axis, keepdims, name)
 
+    @public
     def mean(self: Any, axis: Axis = None, keepdims: bool = False, name: str | None = None) -> Variable:
         """The mean over `axis`, or over all."""
         return linear.total(self, axis, keepdims, name, mean=True)
 
+    @public
     def expand(self: Any, *shape: int | Sequence[int]) -> Variable:
         """Repeated along axes of length 1, and along new axes in front, to `shape`."""
         lengths = _shape_of(shape)
         return view(self, linear.expand(self, lengths), lambda x: linear.expand(x, lengths))
 
+    @public
     def reshape(self: Any, *shape: int | Sequence[int]) -> Variable:
         """The same elements in another shape; one length may be -1."""
         lengths = _shape_of(shape)
@@ -133,10 +170,12 @@ class Operators(Node):
             return found  # of a transposed one it is a copy, as in NumPy
         return view(self, found, lambda x: linear.reshape(x, lengths))
 
+    @public
     def astype(self: Any, dtype: Any) -> Variable:
         """The values as float64 or float32; other types end the derivative."""
         return linear.convert(self, dtype)
 
+    @public
     def transpose(self: Any, *axes: Any) -> Variable:
         """The axes in another order, or in reverse."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes

@@ -9,6 +9,7 @@ import numpy as np
 
 from adcompiler.codegen.buffers import POOL
 from adcompiler.errors import Error, ShapeError
+from adcompiler.frames import public
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.replay import kernel_array
 from adcompiler.runtime.signature import PLAIN
@@ -38,6 +39,7 @@ class DiffPair:
 
     __slots__ = ("_accumulator", "d", "needs_grad", "p")
 
+    @public
     def __init__(
         self, p: Any = None, d: Any = None, accumulator: str = "sum", needs_grad: bool = True
     ) -> None:
@@ -49,6 +51,7 @@ class DiffPair:
         return self._accumulator
 
     @accumulator.setter
+    @public
     def accumulator(self, name: str) -> None:
         if name not in ACCUMULATORS:
             raise Error(f"unknown accumulator {name!r}", remedy=f"use one of {', '.join(ACCUMULATORS)}")

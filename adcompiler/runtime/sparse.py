@@ -17,6 +17,7 @@ from adcompiler.codegen.reference import extent
 from adcompiler.codegen.sparsity import pattern
 from adcompiler.errors import Error
 from adcompiler.fork import Locked
+from adcompiler.frames import public
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
@@ -51,10 +52,12 @@ class SparseDerivative(Derived):
             remedy="transform the function itself, or leave sparse=True out",
         )
 
+    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         program, values = self._program(args, keywords)
         return unflatten(program.structure, program(values))
 
+    @public
     def colors(self, *args: Any, **keywords: Any) -> int:
         """How many directions a call with these arguments needs: colors, and rows asked for one by one."""
         program, values = self._program(args, keywords)

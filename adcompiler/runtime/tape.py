@@ -195,6 +195,7 @@ def _seeds(ends: Sequence[Variable], weights: Sequence[Any]) -> dict[int, Variab
     return seeds
 
 
+@public
 def record(
     inputs: Sequence[Variable], outputs: Sequence[Variable], propagate: Callable[[Cotangents], Sequence[Any]]
 ) -> None:

@@ -11,9 +11,9 @@ from weakref import ref
 
 import numpy as np
 
-from adcompiler.errors import DtypeError, GraphError, ShapeError
+from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.fork import Locked
-from adcompiler.frames import public
+from adcompiler.frames import public, shown
 from adcompiler.runtime import linear, numpy_protocol
 from adcompiler.runtime.conversions import Conversions, array_of
 from adcompiler.runtime.cotangents import apart, seed
@@ -61,9 +61,12 @@ class Variable(Conversions):
                 f"{value.name} is a Variable already: a new one would lose its graph",
                 remedy="use it as it is; clone() keeps the graph, detach() begins another one",
             )
-        self._begin(array_of(value), name)
-        begin(self, "Variable()", given=value)
-        self.requires_grad = requires_grad
+        try:  # as `public` does, but without a call more
+            self._begin(array_of(value), name)
+            begin(self, "Variable()", given=value)
+            self.requires_grad = requires_grad
+        except Error as error:
+            raise shown(error) from error.__cause__
 
     def _begin(self, data: np.ndarray, name: str | None) -> None:
         self.data, self.name = data, fresh_name() if name is None else name
@@ -91,6 +94,7 @@ class Variable(Conversions):
         return view
 
     @value.setter
+    @public
     def value(self, value: Any) -> None:
         if not self.is_leaf:
             raise GraphError(
@@ -145,11 +149,13 @@ class Variable(Conversions):
         """Whether the values are floats; others carry no derivative."""
         return self.data.dtype.kind == "f"
 
+    @public
     def __len__(self) -> int:
         if not self.ndim:
             raise DtypeError(f"{self.name} is one number: it has no length", remedy="use it as it is")
         return len(self.data)
 
+    @public
     def __iter__(self) -> Iterator[Variable]:
         return map(self.__getitem__, range(len(self)))  # which raises here for a number, not later
 
@@ -171,6 +177,7 @@ class Variable(Conversions):
         return self.needs_grad
 
     @requires_grad.setter
+    @public
     def requires_grad(self, needed: bool) -> None:
         settle()
         if not isinstance(needed, bool | np.bool_):
@@ -189,11 +196,13 @@ class Variable(Conversions):
         self.used = self.used and self.needs_grad == needed  # a leaf that was frozen may go on where it was
         self.needs_grad = bool(needed)
 
+    @public
     def requires_grad_(self, requires_grad: bool = True) -> Variable:
         """Set `requires_grad`, and return this Variable."""
         self.requires_grad = requires_grad
         return self
 
+    @public
     def detach_(self) -> Variable:
         """Make this Variable a leaf that requires no gradient; what read it before keeps its graph.
 
@@ -213,6 +222,7 @@ class Variable(Conversions):
         begin(self, how, [before])
         release(self)
 
+    @public
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.
 
@@ -246,6 +256,7 @@ class Variable(Conversions):
         return self._grad
 
     @grad.setter
+    @public
     def grad(self, value: Variable | None) -> None:
         if value is not None and _described(value) != _described(self):
             raise DtypeError(
@@ -263,6 +274,7 @@ class Variable(Conversions):
         """Whether a computed Variable keeps its gradient; see `retain_grad`."""
         return self._retains
 
+    @public
     def retain_grad(self) -> None:
         """Make backward() leave a gradient in `.grad` of this computed Variable too."""
         if not self.requires_grad:
@@ -342,6 +354,7 @@ class Variable(Conversions):
         made._grad = deepcopy(self._grad, memo)
         return made
 
+    @public
     def __reduce__(self) -> tuple[Any, ...]:
         if self.entry is not None:
             raise GraphError(
@@ -358,9 +371,11 @@ class Variable(Conversions):
 
         return call(function, bound)
 
+    @public
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return numpy_protocol.ufunc(ufunc, method, inputs, options)
 
+    @public
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> Any:
         return numpy_protocol.function(function, args, options)
 

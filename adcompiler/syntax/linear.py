@@ -138,7 +138,7 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
 
 
 def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
-    """What is not negative since the loops of the indices in `form`, and those around them, have an iteration."""
+    """What is not negative since the loops of the indices in `form`, and those around them, iterate."""
     found: dict[Element, Linear] = {}
     work = list(form.terms)
     while work:

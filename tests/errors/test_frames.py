@@ -21,6 +21,10 @@ def scalar(text="sum(x * x)"):
     return adc.compile(text)
 
 
+def leaf():
+    return adc.Variable(X, requires_grad=True, name="w")
+
+
 CALLS = {
     "compile": lambda: adc.compile(BROKEN),
     "load": lambda: adc.load("/nowhere/at/all.adc"),
@@ -43,6 +47,41 @@ CALLS = {
     "propagate": lambda: scalar().split().propagate(None, (1.0,)),
     "into": lambda: scalar().into(np.ones(4), X),
     "show": lambda: scalar().show("nothing"),
+    "decorator": lambda: adc.function(static="n")(len),
+    "threads": lambda: adc.set_num_threads(0),
+    "recycle": lambda: adc.recycle("much"),
+    "pair": lambda: adc.DiffPair(1.0, None, "mean"),
+    "sparse": lambda: adc.hessian(scalar(), "z", sparse=True)(X),
+    "record": lambda: adc.tape.record(1, 2, 3),
+    "Variable": lambda: adc.Variable("text"),
+    "Variable of integers": lambda: adc.Variable(np.arange(3), requires_grad=True, name="k"),
+    "flag": lambda: leaf().requires_grad_(3),
+    "hook": lambda: leaf().register_hook(3),
+    "value": lambda: setattr(leaf(), "value", np.ones(5)),
+    "gradient": lambda: setattr(leaf(), "grad", 3.0),
+    "pickle": lambda: pickle.dumps(leaf().sum(name="s")),
+    "length": lambda: len(leaf().sum(name="s")),
+    "number": lambda: float(leaf()),
+    "truth": lambda: bool(leaf()),
+    "operator": lambda: leaf() * np.ones(4),
+    "bits": lambda: leaf() & 1,
+    "negative bits": lambda: ~leaf(),
+    "reflected": lambda: np.ones(4).tolist() + leaf(),
+    "comparison": lambda: leaf() < "text",
+    "in place": lambda: leaf().__iadd__(1.0),
+    "product": lambda: leaf() @ np.ones(4),
+    "item": lambda: leaf()[5],
+    "assignment": lambda: leaf().__setitem__(0, 1.0),
+    "method": lambda: leaf().exp(1, 2),
+    "method in place": lambda: leaf().exp_(),
+    "method of an axis": lambda: leaf().max(axis=4),
+    "sum": lambda: leaf().sum(axis=4),
+    "shape": lambda: leaf().reshape(7),
+    "transpose": lambda: leaf().transpose(3),
+    "ufunc": lambda: np.add(leaf(), np.ones(4)),
+    "numpy": lambda: np.concatenate([leaf(), np.ones((2, 2))]),
+    "move": lambda: np.take(leaf(), [7]),
+    "unknown to us": lambda: np.fft.fft(leaf()),
     "negative": lambda: adc.compile("def f(x: f64[n], k: i64):\n    return x[k:]")(X, -1),
 }
 
@@ -84,7 +123,7 @@ def test_a_script_shows_its_own_line_last(tmp_path):
 
     files = [line for line in shown() if line.lstrip().startswith("File ")]
     assert [str(script) in line for line in files] == [True, True, False]
-    assert "    raise trimmed(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames" in shown()
+    assert "    raise shown(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames" in shown()
     assert len([line for line in shown(ADC_TRACEBACK="full") if "File " in line]) > 5
 
 
