@@ -39,11 +39,16 @@ class Adapter(Protocol):
 
 
 # The library and the class (its own, or that of a base), and where the adapter is.
-HOMES: Mapping[tuple[str, str], str] = {}
+HOMES: Mapping[tuple[str, str], str] = {("torch", "Tensor"): "adcompiler.interop.torch"}
 ARRAY_API = "adcompiler.interop.array_api"
 OWN_WAY = "cupy", "numba"  # arrays on a device, which kernels take as they are
 
 _known: WeakKeyDictionary[type, Adapter | None] = WeakKeyDictionary()
+
+
+def interop(library: str) -> Any:
+    """The module of `interop` for a library; Error if that is not installed."""
+    return import_module(f"adcompiler.interop.{library}")
 
 
 def adapter_of(kind: type) -> Adapter | None:

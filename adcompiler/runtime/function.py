@@ -16,7 +16,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.progress import compiling
-from adcompiler.runtime.adapters import answered
+from adcompiler.runtime.adapters import answered, interop
 from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.foreign import for_c, for_numba
@@ -248,6 +248,11 @@ class Function:
         from adcompiler.codegen.cfunc import c_integrand
 
         return LowLevelCallable(c_integrand(for_c(self)).ctypes)
+
+    @public
+    def torch(self) -> Any:
+        """The function for PyTorch: it returns tensors, which can be differentiated to any order."""
+        return interop("torch").of(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""

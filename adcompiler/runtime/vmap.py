@@ -56,32 +56,38 @@ class Mapped(Derived):
         lowered = self.of.trace(single)
         func = lowered.func
         count = _count(func, arrays_in(types), axes)
-        inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
-        cases: dict[Array, Array] = {
-            old: moved(new, axis, 1)
-            for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
-            if axis is not None
-        }
-        for _, position in func.counts:
-            if axes[position] is not None:
-                _refuse_count(func.input_names[position])
-        found = batch(func.results, cases, (count,))
-        checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
-        results = tuple(
-            spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
-        )
-        sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
-        made = func.with_(
-            name=self.__name__,
-            inputs=tuple(inputs),
-            results=results,
-            checks=checks,
-            size_names=distinct(sizes),
-            names={},
-            spans={},
-        )
+        made = over(func, axes, count, self.__name__)
         constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
         return Lowered(run(SIMPLIFY, made), constraints, batched(lowered.structure))
+
+
+def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> Func:
+    """A program of `count` cases, which lie along an axis of each input that `axes` names; the first one of
+    each result. A `count` that is a size is that behind all others."""
+    inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
+    cases: dict[Array, Array] = {
+        old: moved(new, axis, 1)
+        for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
+        if axis is not None
+    }
+    for _, position in func.counts:
+        if axes[position] is not None:
+            _refuse_count(func.input_names[position])
+    found = batch(func.results, cases, (count,))
+    checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
+    results = tuple(
+        spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
+    )
+    sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
+    return func.with_(
+        name=name,
+        inputs=tuple(inputs),
+        results=results,
+        checks=checks,
+        size_names=distinct(sizes),
+        names={},
+        spans={},
+    )
 
 
 def _single(name: str, kind: Any, axis: Any, axes: list[int | None], before: int = 0) -> Any:

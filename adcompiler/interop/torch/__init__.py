@@ -1,0 +1,22 @@
+"""PyTorch: compiled functions of tensors, differentiable to any order, under every transform of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from adcompiler.errors import Error
+
+if find_spec("torch") is None:
+    raise Error("PyTorch is not installed", remedy='pip install "adcompiler[torch]"')
+
+from adcompiler.interop.torch.functions import TorchFunction, of
+from adcompiler.interop.torch.memory import plain
+
+__all__ = ["TorchFunction", "call", "of", "plain"]
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """A call of a compiled function with tensors among its arguments."""
+    return of(function)(*bound)
