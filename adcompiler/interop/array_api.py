@@ -45,7 +45,7 @@ def plain(name: str, value: Any) -> np.ndarray:
     """The array's memory as an array of NumPy's, by DLPack; DtypeError if that cannot be read here."""
     try:
         return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         device = getattr(value, "device", "?")
         raise DtypeError(
             f"{name} is a {type(value).__name__} on {device} that NumPy cannot read: {error}",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from adcompiler.runtime.refused import refuse_others
 
 
 class Dress(NamedTuple):
@@ -37,9 +39,23 @@ class Adapter(Protocol):
     def dress(self, function: Any, bound: Sequence[Any], wrt: Any) -> Dress:
         """The same for `vjp`: how the value and the gradients of a call come back."""
 
+    def check(self, function: Any, bound: Sequence[Any]) -> None:
+        """Raise what `call` would raise for labels that do not fit."""
+
+    def cast(self, value: Any, array: np.ndarray) -> Any:
+        """An array that was made of a value, with the value's labels."""
+
 
 # The library and the class (its own, or that of a base), and where the adapter is.
-HOMES: Mapping[tuple[str, str], str] = {("torch", "Tensor"): "adcompiler.interop.torch"}
+HOMES: Mapping[tuple[str, str], str] = {
+    ("pandas", "DataFrame"): "adcompiler.interop.pandas",
+    ("pandas", "Series"): "adcompiler.interop.pandas",
+    ("pandas", "Index"): "adcompiler.interop.pandas",
+    ("xarray", "DataArray"): "adcompiler.interop.xarray",
+    ("xarray", "Dataset"): "adcompiler.interop.xarray",
+    ("xarray", "Variable"): "adcompiler.interop.xarray",
+    ("torch", "Tensor"): "adcompiler.interop.torch",
+}
 ARRAY_API = "adcompiler.interop.array_api"
 OWN_WAY = "cupy", "numba"  # arrays on a device, which kernels take as they are
 
@@ -63,10 +79,15 @@ def _found(kind: type) -> Adapter | None:
     libraries = [base.__module__.partition(".")[0] for base in kind.__mro__]
     for library, base in zip(libraries, kind.__mro__, strict=True):
         if home := HOMES.get((library, base.__name__)):
-            return cast(Adapter, import_module(home))
+            return _imported(home)
     if hasattr(kind, "__array_namespace__") and not {"numpy", *OWN_WAY}.intersection(libraries):
-        return cast(Adapter, import_module(ARRAY_API))
+        return _imported(ARRAY_API)
     return None
+
+
+def _imported(home: str) -> Adapter:
+    module: Any = import_module(home)
+    return module  # type: ignore[no-any-return]
 
 
 def is_adapted(value: Any) -> bool:
@@ -83,10 +104,23 @@ def answered(hook: Any, function: Any, bound: Sequence[Any]) -> Any:
     return adapter.call(function, bound)
 
 
+def cast(value: Any, array: Any) -> Any:
+    """An array of NumPy's that was made of a value, as what the value is if it has labels."""
+    made = getattr(adapter_of(type(value)), "cast", None)
+    return array if made is None else made(value, array)
+
+
+def checked(hook: Any, function: Any, bound: Sequence[Any]) -> None:
+    """Raise what a call would raise for labels that do not fit; for what takes numbers alone."""
+    if (check := getattr(adapter_of(type(hook)), "check", None)) is not None:
+        check(function, bound)
+
+
 def as_numpy(name: str, value: Any) -> Any:
-    """A value as an array of NumPy's, if it is of another library; else as it is."""
+    """A value as an array of NumPy's, if it is of another library; else as it is, unless it is refused."""
     if (plain := getattr(adapter_of(type(value)), "plain", None)) is not None:
         return plain(name, value)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         return np.from_dlpack(value)
+    refuse_others(name, value)
     return value

@@ -11,6 +11,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.adapters import as_numpy
 from adcompiler.runtime.masked import masked, refuse_masked
 from adcompiler.runtime.operators import Operators
 from adcompiler.runtime.packed import refuse_packed
@@ -106,7 +107,7 @@ def array_of(value: Any) -> np.ndarray:
     refuse_masked("the value of a Variable", value)
     refuse_packed("the value of a Variable", value)
     try:
-        array = np.array(float(value) if type(value) is int else value)
+        array = np.array(float(value) if type(value) is int else as_numpy("the value of a Variable", value))
         if type(value) is list and array.dtype.kind in "iu":
             array = array.astype(float)
     except (ValueError, TypeError, OverflowError) as error:

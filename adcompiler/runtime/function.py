@@ -31,6 +31,7 @@ from adcompiler.runtime.signature import (
     PLAIN,
     Parameter,
     bind,
+    check_labels,
     describe,
     find_hook,
     parameters_of,
@@ -182,6 +183,7 @@ class Function:
         each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or
         bfloat16 where the result is float32. Returns `buffers`.
         """
+        check_labels(self, args, keywords)
         types, values, plain = self.describe(args, keywords, rows=False)
         found = self.specialise(types, values)
         targets = flatten(found.lowered.structure, buffers)

@@ -11,9 +11,10 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.runtime.adapters import Dress, adapter_of, as_numpy
+from adcompiler.runtime.adapters import Dress, adapter_of, as_numpy, checked
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.refused import no_number
 from adcompiler.runtime.rows import WRITTEN_OUT, stacked
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared, is_static
@@ -128,11 +129,7 @@ def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple
     if dtype is None:
         if array.dtype.names and (container := opened(array, parameter.name)) is not None:
             return _leaves(parameter, container, depth)
-        raise DtypeError(
-            f"the argument {parameter.name!r} has dtype {array.dtype}, which is not supported",
-            remedy="pass bool, integer, float32 or float64 values"
-            + (": a complex function is two real ones" if array.dtype.kind == "c" else ""),
-        )
+        raise no_number(f"the argument {parameter.name!r}", array.dtype)
     if array.dtype != NUMPY[dtype] or not array.flags.aligned:
         array = _converted(parameter, array, dtype)
     if array.ndim == 0:
@@ -154,20 +151,34 @@ def as_floats(kind: Kind, integer: bool) -> Kind:
 
 
 def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
-    """The first argument, or leaf of one, that handles calls: a Variable, or an array of another library."""
+    """The argument, or leaf of one, that handles calls: an array of another library, else a Variable."""
+    own: Any = None
     for name, value in named:
         if type(value) in PLAIN:
             continue
-        if hasattr(value, "__adc_call__") or adapter_of(type(value)) is not None:
+        if adapter_of(type(value)) is not None:
             return value
+        if hasattr(value, "__adc_call__"):
+            own = value if own is None else own
+            continue
         container = opened(value, name)
         if container is not None:
             check_depth(depth, name)
             paths = (name + container.path(key) for key in container.keys)
             found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
-            if found is not None:
+            if found is not None and adapter_of(type(found)) is not None:
                 return found
-    return None
+            own = found if own is None else own
+    return own
+
+
+def check_labels(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Refuse arguments with labels that differ where they meet, for what takes their numbers alone."""
+    if keywords or not PLAIN.issuperset(map(type, args)):
+        names = (p.name for p in function.parameters)
+        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+        if hook is not None:
+            checked(hook, function, bind(function.__name__, function.parameters, args, keywords))
 
 
 def dressed(function: Any, args: Sequence[Any], wrt: Any) -> Dress | None:
@@ -207,6 +218,8 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
         raise DtypeError(
             f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
         ) from error
+    if array.ndim and array.dtype.kind in "mMOUS":
+        raise no_number(f"the argument {parameter.name!r}", array.dtype)
     if array.dtype.kind not in "biufc":
         raise DtypeError(
             f"the argument {parameter.name!r} is a {type(value).__name__}, not a number or an array",

@@ -21,6 +21,7 @@ from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.signature import check_labels
 from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.containers import opened
@@ -251,6 +252,7 @@ class SplitFunction:
 
         What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
         """
+        check_labels(self.f, args, keywords)
         return self._forward(args, keywords, snapshot)
 
     def lent(self, *args: Any) -> tuple[Any, Saved]:

@@ -14,7 +14,7 @@ from adcompiler.frames import public
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.pairs import DiffPair, bare, depth, nested, primal
 from adcompiler.runtime.seeds import tangents
-from adcompiler.runtime.signature import ArgumentError, Parameter, bind
+from adcompiler.runtime.signature import ArgumentError, Parameter, bind, check_labels
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import unflatten
@@ -58,7 +58,9 @@ class Style:
 
     def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool]:
         """The types of arguments and the values of them and of pairs among them; they are the last ones."""
-        found = self.f.describe([bare(a, primal) for a in bound], {})
+        values = [bare(a, primal) for a in bound]
+        check_labels(self.f, values, {})
+        found = self.f.describe(values, {})
         self.f._last = found[0]
         return found
 

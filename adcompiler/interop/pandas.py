@@ -1,0 +1,94 @@
+"""Series and DataFrames of pandas as arguments: of one axis and of two, labelled by index and columns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from adcompiler.errors import DtypeError
+from adcompiler.interop import labels
+from adcompiler.interop.labels import Along, Mark
+
+NAMES = "index", "columns"
+FILL = "fill or drop what is missing, x.fillna(0.0), and pass which they are as an array of its own"
+
+
+def plain(name: str, value: Any) -> np.ndarray:
+    """The numbers, without a copy where all columns have one dtype and stand together.
+
+    Raises DtypeError for columns that hold no numbers, or missing ones that are not NaN.
+    """
+    if isinstance(value, pd.DataFrame):
+        kinds = {_numeric(f"column {c!r} of {name}", column) for c, column in value.items()}
+        if len({k.kind == "b" for k in kinds}) > 1:
+            raise DtypeError(f"{name} has columns of truth values beside numbers", remedy="x.astype(float)")
+        return np.asarray(value.to_numpy(dtype=np.result_type(*kinds) if kinds else float))
+    return np.asarray(value.to_numpy(dtype=_numeric(name, value)))
+
+
+def _numeric(name: str, column: Any) -> np.dtype[Any]:
+    """The dtype of a column's numbers."""
+    dtype = column.dtype
+    kind = dtype if isinstance(dtype, np.dtype) else getattr(dtype, "numpy_dtype", None)
+    if isinstance(dtype, pd.SparseDtype):
+        raise DtypeError(f"{name} is sparse", remedy="x.sparse.to_dense()")
+    if kind is None or kind.kind not in "biufc":
+        raise DtypeError(f"{name} is of dtype {dtype}, which is no number", remedy=_convert(kind))
+    if kind is not dtype and column.isna().any():
+        raise DtypeError(f"{name} has missing values (NA), and programs know of none", remedy=FILL)
+    return np.dtype(kind)
+
+
+def _convert(kind: Any) -> str:
+    if kind is not None and kind.kind in "mM":
+        return 'pass numbers: (t - t.iloc[0]) / pd.Timedelta("1s")'
+    return 'leave it out: x.select_dtypes("number"), or convert it: x.astype(float), or x.cat.codes'
+
+
+def mark(value: Any) -> Mark | None:
+    """Index, and columns."""
+    if isinstance(value, pd.DataFrame):
+        return Mark(None, (value.index, value.columns))
+    return Mark(value.name, (value.index,)) if isinstance(value, pd.Series) else None
+
+
+def cast(value: Any, array: np.ndarray) -> Any:
+    """The numbers with the labels of a value."""
+    same = isinstance(value, pd.Index) or (isinstance(value, pd.Series) and value.dtype == array.dtype)
+    return value if same else value.astype(array.dtype)
+
+
+def differ(one: Any, other: Any) -> str | None:
+    """What differs in two indexes: the labels, or their order."""
+    if one is other or one.equals(other):
+        return None
+    lacking = [*one.difference(other, sort=False)[:1], *other.difference(one, sort=False)[:1]]
+    return f"their labels differ: one has {lacking[0]!r}" if lacking else "their labels are in another order"
+
+
+def remedy(first: str, axis: int, second: str, other: int) -> str:
+    """Alignment is the user's to do, for it drops elements or fills them."""
+    labels, which = f"{first}.{NAMES[axis]}", "columns={}" if other else "{}"
+    return (
+        f"order them alike, {second} = {second}.reindex({which.format(labels)}), "
+        f"or pass {second}.to_numpy() to pair by position"
+    )
+
+
+def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> Any:
+    """A Series or a DataFrame on the array's memory; what has more axes stays an array."""
+    found = [places[0][0].labels[places[0][1]] if places else None for places in along]
+    if array.ndim == 1:
+        return pd.Series(array, index=found[0], name=name, copy=False)
+    if array.ndim == 2:
+        return pd.DataFrame(array, index=found[0], columns=found[1], copy=False)
+    return array
+
+
+_this: Any = sys.modules[__name__]
+call, check, dress = partial(labels.call, _this), partial(labels.check, _this), partial(labels.dress, _this)

@@ -1,0 +1,112 @@
+"""DataArrays of xarray as arguments: their axes have names, and coordinates as labels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from adcompiler.errors import DtypeError
+from adcompiler.interop import labels
+from adcompiler.interop.labels import Along, Mark
+
+
+class Dimension(NamedTuple):
+    """The name of an axis, and its index where it has coordinates."""
+
+    name: Hashable
+    index: Any
+
+
+def plain(name: str, value: Any) -> np.ndarray:
+    """The numbers. DtypeError for chunks, which would have to be gathered, and for arrays of other kinds."""
+    if isinstance(value, xr.Dataset):
+        raise DtypeError(
+            f"{name} is a Dataset", remedy="pass one of its variables, x['name'], or all: dict(x.data_vars)"
+        )
+    if getattr(value, "chunks", None) is not None:
+        raise DtypeError(f"{name} is chunked", remedy="load it, x.compute(), or use adc.dask on x.data")
+    data = value.data
+    if not isinstance(data, np.ndarray):
+        raise DtypeError(f"{name} holds a {type(data).__name__}", remedy="convert it: x.as_numpy()")
+    return data
+
+
+def mark(value: Any) -> Mark:
+    """The dimensions, and all coordinates."""
+    value = value if isinstance(value, xr.DataArray) else xr.DataArray(value)
+    found = (Dimension(d, value.indexes.get(d)) for d in value.dims)
+    return Mark(value.name, tuple(found), value.coords)
+
+
+def cast(value: Any, array: np.ndarray) -> Any:
+    """The numbers with the labels of a value."""
+    return value if value.dtype == array.dtype else value.astype(array.dtype)
+
+
+def differ(one: Dimension, other: Dimension) -> str | None:
+    """What differs: the name, or the coordinates if both have some."""
+    if one.name != other.name:
+        return f"they are the dimensions {one.name!r} and {other.name!r}"
+    if one.index is None or other.index is None or one.index.equals(other.index):
+        return None
+    return f"their coordinates along {one.name!r} differ"
+
+
+def remedy(first: str, axis: int, second: str, other: int) -> str:
+    """Alignment is the user's to do, for it drops elements or fills them."""
+    return (
+        f"order their dimensions with transpose, and their coordinates with {first}, {second} = "
+        f'xr.align({first}, {second}, join="inner"); or pass {second}.to_numpy() to pair by position'
+    )
+
+
+def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> xr.DataArray:
+    """A DataArray on the array's memory, with the coordinates of arguments that lie along its axes.
+
+    A dimension that a result has twice, as in Hessians, is called `x_2` the second time, with its index.
+    """
+    dims = list(_names(along))
+    made = xr.DataArray(array, dims=dims, name=name)
+    for mark, own in _sources(along, dims):
+        made = made.assign_coords(_lying(mark.more, own, made.coords))
+    for dim, places in zip(dims, along, strict=True):
+        index = next((m.labels[a].index for m, a in places if m.labels[a].index is not None), None)
+        if dim not in made.indexes and index is not None and index.nlevels == 1:
+            made = made.assign_coords({dim: (dim, index)})
+    return made
+
+
+def _names(along: Sequence[Sequence[Along]]) -> Iterator[Hashable]:
+    """The dimensions' names: dim_0, ... where no argument has one, as xarray's."""
+    seen: dict[Hashable, int] = {}
+    for k, places in enumerate(along):
+        name = places[0][0].labels[places[0][1]].name if places else f"dim_{k}"
+        seen[name] = seen.get(name, 0) + 1
+        yield name if seen[name] == 1 else f"{name}_{seen[name]}"
+
+
+def _sources(
+    along: Sequence[Sequence[Along]], dims: Sequence[Hashable]
+) -> Iterator[tuple[Mark, set[Hashable]]]:
+    """The labelled arguments, each with its dimensions that the result has."""
+    found: dict[int, tuple[Mark, set[Hashable]]] = {}
+    for dim, places in zip(dims, along, strict=True):
+        for mark, axis in places:
+            own = found.setdefault(id(mark), (mark, set()))[1]
+            own |= {dim} & {mark.labels[axis].name}
+    yield from found.values()
+
+
+def _lying(coords: Any, dims: set[Hashable], taken: Any) -> Any:
+    """The coordinates that lie along some dimensions and are not there yet."""
+    drop = [n for n, c in coords.items() if not set(c.dims) <= dims or n in taken]
+    return coords.to_dataset().drop_vars(drop).coords
+
+
+_this: Any = sys.modules[__name__]
+call, check, dress = partial(labels.call, _this), partial(labels.check, _this), partial(labels.dress, _this)
