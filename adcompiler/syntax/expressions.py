@@ -205,12 +205,13 @@ class Expressions(Context):
     def compare(self, node: tree.Compare) -> Steps:
         left = yield node.operands[0]
         result: AnyValue = None
-        for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
+        displays = [is_display(operand, self.repeated) for operand in node.operands]
+        for k, (symbol, operand) in enumerate(zip(node.ops, node.operands[1:], strict=True)):
             right = yield operand
             if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
                 here: AnyValue = (left == right) == (symbol == "==")
             else:
-                refuse_comparison(self, left, right, node.span)
+                refuse_comparison(self, left, right, (displays[k], displays[k + 1]), node.span)
                 here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right

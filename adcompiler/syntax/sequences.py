@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import NoReturn
 
 from adcompiler.errors import DtypeError, LimitError, Span
 from adcompiler.ir.nodes import Index, is_const
@@ -19,7 +20,7 @@ MOST_ITEMS = 10_000
 def is_display(node: tree.Expression, repeated: Container[tree.Expression]) -> bool:
     """Whether an expression is a list in brackets, or one of those that have been found to be such a list
     `repeated`: operands are lowered first, so that no chain of products is walked again for each."""
-    return node in repeated or (isinstance(node, tree.Sequence) and node.kind == "list")
+    return node in repeated or (isinstance(node, tree.Sequence | tree.Comprehension) and node.kind == "list")
 
 
 def combined(
@@ -30,13 +31,31 @@ def combined(
     `displays` says which operands are lists written right there: these are lists and nothing else. A list
     that has a name is an array.
     """
+    if all(displays) and op in ("*", "+"):
+        _refuse_lists(context, op, span)
     if op == "*":
         for value, count, display in ((left, right, displays[0]), (right, left, displays[1])):
             if display or isinstance(value, tuple):
                 return _times(context, value, count, display, span)
-    if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
+    lists = [d or isinstance(v, Listed) for d, v in zip(displays, (left, right), strict=True)]
+    if op == "+" and all(lists):
+        _refuse_lists(context, op, span)
+    tuples = [isinstance(v, tuple) for v in (left, right)]
+    if op == "+" and any(lists) and any(t and not d for t, d in zip(tuples, lists, strict=True)):
+        remedy = "write both as tuples, (a, b) + (c,), or join lists: concatenate((a, b))"
+        context.fail(DtypeError, "+ of a tuple and a list", span, remedy)
+    if op == "+" and all(tuples):
         return _joined(context, left, right, span)
     return None
+
+
+def _refuse_lists(context: Context, op: str, span: Span) -> NoReturn:
+    """Python has no product of lists, and joins them by +."""
+    if op == "*":
+        context.fail(DtypeError, "a list times a list", span, "to multiply the elements name them: a * b")
+    cause = "+ of lists: Python joins two lists, NumPy adds their elements"
+    remedy = "to join them write concatenate((a, b)), to add the elements of named ones 1.0 * a + b"
+    context.fail(DtypeError, cause, span, remedy)
 
 
 def _times(context: Context, value: AnyValue, count: AnyValue, display: bool, span: Span) -> AnyValue | None:
@@ -57,7 +76,7 @@ def _times(context: Context, value: AnyValue, count: AnyValue, display: bool, sp
 
 def _repeated(context: Context, value: AnyValue, count: AnyValue, whole: bool, span: Span) -> AnyValue:
     if not whole:
-        remedy = "annotate the number: n: i64. To multiply the elements write them as [2 * a, 2 * b]"
+        remedy = "annotate the number: n: i64. To multiply the elements give the list a name first"
         cause = f"{describe(value)} is repeated by an integer, not by {describe(count)}"
         context.fail(DtypeError, cause, span, remedy)
     array = as_array(value)
@@ -97,19 +116,16 @@ def _tiled(context: Context, array: Value, count: AnyValue, span: Span) -> Value
 def _joined(
     context: Context, left: tuple[AnyValue, ...], right: tuple[AnyValue, ...], span: Span
 ) -> AnyValue:
-    """Tuples one after the other; a list is no tuple."""
-    lists = isinstance(left, Listed), isinstance(right, Listed)
-    if any(lists):
-        both = "Python joins two lists, NumPy adds their elements" if all(lists) else "a tuple and a list"
-        remedy = "to join them write concatenate((a, b)), to add the elements of named ones 1.0 * a + b"
-        context.fail(DtypeError, f"+ of lists: {both}", span, remedy)
+    """Tuples one after the other."""
     if len(left) + len(right) > MOST_ITEMS:
         context.fail(LimitError, f"a tuple of {len(left) + len(right)} items", span, "use an array")
     return (*left, *right)
 
 
-def refuse_comparison(context: Context, left: AnyValue, right: AnyValue, span: Span) -> None:
+def refuse_comparison(
+    context: Context, left: AnyValue, right: AnyValue, displays: tuple[bool, bool], span: Span
+) -> None:
     """Two lists are compared as wholes by Python, element by element by NumPy."""
-    if isinstance(left, Listed) and isinstance(right, Listed):
+    if all(d or isinstance(v, Listed) for d, v in zip(displays, (left, right), strict=True)):
         cause = "a comparison of two lists: Python compares them as wholes, NumPy their elements"
         context.fail(DtypeError, cause, span, "write all(1.0 * a == b), or leave all out for the elements")

@@ -10,7 +10,9 @@ SEQUENCES = [
     "[0.0] * 3", "3 * [0.0]", "[x] * 2", "2 * [x, y]", "[x, y] * 3", "[x, y] * 1", "[x, y] * True",
     "[x, y] * 2 * 2", "[[x] * 2] * 3", "[[x, y]] * 2", "[[x], [y]] * 2", "[x] * 300", "[x, y] * (1 + 1)",
     "(x,) * 3", "2 * (x, y)", "(x, y) + (x,)", "() + (x,)", "(x,) * 0 + (y,)", "((x, y) + (x,)) * 2",
-    "(x, y) * 2 + (x,) + (y,) * 3",
+    "(x, y) * 2 + (x,) + (y,) * 3", "[i * x for i in range(3)] * 2", "2 * [[x, i * y] for i in range(2)]",
+    "[x + i for i in [1, 2]] * 2", "[[x * i for i in range(2)] * 2 for j in range(3)]",
+    "[x * i for i in range(2)] * 2 * 2", "[x for i in range(0)] * 2", "[x for i in range(2)] * 0",
 ]  # fmt: skip
 
 
@@ -84,3 +86,24 @@ def test_containers_are_tuples():
 
 def test_many_items_are_no_long_text():
     assert adc.compile("sum([x, 1.0] * 1000000)")(2.0) == 3e6
+
+
+@pytest.mark.parametrize(
+    "list_", ["[x]", "[x, y]", "[i * x for i in range(2)]", "[x] * 2", "[[x, y], [y, x]]"]
+)
+@pytest.mark.parametrize("text", ["{} * 1.5", "x * {}", "{} * {}", "{} * [x, y]", "[y for j in range(2)] * {}",
+                                  "{} + {}", "{} + [y for j in range(2)]", "{} + [x]", "{} == {}", "{} < [x, y]",
+                                  "z.shape + {}"])  # fmt: skip
+def test_what_python_and_numpy_mean_differently_is_refused(list_, text):
+    with pytest.raises(adc.DtypeError, match="list"):
+        adc.compile(text.format(list_, list_), args="x, y, z")(2.0, 3.0, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "text", ["{} * z", "z * {}", "{} + z", "z - {}", "{} < z", "0.5 * exp({})", "sum({}) * 2"]
+)
+@pytest.mark.parametrize("list_", ["[x, y]", "[i * x for i in range(2)]"])
+def test_with_an_array_a_list_is_an_array(list_, text):
+    expected = eval(text.format(list_), {"x": 2.0, "y": 3.0, "z": np.array([1.0, 4.0]), "exp": np.exp})
+    found = adc.compile(text.format(list_), args="x, y, z")(2.0, 3.0, np.array([1.0, 4.0]))
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
