@@ -88,12 +88,15 @@ def test_many_items_are_no_long_text():
     assert adc.compile("sum([x, 1.0] * 1000000)")(2.0) == 3e6
 
 
-@pytest.mark.parametrize(
-    "list_", ["[x]", "[x, y]", "[i * x for i in range(2)]", "[x] * 2", "[[x, y], [y, x]]"]
-)
-@pytest.mark.parametrize("text", ["{} * 1.5", "x * {}", "{} * {}", "{} * [x, y]", "[y for j in range(2)] * {}",
-                                  "{} + {}", "{} + [y for j in range(2)]", "{} + [x]", "{} == {}", "{} < [x, y]",
-                                  "z.shape + {}"])  # fmt: skip
+LISTS = ["[x]", "[x, y]", "[i * x for i in range(2)]", "[x] * 2", "[[x, y], [y, x]]"]
+TEXTS = [
+    "{} * 1.5", "x * {}", "{} * {}", "{} * [x, y]", "[y for j in range(2)] * {}", "{} + {}", "{} + [x]",
+    "{} + [y for j in range(2)]", "{} == {}", "{} < [x, y]", "z.shape + {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("list_", LISTS)
+@pytest.mark.parametrize("text", TEXTS)
 def test_what_python_and_numpy_mean_differently_is_refused(list_, text):
     with pytest.raises(adc.DtypeError, match="list"):
         adc.compile(text.format(list_, list_), args="x, y, z")(2.0, 3.0, np.ones(2))
