@@ -20,6 +20,7 @@ from adcompiler.errors import (
 )
 
 if TYPE_CHECKING:
+    import adcompiler.interop.dask as dask
     import adcompiler.runtime.optim as optim
     import adcompiler.runtime.tape as tape
     from adcompiler.codegen.threads import get_num_threads, set_num_threads
@@ -44,10 +45,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("optim", "tape")  # public names that are modules
+_MODULES = ("dask", "optim", "tape")  # public names that are modules
 _HOMES = {
     "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
-    "adcompiler.runtime": _MODULES,
+    "adcompiler.interop": ("dask",),
+    "adcompiler.runtime": ("optim", "tape"),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
     "adcompiler.runtime.custom": ("custom_vjp",),
@@ -87,6 +89,7 @@ __all__ = [
     "check_report",
     "compile",
     "custom_vjp",
+    "dask",
     "enable_grad",
     "explain_nan",
     "function",

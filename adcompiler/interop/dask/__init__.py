@@ -1,0 +1,12 @@
+"""Dask: programs over chunked arrays, block by block, and parameter studies on a cluster.
+
+    value, (dx, dw) = adc.dask.value_and_grad(f)(x, w)   # lazy; x is a dask.array
+    dask.compute(value, dw)
+
+A function, or any derivative of one, is a program; `passes/partition.py` makes programs for blocks of it,
+`graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to.
+"""
+
+from adcompiler.interop.dask.lazy import Blockwise, blockwise, grad, hvp, value_and_grad
+
+__all__ = ["Blockwise", "blockwise", "grad", "hvp", "value_and_grad"]

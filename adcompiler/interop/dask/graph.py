@@ -1,0 +1,222 @@
+"""A partitioned program as a task graph of Dask.
+
+Each stage is a task a point of its grid. Partial results are combined by trees over the grid axes that they
+are reduced over, `FAN_IN` at a time in the order of the blocks: so the order of every sum follows from the
+chunks alone, not from workers or timing.
+
+A pass over the data that follows another one reads it again, through a copy of its graph whose first tasks
+wait until the pass before is done (`dask.graph_manipulation.bind`): otherwise Dask would hold all blocks in
+memory from one pass to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adcompiler.codegen.reference import length
+from adcompiler.errors import LimitError
+from adcompiler.interop.dask.worker import Program, checked, combine, pick, run
+from adcompiler.ir.nodes import Array, Input, Size
+from adcompiler.ir.text import show
+from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import is_computed
+from adcompiler.passes.partition import Leaf, Output, Partition, Stage
+
+FAN_IN = 8
+Index = tuple[int, ...]
+Chunks = tuple[int, ...]
+
+
+@dataclass
+class Graph:
+    """The tasks of a program for one call.
+
+    name      begins the keys of all tasks
+    sizes     the lengths of the program's size symbols
+    chunks    the lengths of blocks, for each chunked one
+    given     the program's inputs: Dask arrays in fitting chunks, or values
+    keep      whether blocks stay in memory from pass to pass
+    """
+
+    name: str
+    backend: str
+    plan: Partition
+    sizes: Sequence[int]
+    chunks: Mapping[Size, Chunks]
+    given: Mapping[Array, Any]
+    keep: bool = False
+    arrays: dict[Array, Any] = field(default_factory=dict)  # stored so far, as Dask arrays
+    bound: dict[Array, Any] = field(default_factory=dict)  # inputs as the present pass reads them
+    passes: int = 0
+
+    def build(self) -> None:
+        """Make the tasks of all stages."""
+        self.arrays.update({i: self.collected(i) for i in self.plan.inputs})
+        self.bound = dict(self.arrays)
+        for number, stage in enumerate(self.plan.stages):
+            if stage.grid and stage.time > 1 and stage.time != self.passes:
+                self.passes = stage.time
+                self.read_again()
+            self.add(number, stage)
+
+    def collected(self, given: Input) -> Any:
+        """An input as a Dask array."""
+        from dask.array import Array as DaskArray
+        from dask.base import tokenize
+
+        value = self.given[given]
+        if isinstance(value, DaskArray):
+            return value
+        value = np.asarray(value, NUMPY[given.dtype])
+        name = f"adc-argument-{tokenize(value)}"
+        key = (name, *(0 for _ in value.shape))
+        return self.dask_array(name, {key: value}, [], tuple((n,) for n in value.shape), value.dtype)
+
+    def dask_array(
+        self, name: str, tasks: dict[Any, Any], needs: Sequence[Any], chunks: Any, dtype: Any
+    ) -> Any:
+        from dask.array import Array as DaskArray
+        from dask.highlevelgraph import HighLevelGraph
+
+        layers = HighLevelGraph.from_collections(name, tasks, dependencies=needs)
+        return DaskArray(layers, name, chunks=chunks, dtype=dtype)
+
+    def read_again(self) -> None:
+        """From here on inputs are read anew, when what has been begun is done."""
+        from dask.graph_manipulation import bind
+
+        done = [a for k, a in self.arrays.items() if not isinstance(k, Input)]
+        chunked = [i for i in self.plan.inputs if self.arrays[i].npartitions > 1]
+        if not self.keep and chunked:
+            again = bind([self.arrays[i] for i in chunked], done)
+            self.bound.update(zip(chunked, again, strict=True))
+
+    # -- stages ----------------------------------------------------------------------------------
+
+    def add(self, number: int, stage: Stage) -> None:
+        """The tasks of one stage, and Dask arrays of what it stores."""
+        name = f"{stage.func.name.replace('.', '-')}-{self.name}-{number}"
+        program = Program(show(stage.func), self.backend)
+        own = f"program-{program.digest[:32]}-{self.backend}"
+        tasks: dict[Any, Any] = {own: program}
+        needs = {leaf.array: self.source(leaf.array) for leaf in stage.leaves}
+        for point in product(*(range(len(self.chunks[n])) for n in stage.grid)):
+            blocks = [block_key(needs[leaf.array], leaf, point) for leaf in stage.leaves]
+            tasks[(name, *point)] = (run, own, list(self.lengths(stage, point)), *blocks)
+        whole = self.dask_array(name, tasks, list(needs.values()), self.grid_chunks(stage), object)
+        self.store(name, stage, whole)
+
+    def source(self, array: Array) -> Any:
+        return self.bound[array] if isinstance(array, Input) else self.arrays[array]
+
+    def grid_chunks(self, stage: Stage) -> tuple[Chunks, ...]:
+        return tuple((1,) * len(self.chunks[n]) for n in stage.grid)
+
+    def lengths(self, stage: Stage, point: Index) -> Iterator[int]:
+        """The lengths that a stage takes: those of the program, then of each grid axis block and start."""
+        yield from self.sizes
+        for n, k in zip(stage.grid, point, strict=True):
+            yield self.chunks[n][k]
+            yield sum(self.chunks[n][:k])
+
+    def store(self, name: str, stage: Stage, whole: Any) -> None:
+        """Dask arrays of what a stage stores: blocks as they are, and totals by trees."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for k, output in enumerate(stage.outputs):
+            if output.reduced:
+                groups.setdefault(output.reduced, []).append(k)
+            else:
+                self.arrays[output.stored] = self.result(f"{name}-{k}", stage, output, whole, k)
+        for reduced, numbers in groups.items():
+            tree = self.tree(f"{name}-over-{'-'.join(map(str, reduced))}", stage, reduced, numbers, whole)
+            for place, k in enumerate(numbers):
+                output = stage.outputs[k]
+                self.arrays[output.stored] = self.result(f"{name}-{k}", stage, output, tree, place)
+
+    def result(self, name: str, stage: Stage, output: Output, source: Any, number: int) -> Any:
+        """The array that stands at `number` in each task of a grid: the stage's, or what is left of it."""
+        kept = [g for g in range(len(stage.grid)) if g not in output.reduced]
+        array, tasks = output.stored, {}
+        for point in product(*(range(len(self.chunks[stage.grid[g]])) for g in kept)):
+            at = dict(zip(kept, point, strict=True))
+            key = (name, *(0 if g is None else at[g] for g in output.places))
+            tasks[key] = (take, (source.name, *point), number)
+        chunks = tuple(
+            (self.length(n),) if g is None else self.chunks[stage.grid[g]]
+            for n, g in zip(array.shape, output.places, strict=True)
+        )
+        return self.dask_array(name, tasks, [source], chunks, NUMPY[array.dtype])
+
+    def length(self, size: Any) -> int:
+        """A length of the program."""
+        if is_computed(size):
+            raise LimitError(
+                "a result has a length that only the values tell, which a lazy array cannot have",
+                remedy="take the length from a shape or from a Python int",
+            )
+        return max(length(size, self.sizes), 0)
+
+    # -- trees -----------------------------------------------------------------------------------
+
+    def tree(self, name: str, stage: Stage, reduced: Index, numbers: Sequence[int], whole: Any) -> Any:
+        """The tasks that combine some outputs of a stage over some grid axes; keys are the points of the
+        others."""
+        counts = [len(self.chunks[n]) for n in stage.grid]
+        kept = [g for g in range(len(counts)) if g not in reduced]
+        ops = [stage.outputs[k].op for k in numbers]
+        tasks: dict[Any, Any] = {}
+        for point in product(*(range(counts[g]) for g in kept)):
+            at = dict(zip(kept, point, strict=True))
+            parts = []
+            for rest in product(*(range(counts[g]) for g in reduced)):
+                full = at | dict(zip(reduced, rest, strict=True))
+                source = tuple(full[g] for g in range(len(counts)))
+                tasks[(f"{name}-parts", *source)] = (pick, list(numbers), (whole.name, *source))
+                parts.append((f"{name}-parts", *source))
+            self.grow(name, point, ops, parts, tasks)
+        chunks = tuple((1,) * counts[g] for g in kept)
+        return self.dask_array(name, tasks, [whole], chunks, object)
+
+    def grow(self, name: str, point: Index, ops: list[Any], parts: list[Any], tasks: dict[Any, Any]) -> None:
+        """A tree over `parts`; its root is the task of `point`."""
+        level = 0
+        while True:
+            groups = [parts[k : k + FAN_IN] for k in range(0, len(parts), FAN_IN)]
+            last = len(groups) == 1
+            here = [
+                (name, *point) if last else (f"{name}-tree-{level}", *point, k) for k in range(len(groups))
+            ]
+            tasks.update({key: (combine, ops, group) for key, group in zip(here, groups, strict=True)})
+            if last:
+                return
+            parts, level = here, level + 1
+
+    # -- results ---------------------------------------------------------------------------------
+
+    def results(self, words: Sequence[tuple[str, str]]) -> list[Any]:
+        """The program's results as Dask arrays; those of a program with checks wait for them."""
+        found = [self.arrays[r] for r in self.plan.results]
+        holds = [self.arrays[c] for c in self.plan.checks]
+        return [self.guarded(a, holds, list(words)) for a in found] if holds else found
+
+    def guarded(self, array: Any, holds: Sequence[Any], words: list[tuple[str, str]]) -> Any:
+        name = f"checked-{array.name}"
+        keys = [(h.name,) for h in holds]
+        points = product(*map(range, array.numblocks))
+        tasks = {(name, *p): (checked, (array.name, *p), keys, [list(w) for w in words]) for p in points}
+        return self.dask_array(name, tasks, [array, *holds], array.chunks, array.dtype)
+
+
+def block_key(source: Any, leaf: Leaf, point: Index) -> tuple[Any, ...]:
+    """The key of the block that a leaf reads at a point of a grid."""
+    return (source.name, *(0 if g is None else point[g] for g in leaf.places))
+
+
+def take(results: Sequence[Any], number: int) -> Any:
+    """One of the results of a task."""
+    return results[number]

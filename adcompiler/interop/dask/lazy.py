@@ -1,0 +1,207 @@
+"""Functions of Dask arrays: what a call of a compiled function says about lengths, chunks and types,
+lazily."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import Error, LimitError, ShapeError
+from adcompiler.frames import public
+from adcompiler.interop.dask.graph import Chunks, Graph
+from adcompiler.ir.nodes import Func, Input, Size
+from adcompiler.ir.text import show
+from adcompiler.ir.types import NUMPY
+from adcompiler.ir.walk import arrays_of, is_computed
+from adcompiler.passes.partition import Partition, partition
+from adcompiler.runtime import transforms
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.modes import Tangent, as_tuple
+from adcompiler.runtime.signature import DTYPE_OF, bind
+from adcompiler.runtime.specialise import Specialisation
+from adcompiler.runtime.transforms import compiled
+from adcompiler.syntax.containers import mapped
+from adcompiler.syntax.sizes import merged
+from adcompiler.syntax.structures import arrays_of as leaves_of
+from adcompiler.syntax.structures import unflatten
+
+BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
+
+
+def dask_array() -> Any:
+    """The module `dask.array`; Error where it is not installed."""
+    try:
+        import dask.array
+    except ImportError as error:
+        raise Error(f"adc.dask needs Dask: {error}", remedy='pip install "adcompiler[dask]"') from error
+    return dask.array
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether a value is a Dask array."""
+    return isinstance(value, dask_array().Array)
+
+
+class Blockwise:
+    """A compiled function on Dask arrays: a call gives Dask arrays, nested as the function's results."""
+
+    def __init__(self, f: Function, keep: bool = False) -> None:
+        self.f, self.keep = compiled("adc.dask", f), keep
+        if self.f.backend.partition(":")[0] not in BACKENDS:
+            raise Error(
+                f"adc.dask runs on CPUs, and {f.__name__} is compiled for {f.backend}", remedy='backend="cpu"'
+            )
+        self.partitions: dict[tuple[Any, ...], Partition] = {}
+
+    def __repr__(self) -> str:
+        return f"<blockwise {self.f!r}>"
+
+    @public
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        dask_array()
+        bound = bind(self.f.__name__, self.f.parameters, args, keywords)
+        types, values, _ = self.f.describe([mapped(stand_in, a) for a in bound], {}, rows=False)
+        found = self.f.specialise(types, values)
+        given = [a if is_lazy(a) else v for a, v in zip(leaves_of(types, bound), values, strict=True)]
+        refuse_computed(found, given)
+        sizes = found.sizes(values)
+        graph = self.graph(program_for(found, sizes), sizes, given)
+        words = [(c.cause, c.remedy) for c in found.func.checks]
+        return unflatten(found.lowered.structure, graph.results(words))
+
+    def graph(self, func: Func, sizes: Sequence[int], given: Sequence[Any]) -> Graph:
+        """The tasks of one call."""
+        from dask.base import tokenize
+
+        chunks = common_chunks(func, given)
+        text, numbers = show(func), tuple(n.number for n in chunks)
+        if (text, numbers) not in self.partitions:
+            self.partitions[text, numbers] = partition(func, numbers)
+        plan = self.partitions[text, numbers]
+        fitted = {i: fit(i, value, chunks) for i, value in zip(func.inputs, given, strict=True)}
+        backend = BACKENDS[self.f.backend.partition(":")[0]]
+        token = tokenize(text, backend, self.keep, list(fitted.values()))
+        graph = Graph(
+            token, backend, plan, sizes, chunks, dict(zip(plan.inputs, fitted.values(), strict=True))
+        )
+        graph.keep = self.keep
+        graph.build()
+        return graph
+
+
+def stand_in(value: Any) -> Any:
+    """An array of no memory in the shape and type of a Dask array; other values are themselves."""
+    if not is_lazy(value):
+        return value
+    if any(math.isnan(n) for n in value.shape):
+        raise ShapeError(
+            "a Dask array does not know the lengths of its chunks", remedy="x.compute_chunk_sizes()"
+        )
+    kind = DTYPE_OF.get(value.dtype.char)
+    return np.broadcast_to(np.zeros((), value.dtype if kind is None else NUMPY[kind]), value.shape)
+
+
+def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
+    """Raise LimitError where a length follows from what a Dask array holds."""
+    sizes = [n for a in arrays_of(found.func.roots) for n in (*a.shape, *a.domain)]
+    lazy = any(is_lazy(v) and v.dtype.kind != "f" for v in given)
+    if lazy and (found.of_values or found.func.counts or any(map(is_computed, sizes))):
+        raise LimitError(
+            "a length follows from integers in a Dask array",
+            remedy="compute these first, and pass NumPy arrays or Python ints",
+        )
+
+
+def program_for(found: Specialisation, sizes: Sequence[int]) -> Func:
+    """The program, with lengths as one symbol that may differ and are equal in this call."""
+    equal = [(a, b) for a, b in found.likely_equal() if sizes[a] == sizes[b]]
+    return merged(found.func, equal) if equal else found.func
+
+
+def common_chunks(func: Func, given: Sequence[Any]) -> dict[Size, Chunks]:
+    """The chunks of each length along which an argument comes in several; those of all arguments are cut
+    alike."""
+    found: dict[Size, list[Chunks]] = {}
+    for kind, value in zip(func.inputs, given, strict=True):
+        for n, chunks in zip(kind.shape, value.chunks if is_lazy(value) else (), strict=False):
+            if isinstance(n, Size) and len(chunks) > 1:
+                found.setdefault(n, []).append(chunks)
+    return {n: cut(chunks) for n, chunks in sorted(found.items(), key=lambda pair: pair[0].number)}
+
+
+def cut(chunks: Sequence[Chunks]) -> Chunks:
+    """The coarsest chunks of which all given ones are made; none is empty."""
+    ends = sorted({int(end) for one in chunks for end in np.cumsum(one)} - {0})
+    return tuple(b - a for a, b in zip([0, *ends], ends, strict=False)) or (0,)
+
+
+def fit(kind: Input, value: Any, chunks: Mapping[Size, Chunks]) -> Any:
+    """An argument in the chunks of the program: a NumPy array is cut where others are chunked."""
+    wanted = tuple(chunks.get(n, (-1,)) if isinstance(n, Size) else (-1,) for n in kind.shape)
+    cuts = any(len(c) > 1 for c in wanted)
+    if not is_lazy(value) and not cuts:
+        return value
+    lengths = [c if c != (-1,) else (n,) for c, n in zip(wanted, np.shape(value), strict=True)]
+    return value.rechunk(tuple(lengths)) if is_lazy(value) else dask_array().from_array(value, tuple(lengths))
+
+
+@public
+def blockwise(f: Function, keep: bool = False) -> Blockwise:
+    """A compiled function, or any derivative of one, as a function of Dask arrays.
+
+    It takes the arguments of `f`: Dask arrays, of which those that share a length are cut alike, NumPy
+    arrays, numbers and containers of these. Its results are Dask arrays nested as those of `f`: elementwise
+    ones in the chunks of the arguments, sums in one chunk. Nothing is computed before Dask is asked to.
+
+    keep  whether blocks of arguments stay in the workers' memory where several passes over them are needed;
+    else they
+          are read again, or computed again by the graph that they come from
+
+    Raises LimitError for what does not decompose into blocks (gathers and scans across chunks), with what to
+    write instead, and as a call of `f` does for arguments that do not fit.
+    """
+    return Blockwise(f, keep)
+
+
+@public
+def value_and_grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
+    """The value of the scalar function `f` and its gradient on Dask arrays: lazily (value, grads).
+
+    As `adc.value_and_grad`; gradients of chunked arguments come in their chunks, those of others in one
+    chunk, summed over all blocks by a tree that depends on the chunks alone. See `blockwise` for `keep` and
+    for errors.
+    """
+    return Blockwise(transforms.value_and_grad(f, wrt), keep)
+
+
+@public
+def grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
+    """The gradient of the scalar function `f` on Dask arrays: see `value_and_grad`."""
+    return Blockwise(transforms.grad(f, wrt), keep)
+
+
+@public
+def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[Any], Any], Any]:
+    """`product(args, v)`: the Hessian of the scalar function `f` times `v` on Dask arrays, lazily.
+
+    As `adc.hvp`: `args` is a tuple; `v` and the result are structured like the gradient.
+    """
+    return partial(_multiplied, transforms.grad(f, wrt), keep)
+
+
+@public
+def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], v: Any) -> Any:
+    args = as_tuple("hvp", "args", args)
+    types, _, _ = gradient.describe([mapped(stand_in, a) for a in args], {}, rows=False)
+    places = gradient.of.positions(gradient.wrt, types)
+    directions = (v,) if gradient.bare(places) else as_tuple("hvp", "v", v)
+    if len(directions) != len(places):
+        raise ShapeError(
+            f"{len(directions)} directions for {len(places)} inputs", remedy="shape v like the gradient"
+        )
+    pushed = gradient.derived(("hvp", places), partial(Tangent, gradient, places, with_value=False))
+    return Blockwise(pushed, keep)(*args, *directions)

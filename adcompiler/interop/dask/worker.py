@@ -1,0 +1,103 @@
+"""What runs on Dask's workers: stage programs, compiled once a process, and the combination of partial
+results.
+
+A program travels as the text of its representation, and is known by the digest of that text: so it does not
+matter which session, or which process, it comes from, and a worker that is started again compiles it again
+(or finds its machine code in the cache folder). Kernels run on one thread: Dask runs as many blocks as a
+worker has threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adcompiler.fork import Locked
+from adcompiler.ir.read import parse_func
+from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.specialise import Specialisation
+from adcompiler.syntax.program import Lowered
+
+_known: dict[tuple[str, str], Specialisation] = {}
+_LOCK = Locked()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stage's program as its text, for a backend."""
+
+    text: str
+    backend: str
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of the program: it follows from its content."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def compiled(self) -> Specialisation:
+        """The program in this process, compiled when it first runs here."""
+        with _LOCK.lock:
+            key = self.digest, self.backend
+            if key not in _known:
+                _known[key] = Specialisation(Lowered(parse_func(self.text), (), None), self.backend)
+            return _known[key]
+
+
+def programs_here() -> int:
+    """How many programs this process has compiled."""
+    return len(_known)
+
+
+def run(program: Program, lengths: Sequence[int], *blocks: Any) -> list[Any]:
+    """The results of a stage for one block: of its lengths and the blocks that it reads."""
+    found = program.compiled
+    kinds = [NUMPY[i.dtype] for i in found.func.inputs[len(lengths) :]]
+    args = [*lengths, *(_argument(b, kind) for b, kind in zip(blocks, kinds, strict=True))]
+    results = found.run(found.sizes(args), args, plain=False)
+    return [np.asarray(r) for r in results]
+
+
+def _argument(block: Any, dtype: np.dtype) -> Any:
+    """A block as kernels take it: contiguous, so that it is summed in one order wherever it comes from."""
+    array = np.asarray(block, dtype)
+    return np.ascontiguousarray(array) if array.ndim else array[()]
+
+
+def pick(numbers: Sequence[int], results: Sequence[Any]) -> list[Any]:
+    """Some of the results of a stage."""
+    return [results[k] for k in numbers]
+
+
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "logsumexp": np.logaddexp,
+}
+
+
+def combine(ops: Sequence[str], parts: Sequence[Sequence[Any]]) -> list[Any]:
+    """Lists of partial results as one, in halves of halves; the order follows from the list alone."""
+    if len(parts) == 1:
+        return list(parts[0])
+    half = (len(parts) + 1) // 2
+    pairs = zip(combine(ops, parts[:half]), combine(ops, parts[half:]), strict=True)
+    with np.errstate(all="ignore"):
+        return [np.asarray(COMBINE[op](a, b)) for op, (a, b) in zip(ops, pairs, strict=True)]
+
+
+def checked(value: Any, holds: Sequence[Any], words: Sequence[tuple[str, str]]) -> Any:
+    """A result, if what only the values could tell is as it should be."""
+    from adcompiler.errors import OutOfRangeError
+
+    for ok, (cause, remedy) in zip(holds, words, strict=True):
+        if not np.all(ok):
+            raise OutOfRangeError(cause, remedy=remedy)
+    return value
