@@ -126,5 +126,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext adcompiler`: the magics `%%adc` and `%adc`."""
+    import_module("adcompiler.interop.notebook").load(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

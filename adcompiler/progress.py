@@ -1,7 +1,7 @@
-"""A line on the terminal while something compiles, or is checked, for more than a second.
+"""A line on the terminal, or in a notebook, while something compiles, or is checked, for more than a second.
 
-What is written is removed again. Nothing is written where the error stream is no terminal, or with
-ADC_PROGRESS=0 in the environment.
+What is written is removed again. Nothing is written where the error stream is neither, or with ADC_PROGRESS=0
+in the environment. In a notebook the line is tqdm's, if that is installed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import perf_counter
@@ -17,6 +18,53 @@ from typing import TextIO
 PATIENCE = 1.0  # seconds before there is a line, and until it is written again
 GAP = 0.5  # seconds between parts of what is one compile to a user
 CLEAR = "\r\x1b[K"
+
+
+class Line:
+    """A line of text on a terminal, which is written again and again."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def show(self, text: str) -> None:
+        """Write it in the place of what it was."""
+        self.stream.write(f"{CLEAR}{text}")
+        self.stream.flush()
+
+    def remove(self) -> None:
+        """Leave nothing."""
+        self.show("")
+
+
+class Bar(Line):
+    """One in a notebook: tqdm's, which is a widget where these are installed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of missing widgets
+            from tqdm.auto import tqdm
+
+            self.bar = tqdm(bar_format="{desc}", leave=False, file=stream)
+
+    def show(self, text: str) -> None:
+        self.bar.set_description_str(text)
+
+    def remove(self) -> None:
+        self.bar.close()
+
+
+def line_on(stream: TextIO) -> Line:
+    """A line to be written on a stream."""
+    if is_notebook(stream):
+        with suppress(ImportError):
+            return Bar(stream)
+    return Line(stream)
+
+
+def is_notebook(stream: TextIO) -> bool:
+    """Whether what is written on a stream is seen in a notebook."""
+    return type(stream).__module__.startswith("ipykernel.")
 
 
 class Reporter:
@@ -55,16 +103,14 @@ class Reporter:
 
     def report(self, done: threading.Event, stream: TextIO) -> None:
         """Write the line, again and again, until all is compiled."""
-        shown = False
+        line: Line | None = None
         with suppress(OSError, ValueError):  # of a terminal that is closed meanwhile
-            while not done.wait(PATIENCE if shown else max(0.0, PATIENCE - (perf_counter() - self.began))):
+            while not done.wait(PATIENCE if line else max(0.0, PATIENCE - (perf_counter() - self.began))):
+                line = line or line_on(stream)
                 seconds = perf_counter() - self.began
-                stream.write(f"{CLEAR}adc: {next(iter(self.names), '')}, {seconds:.0f} s")
-                stream.flush()
-                shown = True
-            if shown:
-                stream.write(CLEAR)
-                stream.flush()
+                line.show(f"adc: {next(iter(self.names), '')}, {seconds:.0f} s")
+            if line:
+                line.remove()
 
     def renew(self) -> None:
         """What a child of `fork` has: none of the threads that compiled."""
@@ -102,7 +148,8 @@ def _terminal() -> TextIO | None:
     if os.environ.get("ADC_PROGRESS") == "0":
         return None
     try:
-        return sys.stderr if sys.stderr.isatty() else None
+        stream = sys.stderr
+        return stream if stream.isatty() or is_notebook(stream) else None
     except (AttributeError, ValueError):  # there is none, or it is closed
         return None
 

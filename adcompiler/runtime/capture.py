@@ -25,6 +25,7 @@ from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.syntax.functionals import gradient_of
 from adcompiler.syntax.parse import parse
 from adcompiler.syntax.program import closure_of, scope_of
+from adcompiler.syntax.tree import Module
 from adcompiler.syntax.values import Closure, Foreign, FunctionValue
 
 
@@ -99,11 +100,39 @@ def load(
     path, text = _read(path)
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     module = parse(text, name=str(path))
+    return SimpleNamespace(**_definitions(module, path.stem, {}, (), chosen))
+
+
+def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **given: Any) -> dict[str, Any]:
+    """The definitions of a notebook's cell, which may name the numbers and compiled functions `around`.
+
+    An expression needs a `name`. Lines count from the one above the text. Raises the errors of `compile`.
+    """
+    module = parse("\n" + text, name="<cell>")
+    if module.expression is not None and name is None:
+        raise ParseError("the cell is an expression without a name", remedy="name it: %%adc f")
+    return _definitions(module, name or "", _meanings(around), _names(static), options(**given))
+
+
+def _definitions(
+    module: Module, name: str, around: Mapping[str, Any], static: Sequence[str], chosen: Options
+) -> dict[str, Any]:
+    """What a text defines; an expression is a definition called `name`. `static` are parameters of any."""
     if module.expression is not None:
-        return SimpleNamespace(**{path.stem: _made(closure_of(module, path.stem, None, {}), (), chosen)})
-    found = {name: _callable(name, value) for name, value in scope_of(module, {}).items()}
-    made = {n: _made(v, (), chosen) if isinstance(v, Closure) else v for n, v in found.items()}
-    return SimpleNamespace(**made)
+        return {name: _made(closure_of(module, name, None, around), static, chosen)}
+    scope = scope_of(module, around)
+    found = {n: _callable(n, v) for n, v in scope.items() if n not in around or around[n] is not v}
+    taken = {n: _parameters(v) for n, v in found.items() if isinstance(v, Closure)}
+    for one in set(static).difference(*taken.values()):
+        raise Error(f"static names {one!r}, which no definition takes", remedy="name a parameter")
+    return {
+        n: _made(v, [s for s in static if s in taken[n]], chosen) if n in taken else v
+        for n, v in found.items()
+    }
+
+
+def _parameters(closure: Closure) -> list[str]:
+    return [p.name for p in closure.definition.parameters]
 
 
 def _read(given: str | Path) -> tuple[Path, bytes]:
@@ -214,6 +243,11 @@ def _captured(f: FunctionType) -> dict[str, Any]:
         **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
         **cells,
     }
+    return _meanings(seen)
+
+
+def _meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """What names of the surrounding program are in the language, but for modules and its own functions."""
     found: dict[str, Any] = {}
     for name, value in seen.items():
         if isinstance(value, ModuleType) or (callable(value) and name in BUILTINS and not _ours(value)):
@@ -266,7 +300,7 @@ def _filled(cell: Any) -> bool:
 
 
 def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFunction:
-    names = [p.name for p in closure.definition.parameters]
+    names = _parameters(closure)
     for name in static:
         if name not in names:
             raise Error(

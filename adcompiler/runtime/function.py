@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.calculus import CALCULUS
-from adcompiler.codegen.to_sympy import to_sympy
 from adcompiler.errors import DtypeError, Error
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
-from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
+from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.runtime.adapters import answered, interop
 from adcompiler.runtime.batches import batches_of, check_batches
+from adcompiler.runtime.displayed import Displayed
 from adcompiler.runtime.explain import explain
 from adcompiler.runtime.foreign import for_c, for_numba
 from adcompiler.runtime.into import write
@@ -27,7 +27,6 @@ from adcompiler.runtime.replay import MISSED, Replay
 from adcompiler.runtime.rows import is_open
 from adcompiler.runtime.show import default_types, show
 from adcompiler.runtime.signature import (
-    FLOAT,
     PLAIN,
     Parameter,
     bind,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 CACHED = ("jitted", "cfunc", "low_level_callable", "forward", "backward")
 
 
-class Function:
+class Function(Displayed):
     """A compiled function: call it with numbers and NumPy arrays, by position or by name.
 
     Python numbers give Python floats. The first call for each combination of dtypes, ranks and
@@ -266,21 +265,6 @@ class Function:
         self._specialisations, self._splits, self._derived, self._settled = {}, {}, {}, {}
         self.replay = None
         self.__call__ = self._call
-
-    def sympy(self) -> Any:
-        """The function of scalars as SymPy expressions in its parameters' names, nested like its result.
-
-        Raises DtypeError for arrays, and for functions that SymPy does not have.
-        """
-        lowered = self.trace(tuple(FLOAT for _ in self.parameters))
-        return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
-
-    def latex(self) -> str:
-        """The function of scalars in LaTeX, by SymPy; several results are a tuple."""
-        from sympy import latex
-
-        text: str = latex(self.sympy())
-        return text
 
     # -- SlangPy's styles ----------------------------------------------------------------------
 

@@ -51,6 +51,42 @@ def test_a_long_compile_says_what_it_compiles_and_removes_the_line(terminal):
     assert "\n" not in text
 
 
+class Notebook(Terminal):
+    """The error stream of a notebook: no terminal, but shown."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+Notebook.__module__ = "ipykernel.iostream"
+
+
+@pytest.mark.parametrize("tqdm", [True, False], ids=["with tqdm", "without"])
+def test_a_notebook_shows_a_line_too(terminal, monkeypatch, tqdm):
+    if tqdm:
+        pytest.importorskip("tqdm", reason="tqdm is not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    seen = Notebook()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=seen))
+    bars = []
+    monkeypatch.setattr(progress.Bar, "remove", lambda bar: bars.append(bar.bar.desc))
+    with compiling("f"):
+        assert seen.written.wait(10)
+    assert bars == (["adc: compiling f, 0 s"] if tqdm else [])
+    assert ("compiling f" in seen.getvalue()) or tqdm
+
+
+def test_a_bar_leaves_nothing():
+    pytest.importorskip("tqdm", reason="tqdm is not installed")
+    seen = Notebook()
+    bar = progress.Bar(seen)
+    bar.show("adc: compiling f, 1 s")
+    assert "adc: compiling f, 1 s" in seen.getvalue()
+    bar.remove()
+    assert not seen.getvalue().rpartition("\r")[0].rpartition("\r")[2].strip()
+
+
 def test_a_short_one_is_silent(terminal, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 3600.0)
     with compiling("f"):

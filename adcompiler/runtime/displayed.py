@@ -1,0 +1,41 @@
+"""The forms of a function for readers: in SymPy, in LaTeX, and what notebooks show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adcompiler.codegen.to_sympy import to_sympy
+from adcompiler.passes.pipeline import OPTIMISE, run
+from adcompiler.runtime.adapters import interop
+from adcompiler.runtime.signature import FLOAT
+from adcompiler.syntax.structures import unflatten
+
+
+class Displayed:
+    """What a function can be shown as."""
+
+    __slots__ = ()
+
+    def sympy(self: Any) -> Any:
+        """The function of scalars as SymPy expressions in its parameters' names, nested like its result.
+
+        Raises DtypeError for arrays, and for functions that SymPy does not have.
+        """
+        lowered = self.trace(tuple(FLOAT for _ in self.parameters))
+        return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
+
+    def latex(self: Any) -> str:
+        """The function of scalars in LaTeX, by SymPy; several results are a tuple."""
+        from sympy import latex
+
+        text: str = latex(self.sympy())
+        return text
+
+    def _repr_latex_(self) -> str | None:
+        """Its value and its gradient as equations, for notebooks; None where there is no such form."""
+        found: str | None = interop("display").latex(self)
+        return found
+
+    def _repr_html_(self) -> str:
+        """Its signature, source and equations, for notebooks."""
+        return str(interop("display").html(self))

@@ -1,0 +1,207 @@
+"""What notebooks show of functions, and cells of the language."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+
+WAVE = "x**2 * y + sin(x * y)"
+
+
+# -- equations ----------
+
+
+def test_a_formula_is_shown_with_its_gradient():
+    latex = adc.compile(WAVE, name="wave")._repr_latex_()
+    assert latex.startswith("$$\\begin{aligned}")
+    value, by_x, by_y = latex.splitlines()[1:4]
+    assert value == r"\operatorname{wave}\left(x, y\right) &= x^{2} y + \sin{\left(x y \right)} \\"
+    assert by_x == (
+        r"\frac{\partial \operatorname{wave}}{\partial x} &= 2 x y + y \cos{\left(x y \right)} \\"
+    )
+    assert by_y.startswith(r"\frac{\partial \operatorname{wave}}{\partial y} &= x^{2}")
+
+
+def test_one_parameter_several_results_and_derivatives():
+    assert r"{\partial x} &= \cos" in adc.compile("sin(x)")._repr_latex_()
+    assert r"\partial" not in adc.compile("x, x * y")._repr_latex_()
+    assert "grad(f)" in adc.grad(adc.compile(WAVE))._repr_latex_()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x, n: i64):\n    for k in range(n):\n        x = sin(x)\n    return x",
+        "def f(x, k):\n    return x if isnan(x) else k",
+        "def f(x):\n" + "    x = x * x + sin(x)\n" * 60 + "    return x",
+    ],
+    ids=["a loop", "no form in SymPy", "too long"],
+)
+def test_what_has_no_formula_shows_its_source(text):
+    f = adc.compile(text)
+    assert f._repr_latex_() is None
+    assert "aligned" not in f._repr_html_()
+    assert "def" in f._repr_html_()
+
+
+# -- HTML ----------
+
+
+class Reader(HTMLParser):
+    """The words of a page; its tags must be closed in order."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.words = [], []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return "".join(self.words)
+
+
+def test_a_page_has_signature_source_equations_and_gradients():
+    text = Reader(adc.compile(f"def wave(x, y):\n    return {WAVE}")._repr_html_()).text
+    assert "wave(x: f64, y: f64) -> (r: f64)" in text
+    assert "return x**2 * y + sin(x * y)" in text
+    assert r"\frac{\partial \operatorname{wave}}{\partial x}" in text
+    assert "x: flows" in text
+
+
+def test_the_signature_is_that_of_the_last_call():
+    f = adc.compile("sum((a + b) * b) if k else 0.0", name="f", args="a, b, k", static="k")
+    assert Reader(f._repr_html_()).text.startswith("f(a, b, k)")
+    f(np.ones(3, np.float32), 2.0, True)
+    assert Reader(f._repr_html_()).text.startswith("f(a: f32[n], b: f64) -> (r: f32)")
+    assert f._repr_latex_() is None or "sum" in f._repr_latex_()
+
+
+def test_source_is_text_and_no_markup():
+    text = 'def f(x, y):\n    """<b>bold</b> & more"""\n    return where(x < y, x, y)'
+    page = adc.compile(text)._repr_html_()
+    assert "<b>" not in page
+    assert "<b>bold</b> & more" in Reader(page).text
+
+
+def test_without_pygments_the_source_is_plain(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygments", None)
+    page = adc.compile("x < y", name="f")._repr_html_()
+    assert "<pre>x &lt; y</pre>" in page
+
+
+def test_derivatives_of_arrays_have_pages():
+    g = adc.grad(adc.compile("sum(x * x)"))
+    g(np.ones(3))
+    assert "x: f64[n]" in Reader(g._repr_html_()).text
+
+
+# -- magics ----------
+
+
+@pytest.fixture
+def shell():
+    """IPython's, with the extension."""
+    shells = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
+    made = shells.InteractiveShell.instance()
+    made.user_ns.clear()
+    made.run_line_magic("load_ext", "adcompiler")
+    yield made
+    shells.InteractiveShell.clear_instance()
+
+
+CELL = """
+scale = 3.0
+
+def half(x):
+    return x / 2
+
+def wave(x, y):
+    return scale * half(x)**2 * y
+"""
+
+
+def test_each_definition_of_a_cell_is_a_function(shell):
+    shown = shell.run_cell_magic("adc", "", CELL)
+    assert shown is shell.user_ns["wave"]
+    assert shell.user_ns["wave"](2.0, 5.0) == 15.0
+    assert shell.user_ns["half"](3.0) == 1.5
+    assert shell.user_ns["scale"] == 3.0
+    assert shell.run_cell_magic("adc", "half", CELL) is shell.user_ns["half"]
+
+
+def test_an_expression_is_called_as_the_line_says(shell):
+    shell.run_cell_magic("adc", "wave", WAVE)
+    assert shell.user_ns["wave"](1.0, 0.0) == 0.0
+    with pytest.raises(adc.ParseError, match="%%adc f"):
+        shell.run_cell_magic("adc", "", WAVE)
+
+
+def test_a_line_is_a_function(shell):
+    assert shell.run_line_magic("adc", "x * y")(2.0, 3.0) == 6.0
+
+
+def test_options(shell):
+    text = "def power(x, n, steps):\n    for _ in range(steps):\n        x = x**n\n    return x"
+    shell.run_cell_magic("adc", "--static n,steps --backend numpy --memory 64MB", text)
+    power = shell.user_ns["power"]
+    assert power(2.0, 2, 3) == 256.0
+    assert power.backend == "numpy"
+    assert [p.name for p in power.parameters if p.static] == ["n", "steps"]
+    with pytest.raises(adc.Error, match="static names 'm'"):
+        shell.run_cell_magic("adc", "--static m", text)
+    shell.run_cell_magic("adc", "total --save t", "def total(x):\n    t = x * x\n    return sum(t * t)")
+    assert shell.user_ns["total"].save == ("t",)
+
+
+def test_cells_know_the_numbers_and_functions_of_others(shell):
+    shell.run_cell_magic("adc", "wave", WAVE)
+    shell.user_ns["gain"] = 2.0
+    shell.run_cell_magic("adc", "", "def louder(x):\n    return gain * wave(x, 1.0)")
+    assert shell.user_ns["louder"](1.0) == 2 * (1 + np.sin(1.0))
+    shell.user_ns["data"] = np.ones(3)
+    with pytest.raises(adc.Error, match="make data a parameter"):
+        shell.run_cell_magic("adc", "", "def total(x):\n    return sum(x * data)")
+
+
+def test_an_error_names_the_line_of_the_cell(shell):
+    with pytest.raises(adc.ParseError) as caught:
+        shell.run_cell_magic("adc", "", "def f(x):\n    return y\n")
+    assert caught.value.line == 3  # below the line of the magic
+    with pytest.raises(adc.Error, match="defines no 'g'"):
+        shell.run_cell_magic("adc", "g", "def f(x):\n    return x\n")
+
+
+def test_a_cell_can_be_run_again(shell):
+    for _ in range(2):
+        shell.run_cell_magic("adc", "", CELL)
+    assert shell.user_ns["wave"](2.0, 5.0) == 15.0
+
+
+def test_ipython_shows_functions(shell):
+    shell.run_cell_magic("adc", "wave", WAVE)
+    formats, _ = shell.display_formatter.format(shell.user_ns["wave"])
+    assert {"text/plain", "text/html", "text/latex"} <= formats.keys()
+
+
+def test_nothing_of_ipython_is_imported_without_it():
+    script = (
+        "import sys, adcompiler as adc; adc.compile('x * x')._repr_html_(); print('IPython' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
