@@ -37,7 +37,7 @@ def bind_arguments(
         remedy = why if bad or missing else f"it is given {len(args)}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
-    context.bound(bound, span)
+    context.bound(span, bound)
     return [bound.get(p) for p in params]
 
 

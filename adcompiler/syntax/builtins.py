@@ -185,7 +185,7 @@ def _full(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     if not 1 <= len(args) <= 3 or keywords:
         context.fail(ParseError, "arange takes (stop), (start, stop) or (start, stop, step)", span)
-    context.bound({}, span)
+    context.bound(span)
     return reductions.arange(context, args, span)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,6 +38,7 @@ from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
 ONE = const(1, "i64")
+NOTHING: Mapping[str, AnyValue] = MappingProxyType({})
 OF_TRUTH = {
     "add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and",
     "fmax": "logical_or", "fmin": "logical_and", "bitwise_or": "logical_or", "bitwise_and": "logical_and",
@@ -81,7 +83,7 @@ class Context:
         """The value of a function on these arguments."""
         raise NotImplementedError
 
-    def bound(self, given: Mapping[str, AnyValue], span: Span) -> None:
+    def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
         """What follows when a builtin has taken its arguments: here it is applied to them."""
 
     def ranked(self, shape: Shape, span: Span) -> Shape:

@@ -20,10 +20,12 @@ from adcompiler.syntax.annotations import declared
 from adcompiler.syntax.arguments import BoundError
 from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
+from adcompiler.syntax.context import NOTHING
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.functionals import is_partial
 from adcompiler.syntax.iterables import ITERATE, called, spanned
 from adcompiler.syntax.lower import Lowering, Returned
+from adcompiler.syntax.program import no_result, result_span
 from adcompiler.syntax.reductions import axes_of
 from adcompiler.syntax.subscripts import SliceValue, not_an_index, step_of, subscript
 from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, describe, is_number
@@ -48,6 +50,8 @@ def check(closure: Closure) -> None:
     while work:
         here = work.pop()
         checker.definition(here)
+        if here is closure:
+            checker.no_result(here.definition)
         for other in checker.called:
             if other.definition not in seen:
                 seen.add(other.definition)
@@ -65,12 +69,20 @@ class _Checker(Lowering):
         self.body = (*definition.parameters, *definition.body)
         given = {p.name: ARRAY if declared(p) else ANY for p in definition.parameters}
         given |= {n: ARRAY for p in definition.parameters for n in _sizes(p.annotation)}
+        self.returned.clear()
         self.block(definition.body, {**closure.scope, **given})
         if not returns(definition.body):
             self.never_returns(closure)
 
+    def no_result(self, definition: tree.Def) -> None:
+        """No call returns a text; other definitions may, to each other."""
+        texts = [next(_texts(value), None) for value in self.returned]
+        if texts and all(text is not None for text in texts):
+            no_result(self, texts[-1], result_span(definition))
+
     def __init__(self, source: Any) -> None:
         super().__init__(source)
+        self.returned: list[AnyValue] = []  # by the definition that was checked last
         self.called: list[Closure] = []
         self.elements = False  # whether the builtin that is called is of elements
 
@@ -80,7 +92,7 @@ class _Checker(Lowering):
         for statement in statements:
             match statement:
                 case tree.Return():
-                    self.expression(statement.value, scope)
+                    self.returned.append(self.expression(statement.value, scope))
                 case tree.If():
                     self.either(statement, scope)
                 case tree.For():
@@ -177,9 +189,10 @@ class _Checker(Lowering):
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
         indices = yield from self.indices(node)
-        known = isinstance(value, tuple) and all(isinstance(i, int) for i in indices)
-        if known:
+        if isinstance(value, tuple) and not any(isinstance(i, Unknown) for i in indices):
             return subscript(self, value, indices, node.span)
+        if is_number(value) or isinstance(value, str):
+            return subscript(self, value, [0], node.span)
         for index in indices:
             if isinstance(index, float) or (isinstance(index, str) and len(indices) > 1):
                 not_an_index(self, index, node.span)
@@ -195,7 +208,7 @@ class _Checker(Lowering):
     ) -> AnyValue:
         if not any(isinstance(v, Unknown) for v in (left, right)):
             return super().operated(symbol, left, right, span, displays)
-        if symbol == "@" and any(is_number(v) for v in (left, right)):
+        if symbol == "@" and any(is_number(v) or isinstance(v, str) for v in (left, right)):
             return super().operated(symbol, SCALAR, SCALAR, span, displays)
         if symbol == "@" or any(isinstance(v, tuple) for v in (left, right)):
             return ANY
@@ -283,12 +296,20 @@ class _Checker(Lowering):
             target(self, args, keywords, span)
         return ANY if any(isinstance(a, tuple) for a in args) else ARRAY
 
-    def bound(self, given: Mapping[str, AnyValue], span: Span) -> None:
-        """A builtin takes its arguments: what it makes of them is not asked but for axes."""
+    def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
+        """A builtin takes its arguments: what it makes of them is not asked but for axes, and of a text."""
         if not isinstance(given.get("axis", ANY), Unknown):
             axes_of(self, given["axis"], span)
-        if not self.elements:
+        if not (self.elements or isinstance(next(iter(given.values()), ANY), str)):
             raise BoundError
+
+
+def _texts(value: AnyValue) -> Iterator[str]:
+    """The texts in a result."""
+    if isinstance(value, str):
+        yield value
+    for part in value if isinstance(value, tuple) else ():
+        yield from _texts(part)
 
 
 def _sizes(annotation: tree.Expression | None) -> Iterator[str]:

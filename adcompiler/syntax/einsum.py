@@ -21,8 +21,8 @@ Operand = tuple[Value, Axes]
 
 def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     """The builtin: a specification, then its operands."""
-    if args and not isinstance(args[0], str):
-        context.bound({}, span)
+    if len(args) > 1 and not keywords and not isinstance(args[0], str):
+        context.bound(span)
     if keywords or len(args) < 2 or not isinstance(args[0], str):
         context.fail(
             ParseError, "einsum takes a specification and arrays", span, 'write einsum("ij,jk->ik", x, y)'
@@ -33,7 +33,7 @@ def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
     if len(texts) != len(args) - 1:
         cause = f"einsum: {len(texts)} operands in {args[0]!r}, and {len(args) - 1} arrays"
         context.fail(ParseError, cause, span, "write one group of letters for each array")
-    context.bound({}, span)
+    context.bound(span)
     values = [shapes.array(context, "einsum", x, span) for x in args[1:]]
     operands = [(v, _letters(context, t, v.rank, span)) for t, v in zip(texts, values, strict=True)]
     return contracted(

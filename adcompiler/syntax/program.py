@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
 from adcompiler.ir.naming import distinct
@@ -14,7 +14,7 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container, Rows
-from adcompiler.syntax.context import ONE, close
+from adcompiler.syntax.context import ONE, Context, close
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.records import Records
@@ -110,7 +110,7 @@ def lower(closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None 
         remedy = "let calls and derivatives nest less"
         lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
     leaves: list[Value] = []
-    structure = _flatten(lowering, value, leaves, _result_span(definition))
+    structure = _flatten(lowering, value, leaves, result_span(definition))
     func = Func(
         name=definition.name,
         inputs=tuple(inputs),
@@ -158,7 +158,7 @@ def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _result_span(definition: tree.Def) -> Span:
+def result_span(definition: tree.Def) -> Span:
     """Where a definition's result is written."""
     last = definition.body[-1] if definition.body else definition
     return last.value.span if isinstance(last, tree.Return) else definition.span
@@ -178,9 +178,14 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
     if len(leaves) >= MOST_RESULTS:
         lowering.fail(LimitError, f"more than {MOST_RESULTS} results", span, "return arrays")
     if not isinstance(value, Value):
-        lowering.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
+        no_result(lowering, value, span)
     leaves.append(value)
     return None
+
+
+def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
+    """A function returns what no caller can be given."""
+    context.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
 
 
 def _is_static(value: AnyValue) -> bool:
