@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from adcompiler.errors import Error
 from adcompiler.runtime.refused import refuse_others
 
 
@@ -55,6 +56,8 @@ HOMES: Mapping[tuple[str, str], str] = {
     ("xarray", "Dataset"): "adcompiler.interop.xarray",
     ("xarray", "Variable"): "adcompiler.interop.xarray",
     ("torch", "Tensor"): "adcompiler.interop.torch",
+    ("jax", "Tracer"): "adcompiler.interop.jax",
+    ("jaxlib", "ArrayImpl"): "adcompiler.interop.jax",
 }
 ARRAY_API = "adcompiler.interop.array_api"
 OWN_WAY = "cupy", "numba"  # arrays on a device, which kernels take as they are
@@ -64,7 +67,12 @@ _known: WeakKeyDictionary[type, Adapter | None] = WeakKeyDictionary()
 
 def interop(library: str) -> Any:
     """The module of `interop` for a library; Error if that is not installed."""
-    return import_module(f"adcompiler.interop.{library}")
+    try:
+        return import_module(f"adcompiler.interop.{library}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        raise Error(f"{library} is not installed", remedy=f"pip install 'adcompiler[{library}]'") from error
 
 
 def adapter_of(kind: type) -> Adapter | None:

@@ -255,6 +255,14 @@ class Function(Displayed):
         """The function for PyTorch: it returns tensors, which can be differentiated to any order."""
         return interop("torch").of(self)
 
+    @public
+    def jax(self) -> Any:
+        """The function of JAX's arrays, under jit, grad, jvp, vmap and hessian, to any order (docs/jax.md).
+
+        Raises Error where JAX is missing.
+        """
+        return self.derived("jax", lambda: interop("jax").JaxFunction(self))
+
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
         made = ("_specialisations", "_splits", "_derived", "_settled", "replay", *CACHED)

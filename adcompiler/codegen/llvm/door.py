@@ -179,7 +179,7 @@ def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
 def _run(code: _Door, kernel: Value, loops: Value) -> None:
     """Call the kernel; other threads may run meanwhile if it has loops."""
     context(code, code.holds("ne", loops, 0))
-    gave_up = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own, ptr %context)", "i1")
+    gave_up = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own, ptr %context, i64 0, i64 1)", "i1")
     restored(code)
     with code.when(gave_up):
         raised = code.holds("ne", code.call("PyErr_Occurred", "i64", []), 0)

@@ -73,8 +73,9 @@ def translated(source: Source, contiguous: bool) -> Code:
     """The function `entry(self, arguments, count)` in LLVM's language: unbox, compute, box.
 
     It returns False for arrays that are not contiguous where they should be. For these there is another one,
-    `packed(words)`: the parameters are words, an array's are its address and its lengths; results become the
-    words after them. It returns whether it gave up: it got no memory, or a signal's handler raised.
+    `packed(words, context, launch, threads)`: the parameters are words, an array's are its address and its
+    lengths; results become the words after them. It returns whether it gave up: it got no memory, or a
+    signal's handler raised.
     """
     module = Module(source.text, source.shared, _needs(source), source.rows)
     module.heavy, module.low_trips = source.heavy, source.low_trips
@@ -175,13 +176,14 @@ def _listed(values: Sequence[Value]) -> str:
 
 
 def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
-    """`run` for parameters that are words, on one thread, and the context of a call (`polls.py`)."""
+    """`run` for parameters that are words, the context of a call (`polls.py`), and threads, as `Source` has
+    them."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
-    extra = [literal(0), literal(1)] if source.shared else []
+    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
     results = Value(code.slot("%words", len(parts)), "ptr")
     failed = code.emit(f"call i1 @run({_listed([*given, *extra, results, Value('%context', 'ptr')])})", "i1")
-    return code.definition("i1 @packed(ptr %words, ptr %context)", f"ret {failed}")
+    return code.definition("i1 @packed(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
 
 
 def _define_run(

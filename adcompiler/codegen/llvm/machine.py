@@ -6,10 +6,11 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import count
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def _doors() -> Any:
 
 
 def _library(source: Source, contiguous: bool) -> Any:
-    return _linked(translated(source, contiguous))
+    return linked(translated(source, contiguous))
 
 
 def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
@@ -123,13 +124,13 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
 def pool() -> Any:
     """The machine code of the thread pool, which is never given back: threads sleep in it until the process
     ends. Raises UnsupportedError where the system has no such threads."""
-    return _for_ever(_linked(pool_code()))
+    return for_ever(linked(pool_code()))
 
 
 @cache
 def _polls() -> Any:
     """The machine code of polls, which knows the main thread."""
-    library = _for_ever(_loaded(polls()))
+    library = for_ever(_loaded(polls()))
     settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
     settle(threading.main_thread().ident)
     if hasattr(os, "register_at_fork"):
@@ -137,15 +138,16 @@ def _polls() -> Any:
     return library
 
 
-def _for_ever(library: Any) -> Any:
+def for_ever(library: Any) -> Any:
     """Machine code that is not given back, not even when Python ends: other threads may run it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # which keeps its linker
     return library
 
 
-def _linked(code: Code) -> Any:
+def linked(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
+    """The machine code, as `_loaded`; UnsupportedError where that cannot be."""
     try:
-        return _loaded(code)
+        return _loaded(code, own)
     except (ImportError, RuntimeError, KeyError, AttributeError) as error:
         raise UnsupportedError from error  # llvmlite without what is used here
 
@@ -161,9 +163,9 @@ class _Method(ctypes.Structure):
     )
 
 
-def _loaded(code: Code) -> Any:
+def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     """A library with the machine code, which gives the addresses of its functions; the code comes from the
-    cache if it is there."""
+    cache if it is there. `own` are the addresses of functions of ours that it calls."""
     from llvmlite import binding as llvm
 
     host, number = _host(), next(_numbers)
@@ -175,7 +177,7 @@ def _loaded(code: Code) -> Any:
         raise UnsupportedError
     content = store.kept(f"{host.name}\n{code.text}", ".o", lambda: _compiled(code.text))
     builder = llvm.JITLibraryBuilder().add_object_img(content).add_current_process()
-    for name, address in (symbols | host.python).items():
+    for name, address in (symbols | host.python | dict(own)).items():
         builder.import_symbol(name, address)
     for name in code.functions:
         builder.export_symbol(name)

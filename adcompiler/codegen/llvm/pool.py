@@ -184,11 +184,14 @@ end:
 define internal i1 @poll() {{
   %context = load ptr, ptr @context
   %none = icmp eq ptr %context, null
-  br i1 %none, label %alone, label %python
+  br i1 %none, label %alone, label %whose
 alone:
   ret i1 false
-python:
+whose:
   %poll = load ptr, ptr %context
+  %ours = icmp eq ptr %poll, null
+  br i1 %ours, label %alone, label %python
+python:
   %ends = call i1 %poll(ptr %context)
   ret i1 %ends
 }}

@@ -1,0 +1,30 @@
+"""Functions as JAX's: a primitive with rules for jvp, transposition, batching and lowering (`primitive.py`).
+
+Each call is one kernel: of the function, of its tangents, of its reverse mode, of a batch of these. On the
+CPU XLA calls the machine code itself (`ffi.py`), elsewhere through a callback. A compiled function that is
+called with tracers is its `jax()`; with JAX's arrays alone the call is that of any array API library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax.core import Tracer
+
+from adcompiler.interop import array_api
+from adcompiler.interop.array_api import dress, plain
+from adcompiler.interop.jax.function import JaxFunction
+from adcompiler.syntax.containers import opened
+
+__all__ = ["JaxFunction", "call", "dress", "plain"]
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """A call with JAX's arrays or tracers among the arguments, in order."""
+    return function.jax()(*bound) if any(map(_is_traced, bound)) else array_api.call(function, bound)
+
+
+def _is_traced(value: Any) -> bool:
+    container = opened(value, "an argument")
+    return isinstance(value, Tracer) if container is None else any(map(_is_traced, container.parts))

@@ -1,0 +1,169 @@
+"""What a call with JAX's arrays and tracers passes: types to specialise on, and an operand for each input.
+
+JAX has the last word on dtypes: with jax_enable_x64 off every float64 is float32 and every int64 int32, also
+of NumPy's arrays. Python's numbers, and JAX's weakly typed ones, take the type of the arrays that they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.dtypes import canonicalize_dtype
+
+from adcompiler.errors import DtypeError, LimitError
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.ir.walk import is_computed
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.signature import FLOAT, Parameter, bind
+from adcompiler.runtime.specialise import Specialisation, Types
+from adcompiler.syntax.annotations import declared
+from adcompiler.syntax.containers import Container, opened
+from adcompiler.syntax.structures import arrays_in, arrays_of
+from adcompiler.syntax.values import ArgType
+
+KERNEL: Mapping[str, Dtype] = {
+    "bool": "bool", "float32": "f32", "float64": "f64",
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "i64"),
+}  # fmt: skip
+
+
+def canonical(dtype: Dtype) -> np.dtype:
+    """What JAX has for a dtype of the language."""
+    found: np.dtype = np.dtype(canonicalize_dtype(NUMPY[dtype]))
+    return found
+
+
+def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Types, list[Any]]:
+    """The types of a call, and its arguments' arrays as they are given: one for each input."""
+    bound = bind(f.__name__, f.parameters, args, keywords)
+    pairs = list(zip(f.parameters, bound, strict=True))
+    given = tuple(_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs)
+    shown = [a if p.static else _shown(a, p.name) for p, a in zip(f.parameters, given, strict=True)]
+    types, _, _ = f.describe(shown, {}, rows=False)
+    _check_doubles(f, types)
+    leaves = arrays_of(types, given)
+    rest = iter(leaves)
+    weak = tuple(_weakened(k, rest, p.integer) for k, p in zip(types, f.parameters, strict=True))
+    return weak, leaves
+
+
+def _check_doubles(f: Function, types: Types) -> None:
+    """Refuse float32 where a parameter is declared as float64, which JAX has not."""
+    if f.closure is None or canonical("f64") == NUMPY["f64"]:
+        return
+    for parameter, kind in zip(f.closure.definition.parameters, types, strict=False):
+        wanted = declared(parameter)
+        if wanted is not None and wanted.dtype == "f64" and getattr(kind, "dtype", None) == "f32":
+            raise DtypeError(
+                f"{f.__name__}: {parameter.name} is annotated f64, and JAX's arrays are float32",
+                remedy='jax.config.update("jax_enable_x64", True), or another annotation',
+            )
+
+
+def operands(leaves: Sequence[Any], types: Types) -> list[Any]:
+    """Arguments as JAX's arrays in the dtypes that the kernels' have there."""
+    return [_operand(leaf, kind.dtype) for leaf, kind in zip(leaves, arrays_in(types), strict=True)]
+
+
+def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The lengths of the size symbols. Raises ShapeError where lengths do not fit, and Error where one is the
+    value of an argument that JAX traces."""
+    asked = {k for _, k in found.func.counts}
+    if found.of_values:
+        asked |= {k for k, i in enumerate(found.func.inputs) if i.dtype == "i64"}
+    shown = [
+        _value(leaf, f.__name__, found.func.input_names[k]) if k in asked else _array(leaf)
+        for k, leaf in enumerate(leaves)
+    ]
+    for r in found.func.results:
+        if any(map(is_computed, r.shape)):
+            raise LimitError(
+                f"a result of {f.__name__} has a length that is computed from values, and JAX's arrays have "
+                "lengths that are known while it traces",
+                remedy="take the length from a shape, or from an integer argument that is a Python int",
+            )
+    return tuple(found.sizes(shown))
+
+
+def _operand(leaf: Any, dtype: Dtype) -> Any:
+    wanted = canonical(dtype)
+    if isinstance(leaf, jax.Array):
+        return leaf if leaf.dtype == wanted else leaf.astype(wanted)
+    return jnp.asarray(np.asarray(leaf).astype(wanted))
+
+
+def _known(f: Function, parameter: Parameter, value: Any) -> Any:
+    """A static argument: a number where JAX has it as one, and no tracer."""
+    if not isinstance(value, jax.Array) or value.ndim:
+        return value
+    return _value(value, f.__name__, parameter.name)
+
+
+def _value(leaf: Any, function: str, name: str) -> Any:
+    """A number that must be known while JAX traces."""
+    if isinstance(leaf, Tracer):
+        raise DtypeError(
+            f"{function}: the argument {name!r} must be known while JAX traces: it is static, or a length",
+            remedy="pass a Python number; under jax.jit name it in static_argnames, or bind it by a lambda",
+        )
+    return np.asarray(leaf).item() if np.ndim(leaf) == 0 else np.asarray(leaf)
+
+
+def _gathered(value: Any, name: str) -> Any:
+    """An argument whose lists of numbers are one array where JAX has some of them."""
+    container = opened(value, name)
+    if container is None:
+        return value
+    parts = [
+        _gathered(part, name + container.path(key))
+        for key, part in zip(container.keys, container.parts, strict=True)
+    ]
+    if (
+        container.kind is list
+        and parts
+        and all(isinstance(p, jax.Array | int | float) and not np.ndim(p) for p in parts)
+    ):
+        return jnp.stack([jnp.asarray(p) for p in parts])
+    return container.build(parts)
+
+
+def _shown(value: Any, name: str) -> Any:
+    """An argument as NumPy's arrays of the same types and shapes, with nothing in them."""
+    container = opened(value, name)
+    if container is not None:
+        pairs = zip(container.keys, container.parts, strict=True)
+        return container.build([_shown(part, name + container.path(key)) for key, part in pairs])
+    return _array(value, name)
+
+
+def _array(value: Any, name: str = "") -> Any:
+    if isinstance(value, jax.Array):
+        dtype = KERNEL.get(value.dtype.name)
+        if dtype is None:
+            raise DtypeError(
+                f"the argument {name!r} has dtype {value.dtype}, which is not supported",
+                remedy="pass bool, integer, float32 or float64 values: x.astype(...)",
+            )
+        return np.broadcast_to(np.zeros((), NUMPY[dtype]), value.shape)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f" and value.dtype.itemsize == 8:
+        return np.asarray(value).astype(canonical("f64"), copy=False)
+    return value
+
+
+def _weakened(kind: Any, leaves: Iterator[Any], integer: bool) -> Any:
+    """The type of an argument in which weakly typed numbers are like Python's."""
+    if isinstance(kind, Container):
+        pairs = zip(kind.keys, kind.parts, strict=True)
+        return replace(kind, parts=tuple(_weakened(part, leaves, kind.integer(key)) for key, part in pairs))
+    if not isinstance(kind, ArgType):
+        return kind
+    leaf = next(leaves)
+    if kind.ones or not getattr(leaf, "weak_type", False):
+        return kind
+    return FLOAT if kind.dtype == "i64" and not integer else replace(kind, weak=True)

@@ -1,0 +1,291 @@
+"""Handlers of XLA's foreign function interface: machine code that calls a kernel, without Python.
+
+A handler is written in LLVM's language for one kernel and its lengths, by the layout of `XLA_FFI_CallFrame`
+in XLA's C interface (`xla/ffi/api/c_api.h`, which comes with jaxlib). It takes the addresses of arrays out of
+the call frame, calls the kernel's `packed`, and hands checks that do not hold back as XLA's errors.
+Temporaries are a result more, for which XLA has the memory.
+
+A target is named by what its kernel and its handler are made of: XLA's caches on disk keep the name only, so
+they never lead to other code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.llvm.entry import Code
+from adcompiler.codegen.llvm.machine import for_ever, linked
+from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.reference import extent
+from adcompiler.codegen.threads import region
+from adcompiler.codegen.variants import kernel_at
+from adcompiler.errors import OutOfRangeError
+from adcompiler.fork import Locked
+from adcompiler.ir.nodes import Array, Input
+from adcompiler.ir.types import NUMPY
+
+MAJOR = 0  # of the interface whose layout this is
+API, STAGE, ARGS, RETS = 16, 32, 72, 112  # bytes: places in a call frame
+DATA = 24  # of a buffer
+CREATE = 48  # of the function for errors in XLA_FFI_Api
+EXECUTE, OUT_OF_RANGE, EXHAUSTED = 3, 11, 8
+ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class Target:
+    """A registered handler, and the bytes of temporaries that it is given as its last result."""
+
+    name: str
+    scratch: int
+
+
+_registered: dict[str, Target] = {}
+_registering = Locked()
+
+
+def target(executable: Any, sizes: Sequence[int]) -> Target | None:
+    """What XLA calls for a program with these lengths; None where only Python can call it: on other systems,
+    and for what numba or NumPy computes."""
+    kernel = kernel_at(executable, sizes)
+    if _version() is None or not isinstance(kernel, Compiled) or kernel.native is None:
+        return None
+    if kernel.made or any(r.rank and isinstance(r, Input) for r in kernel.func.results):
+        return None
+    handler = _Handler(kernel, sizes)
+    text = handler.text()
+    name = f"adc_{sha256(repr((kernel.source, text)).encode()).hexdigest()[:40]}"
+    with _registering.lock:
+        if name not in _registered:
+            try:
+                library = linked(Code(text, frozenset(), ("handler",)), handler.symbols)
+            except UnsupportedError:
+                return None
+            for_ever((library, kernel.native))
+            jax.ffi.register_ffi_target(name, _capsule(library["handler"]), platform="cpu")
+            _registered[name] = Target(name, handler.scratch)
+    return _registered[name]
+
+
+@cache
+def _version() -> tuple[int, int] | None:
+    """The version of the interface that jaxlib has, if its layout is this one."""
+    try:
+        header = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+        found = [int(re.findall(rf"#define XLA_FFI_API_{n} (\d+)", header)[0]) for n in ("MAJOR", "MINOR")]
+    except (AttributeError, OSError, IndexError):
+        return None
+    return (found[0], found[1]) if found[0] == MAJOR else None
+
+
+def _capsule(address: int) -> Any:
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return make(address, None, None)
+
+
+class _Handler:
+    """The text of a handler."""
+
+    def __init__(self, kernel: Compiled, sizes: Sequence[int]) -> None:
+        assert kernel.native is not None
+        self.kernel = kernel
+        blocks, parallel, needed, _ = kernel.layout(tuple(sizes))
+        launch, self.threads = region(kernel.threads) if parallel else (0, 1)
+        self.symbols = {"kernel": kernel.native.packed} | ({"launch": launch} if launch else {})
+        self.lines: list[str] = []
+        self.words = 0
+        self.numbers(sizes)
+        for k, given in enumerate(kernel.func.inputs):
+            self.operand(k, given, extent(given.shape, sizes))
+        self.scratch = self.buffers(needed)
+        self.numbers(blocks)
+
+    # -- before the call -----------------------------------------------------------------------
+
+    def numbers(self, numbers: Sequence[int]) -> None:
+        """Words of the kernel that are numbers."""
+        for number in numbers:
+            self.word("i64", str(number))
+
+    def word(self, kind: str, value: str) -> None:
+        """The next word of the kernel."""
+        self.lines.append(f"store {kind} {value}, ptr {self.place('%words', 8 * self.words)}")
+        self.words += 1
+
+    def operand(self, k: int, given: Input, shape: Sequence[int]) -> None:
+        """An array's address and its lengths; of a number itself what stands there."""
+        data = self.data("%args", k)
+        if given.rank:
+            self.word("ptr", data)
+            self.numbers(shape)
+        else:
+            kind = WORDS[NUMPY[given.dtype].itemsize]
+            self.word(kind, self.load(kind, data))
+
+    def buffers(self, needed: Sequence[tuple[tuple[int, ...], Any]]) -> int:
+        """What the kernel writes: results, and temporaries behind each other; how many bytes these take."""
+        places = {p: k for k, p in reversed(list(enumerate(self.kernel.out))) if p is not None}
+        results = len(self.kernel.out)
+        taken = 0
+        for p, (shape, dtype) in enumerate(needed):
+            if p in places:
+                self.word("ptr", self.data("%rets", places[p]))
+            else:
+                self.word("ptr", self.place(self.data("%rets", results), taken))
+                taken += max(-(-prod(shape) * dtype.itemsize // ALIGNED), 1) * ALIGNED  # what is empty too
+            self.numbers(shape)
+        return taken
+
+    # -- behind it -----------------------------------------------------------------------------
+
+    def number(self, array: Array) -> int:
+        """The word in which the kernel leaves a number."""
+        return self.words + self.kernel.kernel.scalars.index(array)
+
+    def results(self) -> None:
+        """Put numbers among the results where XLA has them."""
+        for k, (result, p) in enumerate(zip(self.kernel.func.results, self.kernel.out, strict=True)):
+            if p is None:
+                kind = WORDS[NUMPY[result.dtype].itemsize]
+                if isinstance(result, Input):
+                    source = self.data("%args", result.position)
+                else:
+                    source = self.place("%words", 8 * self.number(result))
+                self.lines.append(f"store {kind} {self.load(kind, source)}, ptr {self.data('%rets', k)}")
+
+    def fails(self, guard: str, code: int, message: str) -> str:
+        """Return an error where a guard holds; the constant with its message."""
+        text, k = message.encode() + b"\0", len(self.lines)
+        bytes_ = "".join(f"\\{b:02X}" for b in text)
+        self.lines += [
+            f"br i1 {guard}, label %fails{k}, label %holds{k}",
+            f"fails{k}:",
+            f"%error{k} = call ptr @error(ptr %frame, ptr @message{k}, i32 {code})",
+            f"ret ptr %error{k}",
+            f"holds{k}:",
+        ]
+        return f'@message{k} = internal constant [{len(text)} x i8] c"{bytes_}"'
+
+    def text(self) -> str:
+        """The module in LLVM's language."""
+        launch = "ptrtoint (ptr @launch to i64)" if "launch" in self.symbols else "0"
+        self.lines.append(
+            f"%failed = call i1 @kernel(ptr %words, ptr %context, i64 {launch}, i64 {self.threads})"
+        )
+        func = self.kernel.func
+        messages = [self.fails("%failed", EXHAUSTED, f"{func.name} needs more memory than there is")]
+        for check in func.checks:
+            word = self.load("i64", self.place("%words", 8 * self.number(check.holds)))
+            guard = self.made(f"icmp eq i64 {word}, 0")
+            message = str(
+                OutOfRangeError(check.cause, remedy=check.remedy, source=func.source, span=check.span)
+            )
+            messages.append(self.fails(guard, OUT_OF_RANGE, message))
+        self.results()
+        version = _version()
+        assert version is not None
+        names = {
+            "$MAJOR": version[0],
+            "$MINOR": version[1],
+            "$WORDS": self.words + len(self.kernel.kernel.scalars) + 1,
+        }
+        text = TEXT
+        for name, value in names.items():
+            text = text.replace(name, str(value))
+        declared = "declare void @launch()" if "launch" in self.symbols else ""
+        return text.replace("$BODY", "\n".join(self.lines)) + "\n".join([declared, *messages, ""])
+
+    # -- instructions --------------------------------------------------------------------------
+
+    def made(self, instruction: str) -> str:
+        """The name of what an instruction makes."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {instruction}")
+        return name
+
+    def load(self, kind: str, place: str) -> str:
+        """What stands at a place."""
+        return self.made(f"load {kind}, ptr {place}")
+
+    def place(self, base: str, offset: int) -> str:
+        """So many bytes behind a place."""
+        return self.made(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def data(self, base: str, k: int) -> str:
+        """Where the array of an operand or a result stands."""
+        return self.load("ptr", self.place(self.load("ptr", self.place(base, 8 * k)), DATA))
+
+
+WORDS = {1: "i8", 4: "i32", 8: "i64"}  # by the bytes of a number
+TEXT = f"""
+declare i1 @kernel(ptr, ptr, i64, i64)
+
+define internal ptr @error(ptr %frame, ptr %message, i32 %code) {{
+  %args = alloca [4 x i64]
+  store i64 28, ptr %args
+  %extension = getelementptr i64, ptr %args, i64 1
+  store ptr null, ptr %extension
+  %text = getelementptr i64, ptr %args, i64 2
+  store ptr %message, ptr %text
+  %number = getelementptr i64, ptr %args, i64 3
+  store i32 %code, ptr %number
+  %at = getelementptr i8, ptr %frame, i64 {API}
+  %api = load ptr, ptr %at
+  %place = getelementptr i8, ptr %api, i64 {CREATE}
+  %create = load ptr, ptr %place
+  %made = call ptr %create(ptr %args)
+  ret ptr %made
+}}
+
+define ptr @handler(ptr %frame) {{
+start:
+  %behind = getelementptr i64, ptr %frame, i64 1
+  %extension = load ptr, ptr %behind
+  %none = icmp eq ptr %extension, null
+  br i1 %none, label %staged, label %asked
+asked:
+  %at.kind = getelementptr i64, ptr %extension, i64 1
+  %kind = load i32, ptr %at.kind
+  %metadata = icmp eq i32 %kind, 1
+  br i1 %metadata, label %told, label %staged
+told:
+  %at.data = getelementptr i64, ptr %extension, i64 3
+  %data = load ptr, ptr %at.data
+  %at.major = getelementptr i8, ptr %data, i64 24
+  store i32 $MAJOR, ptr %at.major
+  %at.minor = getelementptr i8, ptr %data, i64 28
+  store i32 $MINOR, ptr %at.minor
+  %at.traits = getelementptr i8, ptr %data, i64 32
+  store i32 0, ptr %at.traits
+  ret ptr null
+staged:
+  %at.stage = getelementptr i8, ptr %frame, i64 {STAGE}
+  %stage = load i32, ptr %at.stage
+  %now = icmp eq i32 %stage, {EXECUTE}
+  br i1 %now, label %run, label %done
+done:
+  ret ptr null
+run:
+  %words = alloca [$WORDS x i64], align 64
+  %context = alloca [5 x i64]
+  store [5 x i64] zeroinitializer, ptr %context
+  %at.args = getelementptr i8, ptr %frame, i64 {ARGS}
+  %args = load ptr, ptr %at.args
+  %at.rets = getelementptr i8, ptr %frame, i64 {RETS}
+  %rets = load ptr, ptr %at.rets
+$BODY
+  ret ptr null
+}}
+"""

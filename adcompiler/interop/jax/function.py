@@ -1,0 +1,45 @@
+"""`f.jax()`: a function of JAX's arrays, under all of JAX's transformations."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from adcompiler.frames import public
+from adcompiler.interop.jax.arguments import described, lengths, operands
+from adcompiler.interop.jax.primitive import call
+from adcompiler.interop.jax.programs import Program
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.specialise import Types
+from adcompiler.syntax.structures import unflatten
+
+
+class JaxFunction:
+    """A compiled function of JAX's arrays: what `f.jax()` is."""
+
+    def __init__(self, of: Function) -> None:
+        self.of = of
+        self.__name__ = self.__qualname__ = of.__name__
+        self.__doc__ = of.__doc__
+        self._programs: dict[Types, Program] = {}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self.of.__signature__
+
+    def __repr__(self) -> str:
+        return f"{self.of!r}.jax()"
+
+    @public
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The results as JAX's arrays, nested as the function's are."""
+        types, leaves = described(self.of, args, keywords)
+        found = self.of.specialise(types)
+        sizes = lengths(self.of, found, leaves)
+        program = self._programs.get(types)
+        if program is None:
+            func = run(SIMPLIFY, found.func)
+            program = self._programs.setdefault(types, Program(func, self.of.backend))
+            program.call = found
+        return unflatten(found.lowered.structure, call(program, sizes, operands(leaves, types)))
