@@ -38,6 +38,11 @@ def refuse_others(what: str, value: Any) -> None:
             f"{what} is sparse, a {kind.__name__}",
             remedy="pass x.toarray(), or x.data and x.indices as arguments of their own",
         )
+    if hasattr(value, "compute") and hasattr(value, "chunks"):
+        raise DtypeError(
+            f"{what} is in chunks, a {kind.__module__.partition('.')[0]} array",
+            remedy="compute chunk by chunk, adc.dask.value_and_grad(f), or pass x.compute()",
+        )
     own = getattr(kind, "__array_ufunc__", None)
     if own not in (None, np.ndarray.__array_ufunc__) and not hasattr(value, "__adc_call__"):
         raise DtypeError(

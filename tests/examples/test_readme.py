@@ -27,7 +27,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if page.exists()]
-OPTIONAL = ("torch", "jax", "dask", "cupy")
+OPTIONAL = ("torch", "jax", "dask", "cupy", "pandas", "xarray", "IPython", "tqdm")
 
 FENCE = re.compile(r"^( *)(`{3,}) *([\w+-]*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
