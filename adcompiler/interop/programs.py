@@ -7,7 +7,7 @@ in, arrays out, with lengths given beside. So one operation of the engine serves
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,10 @@ from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.lengths import nominal
-from adcompiler.runtime.specialise import Specialisation
+from adcompiler.runtime.specialise import MOST_DOORS, Specialisation
 from adcompiler.runtime.vmap import over
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.values import ArgType
 
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is
@@ -59,28 +60,39 @@ class Program:
         self.origin = origin  # which has the same program, and perhaps its kernel
         self.floats = tuple(is_float(i.dtype) for i in func.inputs)
         self.differentiable = tuple(is_float(r.dtype) for r in func.results)
+        self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]
         self.compiled = Specialisation(Lowered(func, (), (None,) * len(func.results)), backend)
+        self.doors: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
         self._made: dict[Any, Any] = {}
 
-    def run(self, sizes: Sequence[int], values: Sequence[Any]) -> list[Any]:
-        """The results for lengths that fit: arrays, or NumPy's numbers."""
-        self.load()
-        return self.compiled.run(sizes, values, plain=False)
+    def run(self, sizes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+        """The results for lengths that fit: arrays or numbers. A door answers further calls at these."""
+        door = self.doors.get(sizes) or self._door(sizes, values)
+        found: tuple[Any, ...] = door(*values)
+        return found
 
-    def load(self) -> None:
-        """Compile the program, or take over the kernel of its origin."""
-        if self.origin is not None:
+    def _door(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Callable[..., Any]:
+        if self.origin is not None:  # whose kernel is that of this program
             self.compiled.use(self.origin.executable)
             self.origin = None
 
+        def general(*values: Any) -> tuple[Any, ...]:
+            return tuple(self.compiled.run(sizes, values, plain=False))
+
+        types = [ArgType(i.dtype, (False,) * i.rank) for i in self.func.inputs]
+        door = self.compiled.door(sizes, tuple(types), values, True, general)
+        if door is not general and len(self.doors) < MOST_DOORS:
+            self.doors[sizes] = door
+        return door
+
     # -- derivatives ------------------------------------------------------------------------------
 
-    def saving(self, wanted: Pattern, sizes: Sequence[int]) -> Program:
+    def saving(self, wanted: Pattern, sizes: Sequence[int] | None) -> Program:
         """The same results, and whatever makes the pullback to the inputs `wanted` cheap.
 
         That is the gradient itself where there is one number as the result: value and gradient are one fused
         program, which saves nothing else. Else it is what costs less to keep than to compute again, at these
-        lengths.
+        lengths, if they are known.
         """
         key = "saving", wanted
         if key not in self._made:
@@ -88,7 +100,7 @@ class Program:
         found: Program = self._made[key]
         return found
 
-    def _saving(self, wanted: Sequence[int], sizes: Sequence[int]) -> Program:
+    def _saving(self, wanted: Sequence[int], sizes: Sequence[int] | None) -> Program:
         func = self.func
         if self.count < len(func.results) or not any(self.differentiable):
             return self

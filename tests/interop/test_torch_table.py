@@ -106,9 +106,13 @@ def test_two_orders_by_functions_of_functions_under_vmap(case):
 
 
 @cases
-def test_jacobians_by_both_modes(case):
+@pytest.mark.parametrize("mode", ["jacrev", "jacfwd", "hessian"])
+def test_jacobians_and_hessians(case, mode):
     given = tensors(case)
     wanted = tuple(k for k, t in enumerate(given) if t.is_floating_point())
-    for mode in (torch.func.jacrev, torch.func.jacfwd):
-        ours, theirs = (mode(f, argnums=wanted)(*given) for f in (compiled(case), case.of(torch)))
-        assert_same(torch.utils._pytree.tree_leaves(ours), torch.utils._pytree.tree_leaves(theirs))
+    mode = getattr(torch.func, mode)
+    both = compiled(case), case.of(torch)
+    if mode is torch.func.hessian:
+        both = [lambda *a, f=f: weighted(f(*a)) for f in both]
+    ours, theirs = (torch.utils._pytree.tree_leaves(mode(f, argnums=wanted)(*given)) for f in both)
+    assert_same(ours, theirs)

@@ -19,4 +19,4 @@ __all__ = ["TorchFunction", "call", "of", "plain"]
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call of a compiled function with tensors among its arguments."""
-    return of(function)(*bound)
+    return of(function).entered(bound)

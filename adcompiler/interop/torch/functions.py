@@ -13,6 +13,7 @@ from torch import Tensor
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.interop.programs import Program
+from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import NAMES, taken
 from adcompiler.interop.torch.operation import At, perform
 from adcompiler.ir.types import NUMPY
@@ -20,6 +21,9 @@ from adcompiler.runtime.signature import bind
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.structures import Column, arrays_of, unflatten
+
+MOST_SITES = 1000  # of one function; calls with more lengths take the general way
+Site = tuple[At, Any]  # the program of a call, at its lengths, and how results nest
 
 
 def of(function: Any) -> TorchFunction:
@@ -36,19 +40,46 @@ class TorchFunction:
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
         self.programs: dict[Types, Program] = {}
+        self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
+        self.traced = torch._dynamo.nonstrict_trace(lambda *a, **k: self.call(*a, **k))
 
     def __repr__(self) -> str:
         return f"<{self.function!r} for PyTorch>"
 
-    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        function = self.function
-        bound = bind(function.__name__, function.parameters, args, keywords)
-        at, values, structure = self.described(bound)
-        return unflatten(structure, perform(at, values))
+        """The results for tensors, nested as the function's."""
+        if torch.compiler.is_compiling():
+            return self.traced(*args, **keywords)
+        return self.call(*args, **keywords)
 
-    def described(self, bound: Sequence[Any]) -> tuple[At, list[Any], Any]:
-        """The program of a call, at its lengths; the tensors and numbers that it takes; how results nest."""
+    @public
+    def call(self, *args: Any, **keywords: Any) -> Any:
+        """A call that is not compiled."""
+        return self.performed(bind(self.function.__name__, self.function.parameters, args, keywords))
+
+    def performed(self, args: Sequence[Any]) -> Any:
+        """A call with the arguments in order."""
+        key = _key(args)
+        site = self.sites.get(key)
+        if site is None:
+            values, site = self.described(args, key)
+            return _nested(site, values)
+        return _nested(site, args)
+
+    def entered(self, args: Sequence[Any]) -> Any:
+        """A call of the compiled function itself; the next one with tensors comes here at once."""
+        found = self.performed(args)
+        self.function.__call__ = self.door
+        return found
+
+    @public
+    def door(self, *args: Any, **keywords: Any) -> Any:
+        """What answers calls after one with tensors: at once where there are such again."""
+        site = None if keywords else self.sites.get(_key(args))
+        return self.function._call(*args, **keywords) if site is None else _nested(site, args)
+
+    def described(self, bound: Sequence[Any], key: Any) -> tuple[list[Any], Site]:
+        """The tensors and numbers that a call's program takes, and where it is done: remembered by a key."""
         function = self.function
         pairs = zip(function.parameters, bound, strict=True)
         given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
@@ -59,11 +90,37 @@ class TorchFunction:
         if types not in self.programs:
             made = Program(specialisation.func, function.backend, origin=specialisation)
             self.programs.setdefault(types, made)
-        return (
-            At(self.programs[types], tuple(specialisation.sizes(values))),
-            values,
-            specialisation.lowered.structure,
-        )
+        known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
+        sizes = specialisation.sizes(values) if known else opaque.lengths(specialisation, values)
+        site = At(self.programs[types], tuple(sizes)), specialisation.lowered.structure
+        fixed = known and not (specialisation.of_values or specialisation.func.counts)
+        if key is not None and fixed and len(self.sites) < MOST_SITES:
+            self.sites[key] = site
+        return values, site
+
+
+def _nested(site: Site, values: Sequence[Any]) -> Any:
+    """The results of a call, as they nest."""
+    at, structure = site
+    found = perform(at, values)
+    return found[0] if structure is None else unflatten(structure, found)
+
+
+def _key(args: Sequence[Any]) -> Any:
+    """What decides how a call is done; None for arguments that have to be looked into."""
+    if torch._C._len_torch_dispatch_stack():  # lengths may be symbols
+        return None
+    found: list[Any] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            if a.dtype not in NAMES or a.layout is not torch.strided:
+                return None
+            found += (a.dtype, a.shape)
+        elif type(a) is float:
+            found.append(float)
+        else:
+            return None
+    return tuple(found)
 
 
 def _taken(name: str, value: Any) -> Any:
@@ -78,10 +135,12 @@ def _taken(name: str, value: Any) -> Any:
 
 
 def _stand_in(value: Any) -> Any:
-    """What describes a tensor: its type and shape are all that matters."""
+    """What describes a tensor: its type and shape are all that matters, and of a length that is a symbol of
+    PyTorch's only whether it is 1."""
     if not isinstance(value, Tensor):
         return value
-    return np.broadcast_to(np.zeros((), NUMPY[NAMES[value.dtype]]), tuple(value.shape))
+    shape = tuple([n if type(n) is int else 1 if n == 1 else 2 for n in value.shape])
+    return np.broadcast_to(np.zeros((), NUMPY[NAMES[value.dtype]]), shape)
 
 
 def _value(leaf: Any, array: Any) -> Any:

@@ -29,10 +29,10 @@ def arrays(values: Sequence[Any]) -> list[Any]:
 
 
 def _array(value: Tensor) -> Any:
-    plain = value.detach()
-    if not plain.ndim:
-        return plain.item() if plain.dtype != torch.float32 else np.float32(plain.item())
-    return plain.numpy() if plain.device.type == "cpu" else plain
+    if not value.ndim:
+        number = value.item()
+        return number if value.dtype is not torch.float32 else np.float32(number)
+    return value.numpy(force=True) if value.is_cpu else value.detach()
 
 
 def plain(name: str, value: Tensor) -> Any:
@@ -46,16 +46,25 @@ def plain(name: str, value: Tensor) -> Any:
 
 def tensors(program: Program, found: Sequence[Any], values: Sequence[Any]) -> tuple[Tensor, ...]:
     """Results as tensors, on the device of the arguments."""
-    return tuple([_tensor(r, program.func.results[k].dtype, values) for k, r in enumerate(found)])
+    results = program.func.results
+    if not program.backend.startswith("cuda"):
+        return tuple([_here(r, of.dtype) for r, of in zip(found, results, strict=True)])
+    device = next((v.device for v in values if isinstance(v, Tensor)), None)
+    return tuple([_there(r, DTYPES[of.dtype], device) for r, of in zip(found, results, strict=True)])
 
 
-def _tensor(result: Any, dtype: Dtype, values: Sequence[Any]) -> Tensor:
+def _here(result: Any, dtype: Dtype) -> Tensor:
+    """An array of NumPy's or a number."""
+    if type(result) is np.ndarray:
+        return torch.from_numpy(result)
+    return torch.scalar_tensor(result, dtype=DTYPES[dtype])
+
+
+def _there(result: Any, dtype: Any, device: Any) -> Tensor:
+    """A result of kernels that run on a device: an array of it, or a number."""
     if isinstance(result, Tensor):
         return result
-    if isinstance(result, np.ndarray):
-        return torch.from_numpy(result)
-    device = next((v.device for v in values if isinstance(v, Tensor)), None)
-    return torch.scalar_tensor(result, dtype=DTYPES[dtype], device=device)
+    return torch.as_tensor(result, dtype=dtype, device=device)
 
 
 def taken(name: str, value: Tensor) -> Tensor:

@@ -6,53 +6,72 @@ faster to enter, and `Staged` for the transforms of torch.func. Backward, jvp an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from adcompiler.ad.split import Pattern
 from adcompiler.interop.programs import Derivative, Program
+from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import arrays, tensors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class At:
     """A program at the lengths of a call; to PyTorch's transforms an object without parts."""
 
-    program: Program
-    sizes: tuple[int, ...]
+    __slots__ = ("_derived", "_saving", "count", "program", "sizes")
+
+    def __init__(self, program: Program, sizes: tuple[int, ...]) -> None:
+        self.program, self.sizes, self.count = program, sizes, program.count
+        self._saving: dict[Pattern, At] = {}
+        self._derived: dict[Any, tuple[Derivative, At]] = {}
+
+    def saving(self, wanted: Pattern) -> At:
+        """The same results, and what the pullback to the inputs `wanted` needs."""
+        found = self._saving.get(wanted)
+        if found is None:
+            known = all(type(n) is int for n in self.sizes)
+            program = self.program.saving(wanted, self.sizes if known else None)
+            found = self._saving.setdefault(wanted, At(program, self.sizes))
+        return found
+
+    def derived(self, how: Callable[..., Derivative], *patterns: Pattern) -> tuple[Derivative, At]:
+        """A pullback or pushforward of the program, and where it is performed."""
+        key = how, patterns
+        found = self._derived.get(key)
+        if found is None:
+            made = how(self.program, *patterns)
+            found = self._derived.setdefault(key, (made, At(made.program, self.sizes)))
+        return found
 
 
-def perform(at: At, values: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of a program, those that somebody wants, with whatever history PyTorch gives them."""
-    program = at.program
+def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The results of a program, those that somebody wants, with whatever history PyTorch gives them. They
+    follow from `held` as well, though it is not read."""
     transformed = torch._C._are_functorch_transforms_active()
     if torch.is_grad_enabled():
-        wanted = tuple(
-            [
-                f and isinstance(v, Tensor) and v.requires_grad
-                for f, v in zip(program.floats, values, strict=True)
-            ]
-        )
+        wanted = tuple([v.requires_grad if isinstance(v, Tensor) else False for v in values])
         if True in wanted:
-            at = At(program.saving(wanted, at.sizes), at.sizes)
-            return _applied(Staged if transformed else Eager, at, values)
+            return _applied(Staged if transformed else Eager, at.saving(wanted), values)
     if transformed or forward_ad._current_level >= 0:
         return _applied(Staged, at, values)
-    return run(at, values)
+    return run(at, values, held)
 
 
 def _applied(operation: Any, at: At, values: Sequence[Any]) -> tuple[Any, ...]:
     found: tuple[Any, ...] = operation.apply(at, *values)
-    return found[: at.program.count]
+    return found[: at.count]
 
 
-def run(at: At, values: Sequence[Any]) -> tuple[Tensor, ...]:
+def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor, ...]:
     """All results, without history."""
-    return tensors(at.program, at.program.run(at.sizes, arrays(values)), values)
+    if torch._C._len_torch_dispatch_stack():  # somebody looks at operators
+        return opaque.call(at.program, at.sizes, values, held)
+    program = at.program
+    return tensors(program, program.run(at.sizes, arrays(values)), values)
 
 
 class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked into
@@ -65,25 +84,30 @@ class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not
         asked = tuple(ctx.needs_input_grad[1:])
         if True not in present or True not in asked:
             return (None,) * (1 + len(asked))
-        pulled = at.program.pulled(present, asked)
-        return None, *_derived(ctx, pulled, [c for c in cotangents if c is not None])
+        pulled = at.derived(Program.pulled, present, asked)
+        return None, *_derived(pulled, _saved(ctx), [c for c in cotangents if c is not None])
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        program = ctx.at.program
-        given = tuple([t is not None and f for t, f in zip(tangents, program.floats, strict=True)])
-        pushed = program.pushed(given)
-        found = _derived(ctx, pushed, [t for t, here in zip(tangents, given, strict=True) if here])
+        at: At = ctx.at
+        given = tuple([t is not None and f for t, f in zip(tangents, at.program.floats, strict=True)])
+        pushed = at.derived(Program.pushed, given)
+        values = _saved(ctx)
+        found = _derived(pushed, values, [t for t, here in zip(tangents, given, strict=True) if here])
+        for k, result in enumerate(values[len(given) :]):
+            if found[k] is None and at.program.differentiable[k]:
+                found[k] = torch.zeros_like(result)  # PyTorch does not take None for zero here
         return tuple(found)
 
 
-def _derived(ctx: Any, derivative: Derivative, directions: Sequence[Any]) -> list[Tensor | None]:
+def _derived(
+    derived: tuple[Derivative, At], values: Sequence[Any], directions: Sequence[Any]
+) -> list[Tensor | None]:
     """A derivative of an operation that was performed, None where it is known to be zero."""
-    if not any(derivative.known):
+    derivative, at = derived
+    if True not in derivative.known:
         return [None] * len(derivative.known)
-    values = _saved(ctx)
-    given = [*(values[k] for k in derivative.reads), *directions]
-    found = iter(perform(At(derivative.program, ctx.at.sizes), given))
+    found = iter(perform(at, [*[values[k] for k in derivative.reads], *directions], values))
     return [next(found) if known else None for known in derivative.known]
 
 
@@ -91,19 +115,22 @@ def _save(ctx: Any, at: At, values: Sequence[Any], results: Sequence[Tensor], fo
     """Keep what derivatives may read: the values, and the results that are there for it."""
     ctx.at = at
     ctx.set_materialize_grads(False)
-    everything = [*values, *results]
-    ctx.others = [None if isinstance(v, Tensor) else v for v in everything]
-    kept = [v for v in everything if isinstance(v, Tensor)]
+    ctx.others = None
+    kept = [*values, *results]
+    if not all([isinstance(v, Tensor) for v in values]):  # noqa: C419  (a generator takes longer)
+        ctx.others = [None if isinstance(v, Tensor) else v for v in kept]
+        kept = [v for v in kept if isinstance(v, Tensor)]
     ctx.save_for_backward(*kept)
     if forward:
         ctx.save_for_forward(*kept)
-    whole = [r for r, d in zip(results, at.program.differentiable, strict=True) if not d]
-    if whole:
-        ctx.mark_non_differentiable(*whole)
+    if at.program.whole:
+        ctx.mark_non_differentiable(*[results[k] for k in at.program.whole])
 
 
 def _saved(ctx: Any) -> list[Any]:
     """The values and results of an operation that was performed."""
+    if ctx.others is None:
+        return list(ctx.saved_tensors)
     kept = iter(ctx.saved_tensors)
     return [next(kept) if other is None else other for other in ctx.others]
 

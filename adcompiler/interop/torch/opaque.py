@@ -1,0 +1,172 @@
+"""Programs as one operator of PyTorch's dispatcher, `adcompiler::run`, for what looks at graphs of operators.
+
+torch.compile and torch.export run functions on tensors without values, and record which operators are called.
+They cannot look into a kernel, and need not: the operator says which shapes its results have. A program
+travels in it as its own text: so what was exported runs in another process, if that imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adcompiler.errors import LimitError
+from adcompiler.interop.programs import Program
+from adcompiler.interop.torch.memory import DTYPES, arrays, tensors
+from adcompiler.ir.nodes import Apply, Const, Element, Func, Size
+from adcompiler.ir.read import parse_func
+from adcompiler.ir.text import show
+from adcompiler.runtime.specialise import Specialisation
+from adcompiler.syntax.sizes import Constraint
+
+LIBRARY = torch.library.Library("adcompiler", "DEF")
+LIBRARY.define("run(str program, str backend, SymInt[] sizes, Tensor[] inputs, Tensor[] held) -> Tensor[]")
+OPERATORS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "floor_divide": lambda a, b: a // b,
+    "maximum": torch.sym_max,
+    "minimum": torch.sym_min,
+    "negative": lambda a: -a,
+}
+_programs: dict[tuple[str, str], Program] = {}
+
+
+def program_of(text: str, backend: str) -> Program:
+    """The program with a text; made once."""
+    key = text, backend
+    if key not in _programs:
+        _programs.setdefault(key, Program(parse_func(text), backend))
+    return _programs[key]
+
+
+def call(
+    program: Program, sizes: Sequence[Any], values: Sequence[Any], held: Sequence[Any] = ()
+) -> tuple[Tensor, ...]:
+    """The results by the operator: whatever looks at operators sees one.
+
+    `held` is not read. A pullback follows from the values of its forward pass, even where it reads gradients
+    that were computed there: PyTorch sees that it does, and refuses to take it for a constant.
+    """
+    text = show(program.func)
+    _programs.setdefault((text, program.backend), program)
+    device = next(v.device for v in values if isinstance(v, Tensor))
+    given = [
+        v if isinstance(v, Tensor) else torch.as_tensor(v, dtype=DTYPES[i.dtype], device=device)
+        for v, i in zip(values, program.func.inputs, strict=True)
+    ]
+    kept = [v for v in held if isinstance(v, Tensor)]
+    return tuple(torch.ops.adcompiler.run(text, program.backend, sizes, given, kept))
+
+
+def _run(
+    program: str, backend: str, sizes: Sequence[int], inputs: Sequence[Tensor], held: Sequence[Tensor]
+) -> list[Tensor]:
+    found = program_of(program, backend)
+    return list(tensors(found, found.run(tuple(sizes), arrays(inputs)), inputs))
+
+
+def _fake(
+    program: str, backend: str, sizes: Sequence[Any], inputs: Sequence[Tensor], held: Sequence[Tensor]
+) -> list[Tensor]:
+    found = program_of(program, backend)
+    return [
+        inputs[0].new_empty([_length(n, sizes, found.func) for n in r.shape], dtype=DTYPES[r.dtype])
+        for r in found.func.results
+    ]
+
+
+def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
+    """A length where those of the call may be symbols."""
+    if isinstance(size, Const):
+        return int(size.value)
+    if isinstance(size, Size):
+        return sizes[size.number]
+    if isinstance(size, Apply) and size.op in OPERATORS:
+        return OPERATORS[size.op](*(_length(a, sizes, func) for a in size.args))
+    raise LimitError(
+        f"{func.name} computes a length from values, which a graph of operators does not know",
+        remedy="call it outside of torch.compile and torch.export",
+    )
+
+
+def lengths(specialisation: Specialisation, values: Sequence[Any]) -> list[Any]:
+    """The lengths of the size symbols where they are symbols of PyTorch's: comparing these adds guards."""
+    func = specialisation.func
+    found: list[Any] = [None] * len(func.size_names)
+    for number, k in func.counts:
+        found[number] = torch.sym_max(int(values[k]), 0)
+    for number, k, axis in specialisation.sources:
+        n = values[k].shape[axis]
+        if found[number] is None:
+            found[number] = n
+        elif found[number] != n:
+            specialisation.mismatch(values)
+    for size, k, axis in specialisation.fixed:
+        if values[k].shape[axis] != _length(size, found, func):
+            specialisation.mismatch(values)
+    axes = [n for v in values for n in getattr(v, "shape", ()) if n != 1]
+    axes += [found[number] for number, _ in func.counts]
+    if not all(_holds(c, axes, func) for c in specialisation.demands):
+        specialisation.check(specialisation.demands, values)
+    return found
+
+
+def _holds(constraint: Constraint, axes: Sequence[Any], func: Func) -> bool:
+    """Whether lengths are as a program demands; they are told by axis."""
+    if constraint.reach is not None and not _length(constraint.reach, axes, func) > 0:
+        return True
+    left, right = _length(constraint.left, axes, func), _length(constraint.right, axes, func)
+    return bool(left >= right if constraint.at_least else left == right)
+
+
+# -- what PyTorch asks of an operator ----------------------------------------------------------
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
+    program, backend, ctx.sizes, given, held = inputs
+    ctx.held = len(held)
+    ctx.program = program_of(program, backend)
+    ctx.count = len(given)
+    ctx.save_for_backward(*given, *output)
+    whole = [r for r, d in zip(output, ctx.program.differentiable, strict=True) if not d]
+    ctx.mark_non_differentiable(*whole)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, cotangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """The pullback is the operator again: of another program."""
+    values = ctx.saved_tensors
+    asked = tuple([v.requires_grad for v in values[: ctx.count]])
+    pulled = ctx.program.pulled(tuple([c is not None for c in cotangents]), asked)
+    given = [*(values[k] for k in pulled.reads), *(c for c in cotangents if c is not None)]
+    found = iter(call(pulled.program, ctx.sizes, given, values) if any(pulled.known) else ())
+    gradients = [next(found) if known else None for known in pulled.known]
+    return None, None, None, gradients, [None] * ctx.held
+
+
+def _vmap(
+    info: Any,
+    in_dims: Any,
+    program: str,
+    backend: str,
+    sizes: Sequence[Any],
+    inputs: Sequence[Tensor],
+    held: Sequence[Tensor],
+) -> tuple[list[Tensor], list[int]]:
+    axes = in_dims[3]
+    batched = program_of(program, backend).batched(tuple([axis is not None for axis in axes]))
+    moved = [v.movedim(axis, 0) if axis else v for v, axis in zip(inputs, axes, strict=True)]
+    found = list(call(batched, (*sizes, info.batch_size), moved))
+    return found, [0] * len(found)
+
+
+for key in ("CPU", "CUDA"):
+    LIBRARY.impl("run", _run, key)
+torch.library.register_fake("adcompiler::run", _fake, lib=LIBRARY)
+torch.library.register_autograd("adcompiler::run", _backward, setup_context=_setup, lib=LIBRARY)
+torch.library.register_vmap("adcompiler::run", _vmap, lib=LIBRARY)
