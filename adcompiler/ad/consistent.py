@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from adcompiler.ir.nodes import Array, Const, Element, Input, Map, Reduce
+from adcompiler.ir.nodes import Array, Element, Input
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
-from adcompiler.ops.decisions import decided
+from adcompiler.ops.decisions import decided, is_repeatable
 
 
 def consistent(results: Iterable[Array], saved: Collection[Array]) -> set[Array]:
@@ -52,11 +52,3 @@ def _operands(group: Iterable[Element], saved: Collection[Array]) -> Iterator[Ar
             yield array
         elif not isinstance(array, Input):
             work += read_by(array.elements)
-
-
-def is_repeatable(array: Array) -> bool:
-    """Whether an array has the same bits wherever it is computed of the same values (`passes/strict.py`)."""
-    return isinstance(array, Map) or (
-        isinstance(array, Reduce)
-        and (array.op in ("min", "max") or all(isinstance(n, Const) for n in array.reduced))
-    )

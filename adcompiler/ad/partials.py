@@ -8,7 +8,7 @@ from typing import TypeGuard
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_read
-from adcompiler.ops.build import apply, operands
+from adcompiler.ops.build import apply, evaluated, operands
 from adcompiler.ops.table import TABLE
 from adcompiler.syntax.scalar import element_of, names_in
 
@@ -50,8 +50,7 @@ def _known(condition: Element) -> bool | None:
         parts = [_known(a) for a in condition.args]
         return False if False in parts else None if None in parts else True
     if isinstance(condition, Apply) and all(isinstance(a, Const) for a in condition.args):
-        values = [a.value for a in condition.args if isinstance(a, Const)]
-        return bool(TABLE[condition.op].numpy(*values))
+        return bool(evaluated(condition).value)
     return None
 
 

@@ -14,8 +14,9 @@ def scatters(array: Array) -> list[Array]:
     if isinstance(array, Accumulate):
         return [array]
     terms = operands(array.body, "add") if isinstance(array, Map) else []
-    found = [a for t in terms if isinstance(a := read_whole(array.shape, t), Accumulate)]
-    return [*found] if len(found) == len(terms) else []
+    parts = [read_whole(array.shape, term) for term in terms]
+    added = [part for part in parts if isinstance(part, Accumulate)]
+    return [*added] if len(added) == len(parts) else []
 
 
 def adding(func: Func, number: int, precise: bool, threads: int | None) -> Compiled | None:

@@ -198,25 +198,29 @@ def _in_blocks(
 ) -> np.ndarray:
     """An array over a large domain, so many points at a time as memory easily holds."""
     dtype = numbers.dtypes[array.dtype]
-    rows = isinstance(array, Map | Reduce) and array.rank > 0  # each block makes rows of the result
     # Asked for as a whole, before any block: where there is no memory for it, nothing is computed.
     total = np.zeros(extent(array.shape, sizes, values), dtype)
+    parts = _blocks(array, domain, values, sizes, numbers)
+    if isinstance(array, Reduce) and not array.rank:
+        return np.asarray(numbers.reduce(array.op, np.stack([part for _, part in parts]), (0,), dtype))
+    for start, part in parts:
+        if isinstance(array, Accumulate):
+            total += part
+        else:  # rows of the result
+            total[start : start + len(part)] = part
+    return total
+
+
+def _blocks(
+    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Numbers
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The blocks of a domain: where each begins, and the array over it alone."""
     step = max(1, BLOCK // max(prod(domain[1:]), 1))
-    parts = []
     for start in range(0, domain[0], step):
         moved: dict[int, Element] = {0: apply("add", Index(0), const(start, "i64"))}
         elements = tuple(substitute(e, moved) for e in array.elements)
-        length = min(step, domain[0] - start)
-        part = _whole(array, elements, (length, *domain[1:]), values, sizes, numbers)
-        if rows:
-            total[start : start + length] = part
-        elif isinstance(array, Accumulate):
-            total += part
-        else:
-            parts.append(part)
-    if isinstance(array, Reduce) and not rows:
-        return np.asarray(numbers.reduce(array.op, np.stack(parts), (0,), dtype))
-    return total
+        block = (min(step, domain[0] - start), *domain[1:])
+        yield start, _whole(array, elements, block, values, sizes, numbers)
 
 
 def _whole(

@@ -4,8 +4,8 @@ A compiler contracts a product and a sum into one fused operation where the prod
 loop and not in another, so that two kernels would compute values of one expression that differ in the last
 bit. Below the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own.
 Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found through the
-tasks that make them. A sum and a result of a loop are computed by one task, so that they are one value: the
-search stops there.
+tasks that make them. What is not repeatable, such as a sum or a result of a loop, is computed by one task, so
+that it is one value: the search stops there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 
 from adcompiler.codegen.branches import join
 from adcompiler.codegen.nests import Recurrence, Schedule, Task
-from adcompiler.ir.nodes import Array, Element, Map, Read, Reduce
+from adcompiler.ir.nodes import Array, Element, Read
 from adcompiler.ir.walk import elements_of
+from adcompiler.ops.decisions import is_repeatable
 from adcompiler.passes.strict import is_strict
 
 
@@ -38,14 +39,9 @@ def uncontracted(made: Schedule) -> set[Element]:
             done.add(task)
             if isinstance(task, Recurrence):  # one of its slots
                 readers += (makers[a] for a in task.loop.operands if a in makers)
-            elif _is_repeated(task.array):
+            elif is_repeatable(task.array):
                 pending += task.elements
     return found
-
-
-def _is_repeated(array: Array) -> bool:
-    """Whether other tasks may compute the elements of an array again."""
-    return isinstance(array, Map) or (isinstance(array, Reduce) and array.op in ("min", "max"))
 
 
 def _elements(task: Task) -> Iterable[Element]:

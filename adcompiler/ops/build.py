@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adcompiler.ir.nodes import Apply, Const, Element, Select, const, select
-from adcompiler.ir.types import DTYPES, Dtype, as_float, promote
+from adcompiler.ir.types import DTYPES, NUMPY, Dtype, as_float, promote
 from adcompiler.ops.table import TABLE
 
 
@@ -47,6 +49,14 @@ def cast(element: Element, dtype: Dtype) -> Element:
     if isinstance(element, Select):
         return select(element.guard, cast(element.then, dtype), cast(element.otherwise, dtype))
     return Apply(dtype, (element,), dtype)
+
+
+def evaluated(element: Apply) -> Const:
+    """The value of a primitive on constants, by its reference."""
+    args = [NUMPY[a.dtype].type(a.value) for a in element.args if isinstance(a, Const)]
+    with np.errstate(all="ignore"):
+        value = TABLE[element.op].numpy(*args)
+    return const(np.asarray(value, NUMPY[element.dtype]).item(), element.dtype)
 
 
 def apply(op: str, *args: Element) -> Element:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
-from adcompiler.ir.nodes import Apply, Array, Element, Reduce
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Map, Reduce
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.comparison import COMPARISON
@@ -17,7 +18,7 @@ DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDIN
 
 def decided(array: Array) -> Iterator[tuple[Element, ...]]:
     """For each decision in an array, the floats that it is about: what an extremum is taken of, too."""
-    if isinstance(array, Reduce) and array.op in ("min", "max") and is_float(array.dtype):
+    if is_extremum(array) and is_float(array.dtype):
         yield (array.body,)
     for element in elements_of(array.elements):
         if isinstance(element, Apply) and decides(element):
@@ -27,3 +28,18 @@ def decided(array: Array) -> Iterator[tuple[Element, ...]]:
 def decides(element: Apply) -> bool:
     """Whether an operation is a decision, if it is about floats."""
     return element.op in DECISIONS or (element.op in DTYPES and element.dtype in ("bool", "i64"))
+
+
+def is_extremum(array: Array) -> TypeGuard[Reduce]:
+    """Whether an array is a least or a largest element."""
+    return isinstance(array, Reduce) and array.op in ("min", "max")
+
+
+def is_repeatable(array: Array) -> bool:
+    """Whether an array has the same bits wherever it is computed of the same values, if what it decides on is
+    strict: sums have not, unless they are so short that they are written out."""
+    if is_extremum(array):
+        return True
+    return isinstance(array, Map) or (
+        isinstance(array, Reduce) and all(isinstance(n, Const) for n in array.reduced)
+    )

@@ -25,7 +25,7 @@ def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Eleme
         if not (isinstance(inside, Select) and is_const(inside.otherwise, value)):
             break
         scale *= number
-        found += parts(inside.guard)
+        found += operands(inside.guard, "logical_and")
         body = inside.then
     if scale == 1:
         return found, body
@@ -43,11 +43,6 @@ def _scaled(element: Element) -> tuple[float, Element]:
             if isfinite(number):
                 return float(number), x
     return 1.0, element
-
-
-def parts(guard: Element) -> list[Element]:
-    """The parts of a conjunction, in order."""
-    return operands(guard, "logical_and")
 
 
 def ties(condition: Element) -> list[tuple[int, Element]]:

@@ -31,10 +31,9 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.types import DTYPES, NUMPY, is_float
+from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrite, substitute, with_elements
-from adcompiler.ops.build import apply, cast
-from adcompiler.ops.table import TABLE
+from adcompiler.ops.build import apply, cast, evaluated
 from adcompiler.syntax.linear import Range, Ranges, facts_of, linear, never_negative, whole
 
 # What the largest and the smallest element of nothing are.
@@ -130,7 +129,7 @@ class _Fold(Rewriter):
                 return cast(x, element.dtype) if isinstance(x, Const) or x.dtype == op else element
             case Apply():
                 if all(isinstance(a, Const) for a in element.args):
-                    return _constant(element)
+                    return evaluated(element)
                 if element.op == "greater":
                     return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
@@ -210,14 +209,6 @@ def _greater(element: Apply) -> Element:
 def _at_most(number: Element, bound: Const) -> bool:
     """Whether a number is a constant that is no greater than another one; NaN is none."""
     return isinstance(number, Const) and bool(number.value <= bound.value)
-
-
-def _constant(element: Apply) -> Element:
-    """The value of a primitive on constants, by its reference."""
-    args = [NUMPY[a.dtype].type(a.value) for a in element.args if isinstance(a, Const)]
-    with np.errstate(all="ignore"):
-        value = TABLE[element.op].numpy(*args)
-    return const(np.asarray(value, NUMPY[element.dtype]).item(), element.dtype)
 
 
 def _select(element: Select) -> Element:

@@ -23,11 +23,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from adcompiler.ad.consistent import is_repeatable
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func, Input, Reduce, Size
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
-from adcompiler.ops.decisions import decided
+from adcompiler.ops.decisions import decided, is_repeatable
 from adcompiler.passes.accumulators import accumulators
 from adcompiler.passes.blocks import Blocks
 from adcompiler.passes.chunks import Chunked, Places

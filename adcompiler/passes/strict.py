@@ -48,7 +48,7 @@ from adcompiler.ir.walk import (
     with_args,
 )
 from adcompiler.ops.build import apply
-from adcompiler.ops.decisions import decided
+from adcompiler.ops.decisions import decided, is_extremum, is_repeatable
 
 STRICT = "strict"
 
@@ -111,17 +111,15 @@ class _Decided:
         if (body, array) in self.followed or not is_float(array.dtype):
             return
         self.followed.add((body, array))
-        match array:
-            case Map() | Reduce(op="min" | "max"):
-                self.pending += ((body, e) for e in array.elements)
-            case Reduce() if all(isinstance(n, Const) for n in array.reduced):
+        if is_repeatable(array):
+            self.pending += ((body, e) for e in array.elements)
+            if isinstance(array, Reduce) and not is_extremum(array):
                 self.sums.setdefault(body, set()).add(array)
-                self.pending.append((body, array.body))
-            case Slot() if isinstance(
-                body, Loop
-            ):  # an operand; the first slot is the number of the iteration
-                for outside in self.outside[body]:
-                    self.follow(outside, body.operands[array.position - 1])
+        elif isinstance(array, Slot) and isinstance(body, Loop):
+            for outside in self.outside[body]:
+                self.follow(
+                    outside, body.operands[array.position - 1]
+                )  # the first slot is the iteration's number
 
 
 # -- one value at different places --------------------------------------------------------------

@@ -38,13 +38,14 @@ from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,
     lengths_read,
+    operands,
     postorder,
     read_by,
     rewrite,
     substitute,
 )
 from adcompiler.ops.costs import costly
-from adcompiler.passes.conditions import guarded, parts, ties
+from adcompiler.passes.conditions import guarded, ties
 from adcompiler.passes.prune import alone
 
 
@@ -193,7 +194,7 @@ def _added(body: Element, own: Read, slot: Array) -> Element | None:
         case Apply(op="subtract", args=(x, y)) if not _reads(y, slot):
             return _plus("subtract", _added(x, own, slot), y)
         case Select(guard=guard, then=then, otherwise=otherwise) if not _reads(guard, slot):
-            pins = dict(p for c in parts(guard) for p in _pins(c))
+            pins = dict(p for c in operands(guard, "logical_and") for p in _pins(c))
             there = Read(slot, tuple(pins.get(k, i) for k, i in enumerate(own.args)))
             (taken,) = rewrite((then,), lambda e: own if e is there else e)
             one, other = _added(taken, own, slot), _added(otherwise, own, slot)

@@ -249,10 +249,7 @@ spin:
   %done = call i1 @have_left(i64 %joined)
   br i1 %done, label %end, label %still
 still:
-  call void @pause()
-  %t = call i64 @now()
-  %spent = sub i64 %t, %begin
-  %enough = icmp ugt i64 %spent, $SPIN
+  %enough = call i1 @spun(i64 %begin)
   br i1 %enough, label %sleep, label %spin
 sleep:
   call i32 @pthread_mutex_lock(ptr @lock)
@@ -292,6 +289,15 @@ end:
   ret void
 }}
 
+; Pause, and say whether a thread that began to spin then has spun for long enough.
+define internal i1 @spun(i64 %begin) {{
+  call void @pause()
+  %t = call i64 @now()
+  %spent = sub i64 %t, %begin
+  %enough = icmp ugt i64 %spent, $SPIN
+  ret i1 %enough
+}}
+
 define internal i1 @have_left(i64 %joined) {{
   %count = load atomic i64, ptr @left seq_cst, align 8
   %all = icmp eq i64 %count, %joined
@@ -325,10 +331,7 @@ tell:
   call i32 @pthread_mutex_unlock(ptr @lock)
   br label %forever
 closed:
-  call void @pause()
-  %t = call i64 @now()
-  %spent = sub i64 %t, %begin
-  %enough = icmp ugt i64 %spent, $SPIN
+  %enough = call i1 @spun(i64 %begin)
   br i1 %enough, label %sleep, label %ask
 sleep:
   call i32 @pthread_mutex_lock(ptr @lock)
