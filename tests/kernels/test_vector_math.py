@@ -18,6 +18,7 @@ from adcompiler.codegen.vectormath import FUNCTIONS, vectors
 
 FLOATS = (np.float64, np.float32)
 needs_vectors = pytest.mark.skipif(vectors() is None, reason="this C library has no functions of vectors")
+OF_LOOPS = r"(?!.*%x[st]\b)"  # not the calls that stand for one number, whose arguments are so called
 
 
 @pytest.fixture(params=["", "256", "0"], ids=["widest", "256", "scalar"])
@@ -179,7 +180,7 @@ def test_loops_are_vectorised(text, name, dtype):
     kind = "double" if dtype is np.float64 else "float"
     symbol = vectors().symbol(name, kind)
     made = code(adc.compile(text), np.ones((3, 40), dtype))
-    loops = re.findall(rf"call contract <\d+ x {kind}> @{symbol}\(", made)
+    loops = re.findall(rf"call <\d+ x {kind}> @{symbol}\({OF_LOOPS}", made)
     assert len(loops) >= 2  # the whole vectors, and the rest under a mask
 
 
@@ -188,10 +189,7 @@ def test_gradients_are_vectorised():
     f = adc.grad(adc.compile("sum(where(x > 0, log(x) * exp(-x), gelu(x)) + x ** 1.5)"))
     made = code(f, np.ones(40))
     for name in ("log", "exp", "erfc"):
-        assert (
-            f"call contract <{vectors().lanes('double')} x double> @{vectors().symbol(name, 'double')}"
-            in made
-        )
+        assert f"call <{vectors().lanes('double')} x double> @{vectors().symbol(name, 'double')}" in made
     assert f"@llvm.sqrt.v{vectors().lanes('double')}f64" in made
 
 
@@ -216,7 +214,7 @@ def test_an_old_library_has_few_functions(monkeypatch):
     made = code(f, x)
     lanes = vectors().lanes("double")
     assert vectors().symbol("tanh", "double") not in made
-    assert f"call contract <{lanes} x double> @{vectors().symbol('exp', 'double')}(" in made
+    assert f"call <{lanes} x double> @{vectors().symbol('exp', 'double')}(" in made
     np.testing.assert_allclose(f(x), np.tanh(x) + np.exp(x), rtol=1e-14)
 
 
@@ -225,7 +223,7 @@ def test_masked_elements_do_not_reach_the_slow_way():
     """Where a guard fails, the function is not asked for arguments outside of its domain."""
     made = code(adc.compile("where(x > 0, acosh(x), 0)"), np.ones(40))
     call = re.search(
-        rf"call contract <\d+ x double> @{vectors().symbol('acosh', 'double')}\((.*?) (%\S+)\)", made
+        rf"call <\d+ x double> @{vectors().symbol('acosh', 'double')}\({OF_LOOPS}(.*?) (%\S+)\)", made
     )
     assert call
     assert re.search(rf"{call[2]} = select ", made)

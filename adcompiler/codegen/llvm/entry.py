@@ -276,14 +276,16 @@ def _contiguous(module: Module, rank: int) -> str:
         head = _head(code, Value("%array", "i64"))
         data, _, lengths, strides = (_word(code, head, k) for k in range(4))
         rest = code.emit(f"and {data}, {code.emit('sub i64 %size, 1', 'i64').text}", "i64")
-        guards, expected = [code.same(rest, 0)], Value("%size", "i64")
+        guards, empty, expected = [], [], Value("%size", "i64")
         for d in reversed(range(rank)):
             n, step = _word(code, lengths, d), _word(code, strides, d)
             alone = code.emit(f"icmp sle {n}, 1", "i1")
             guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
+            empty.append(code.same(n, 0))  # then NumPy has any strides, or none
             expected = code.emit(f"mul {expected}, {n.text}", "i64")
+        beside = code.both("or", [*empty, code.both("and", guards)])
         text = f"internal i1 @{name}(i64 %array, i64 %size) noinline"
-        module.compiled[name] = code.definition(text, f"ret {code.both('and', guards)}")
+        module.compiled[name] = code.definition(text, f"ret {code.both('and', [code.same(rest, 0), beside])}")
     return name
 
 

@@ -36,6 +36,7 @@ class Expressions:
         self.needs = needs
         self.lines: list[str] = []
         self.values: dict[str, Value] = {}
+        self.factors: dict[str, tuple[Value, Value]] = {}  # of the registers that are products of floats
 
     # -- instructions --------------------------------------------------------------------------
 
@@ -45,12 +46,13 @@ class Expressions:
         self.lines.append(f"{name} = {instruction}")
         return Value(name, kind)
 
-    def call(self, function: str, kind: str, args: Sequence[Value], attributes: str = "") -> Value:
+    def call(
+        self, function: str, kind: str, args: Sequence[Value], attributes: str = "", flags: str = ""
+    ) -> Value:
         """A call of a function of C or of LLVM, declared when first called."""
         types = ", ".join(a.type for a in args)
         self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
-        flags = " contract" if Value("", kind).is_float else ""
-        text = f"call{flags} {kind} @{function}({', '.join(map(str, args))})"
+        text = f"call {flags}{kind} @{function}({', '.join(map(str, args))})"
         if kind != "void":
             return self.emit(text, kind)
         self.lines.append(text)
@@ -63,7 +65,7 @@ class Expressions:
         whole = value.typed(kind)
         if kind == "i1":
             zero = "zeroinitializer" if value.lanes > 1 else "0.0" if value.is_float else "0"
-            return self.emit(f"{'fcmp contract une' if value.is_float else 'icmp ne'} {value}, {zero}", whole)
+            return self.emit(f"{'fcmp une' if value.is_float else 'icmp ne'} {value}, {zero}", whole)
         if value.is_float:
             how = "fptosi" if kind == "i64" else "fptrunc" if kind == "float" else "fpext"
         else:
@@ -79,7 +81,10 @@ class Expressions:
         kind = typed(value.type, lanes)
         first = self.emit(f"insertelement {kind} poison, {value}, i64 0", kind)
         zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.emit(f"shufflevector {first}, {kind} poison, {zeros}", kind)
+        found = self.emit(f"shufflevector {first}, {kind} poison, {zeros}", kind)
+        if value.text in self.factors:
+            self.factors[found.text] = self.factors[value.text]
+        return found
 
     def together(self, *values: Value) -> list[Value]:
         """The values in the type in which they meet: an integer meets a float in float64."""
@@ -132,7 +137,7 @@ class Expressions:
                 truth = self.cast(x, "i1")
                 return self.emit(f"xor {truth}, {literal(True, truth.type).text}", truth.type)
             case ast.USub() if x.is_float:
-                return self.emit(f"fsub contract {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
+                return self.negative(x)
             case ast.USub() if x.element == "i64":
                 return self.emit(f"sub {literal(0, x.type)}, {x.text}", x.type)
             case ast.Invert() if x.element == "i64":
@@ -140,7 +145,7 @@ class Expressions:
         raise UnsupportedError
 
     def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
-        """An operation; LLVM may contract a product and a sum."""
+        """An operation; a product and a sum are contracted."""
         if isinstance(op, BITS) and x.element == y.element == "i1":
             x, y = self.together(x, y)
             return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)
@@ -155,10 +160,38 @@ class Expressions:
             return self.divided_floats(op, x, y) if x.is_float else self.divided(op, x, y)
         if isinstance(op, ast.Pow) and y.text in ("2", "3"):
             return self.binary(ast.Mult(), x, x if y.text == "2" else self.binary(ast.Mult(), x, x))
+        if x.is_float and isinstance(op, ast.Add):
+            return self.sum(x, y)
+        if isinstance(op, ast.Sub) and not self.factors.keys().isdisjoint((x.text, y.text)):
+            return self.sum(x, self.negative(y))
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
-        return self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+        result = self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
+        if x.is_float and isinstance(op, ast.Mult):
+            self.factors[result.text] = x, y
+        return result
+
+    def sum(self, x: Value, y: Value, flags: str = "") -> Value:
+        """x + y of floats, rounded once if one of them is a product.
+
+        Contraction is decided here, by the text alone, and LLVM has no leave to contract: it would do so in
+        one loop and not in another, and a value that two loops compute would have two last bits.
+        """
+        for product, other in ((x, y), (y, x)):
+            if product.text in self.factors:
+                factors = (self.spread(f, x.lanes) for f in self.factors[product.text])
+                name = f"llvm.fmuladd.{suffix(x)}"
+                return self.call(name, x.type, [*factors, other], flags=flags)
+        return self.emit(f"fadd {flags}{x}, {y.text}", x.type)
+
+    def negative(self, x: Value) -> Value:
+        """-x of floats; that of a product is one too."""
+        found = self.emit(f"fsub {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
+        if x.text in self.factors:
+            first, second = self.factors[x.text]
+            self.factors[found.text] = self.negative(first), second
+        return found
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
@@ -224,7 +257,7 @@ class Expressions:
             if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
                 raise UnsupportedError
             how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
-            test = "fcmp contract" if x.is_float else "icmp"
+            test = "fcmp" if x.is_float else "icmp"
             found.append(self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1")))
         return self.both("and", found)
 
@@ -232,7 +265,11 @@ class Expressions:
         """Both values are computed anyway: none has an effect."""
         guard = self.cast(guard, "i1")
         x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
-        return self.emit(f"select {guard}, {x}, {y}", x.type)
+        found = self.emit(f"select {guard}, {x}, {y}", x.type)
+        if x.text in self.factors and y == literal(0.0, y.type):  # a product of guarded factors
+            first, second = (self.select(guard, f, literal(0.0)) for f in self.factors[x.text])
+            self.factors[found.text] = first, second
+        return found
 
     def function(self, name: str, args: list[Value]) -> Value:
         """A call of a function that the tables know."""
@@ -243,7 +280,7 @@ class Expressions:
                 return Value(x.text, x.type, unsigned=True)
             case "reduce_add", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
-                return self.emit(f"fadd reassoc contract {x}, {y.text}", x.type)
+                return self.sum(x, y, "reassoc ")
             case "mul_rn", [x, y] if x.is_float or y.is_float:
                 x, y = self.together(x, y)
                 return self.emit(f"fmul {x}, {y.text}", x.type)
@@ -259,7 +296,7 @@ class Expressions:
             case "max" | "min", [x, y] if x.is_float or y.is_float:
                 x, y = self.together(x, y)
                 how = "ogt" if name == "max" else "olt"
-                return self.select(self.emit(f"fcmp contract {how} {y}, {x.text}", x.typed("i1")), y, x)
+                return self.select(self.emit(f"fcmp {how} {y}, {x.text}", x.typed("i1")), y, x)
             case "fma", [_, _, _]:
                 return self.intrinsic("fma", args)
             case "int", [x]:
@@ -287,14 +324,14 @@ class Expressions:
                 return self.binary(ast.Sub(), above, below)
             case "np.sign", [x]:
                 zero = literal(0.0, x.type).text
-                above = self.emit(f"fcmp contract ogt {x}, {zero}", x.typed("i1"))
-                below = self.emit(f"fcmp contract olt {x}, {zero}", x.typed("i1"))
+                above = self.emit(f"fcmp ogt {x}, {zero}", x.typed("i1"))
+                below = self.emit(f"fcmp olt {x}, {zero}", x.typed("i1"))
                 one, less = literal(1.0, x.type), literal(-1.0, x.type)
                 return self.select(above, one, self.select(below, less, x))
             case "np.cbrt", [x] if x.is_float and self.needs.vectors is not None:
                 return self.library("cbrt", [x])
             case "np.cbrt", [x] if x.is_float:
-                below = self.emit(f"fcmp contract olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
+                below = self.emit(f"fcmp olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
                 root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
                 return self.select(below, self.unary(ast.USub(), root), root)
             case "rsqrt", [x] if self.needs.vectors is not None and self.needs.vectors.has("rsqrt"):
@@ -303,7 +340,7 @@ class Expressions:
                 return self.binary(ast.Div(), literal(1.0, x.type), self.intrinsic("sqrt", [x]))
             case "np.fmod", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
-                return self.emit(f"frem contract {x}, {y.text}", x.type)
+                return self.emit(f"frem {x}, {y.text}", x.type)
         if name.startswith("math."):  # which takes integers as float64
             args = self.together(*(a if a.is_float else self.cast(a, "double") for a in args))
         match name, args:
@@ -311,7 +348,7 @@ class Expressions:
                 sides = (literal(s, x.type).text for s in INFINITIES)
                 return self.both("or", [self.emit(f"fcmp oeq {x}, {s}", x.typed("i1")) for s in sides])
             case "math.isfinite", [x]:
-                nothing = self.emit(f"fsub contract {x}, {x.text}", x.type)
+                nothing = self.emit(f"fsub {x}, {x.text}", x.type)
                 return self.emit(f"fcmp ord {nothing}, {nothing.text}", x.typed("i1"))
         if not all(a.is_float for a in args):
             raise UnsupportedError

@@ -268,12 +268,12 @@ class Function(Loops):
     def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
         """The turns of a loop as lanes; the first turn that is left."""
         lines, stack, block = len(self.lines), len(self.stack), self.block
-        values, places = dict(self.values), dict(self.places)
+        values, places, factors = dict(self.values), dict(self.places), dict(self.factors)
         try:
             return self.vectors(loop, first, stop)
         except UnsupportedError:  # turn by turn it may be possible
             del self.lines[lines:], self.stack[stack:]
-            self.block, self.values, self.places = block, values, places
+            self.block, self.values, self.places, self.factors = block, values, places, factors
             return first
         finally:
             self.width, self.mask = 1, None

@@ -12,12 +12,13 @@ from adcompiler.codegen.llvm.memory import Memory
 from adcompiler.codegen.llvm.short import has_loops, short
 from adcompiler.codegen.llvm.turns import is_of_program
 from adcompiler.codegen.llvm.values import Needs, Value, literal
-from adcompiler.codegen.llvm.vectors import vectorises
+from adcompiler.codegen.llvm.vectors import total, vectorises
 from adcompiler.codegen.trees import walk
 from adcompiler.codegen.trips import WIDTH, have_no_order
 
 SOME = 1 << 10  # turns of a loop of which nothing is known
 PAIR = 2  # vectors at a time in loops that call functions
+INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in loops that add up, for at most so many operations
 
 
 class Loops(Memory):
@@ -91,7 +92,7 @@ class Loops(Memory):
         """
         vectors = self.needs.vectors
         if vectors is None or self.width > 1 or not vectorises(body, self.changing):
-            return [(first, stop, self.short_hint(name, body))]
+            return [(first, stop, self.hint(name, body))]
         # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
         # it would compile these loops three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
@@ -103,10 +104,27 @@ class Loops(Memory):
         masked = 'vectorize.predicate.enable", i1 true'
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
-    def short_hint(self, name: str, body: Sequence[ast.stmt]) -> str:
-        """What LLVM is told of an innermost loop that is short in a kernel for such (`trips.py`)."""
-        if not (self.low_trips and self.depth) or is_of_program(name) or has_loops(body):
+    def hint(self, name: str, body: Sequence[ast.stmt]) -> str:
+        """What LLVM is told of an innermost loop: that it is short in a kernel for such (`trips.py`), or how
+        it adds up."""
+        if has_loops(body):
             return ""
+        if not (self.low_trips and self.depth) or is_of_program(name):
+            count = interleaving(body)
+            return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
         free = have_no_order(name, body, self.changing)
         wide = [f'vectorize.width", i32 {WIDTH}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
+
+
+def interleaving(body: Sequence[ast.stmt]) -> int:
+    """How many vectors of partial sums an innermost loop has; 0 if it adds nothing up.
+
+    The order of additions follows from it. LLVM would look at all that a loop does; here what is only stored
+    does not count, so that a sum is the same whether a backward pass will read its terms or not.
+    """
+    if not any(map(total, body)):
+        return 0
+    parts = [s.value for s in body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
+    cost = sum(isinstance(n, ast.BinOp | ast.Call) for part in parts for n in walk(part))
+    return next((count for count, most in INTERLEAVED.items() if cost <= most), 1)

@@ -347,8 +347,7 @@ class _Body(Variables):
 def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
     """A call of a function; where that has given up, the one that calls it does."""
     given = ", ".join([*(str(p) for a in args for p in a.parts), *["ptr %context"] * found.polls])
-    flags = " contract" if found.result in ("float", "double") else ""
-    text = f"call{flags} {found.result} @{found.name}({given}) {found.attributes}"
+    text = f"call {found.result} @{found.name}({given}) {found.attributes}"
     result = Value("", "void")
     if found.result != "void":
         result = code.emit(text, found.result)

@@ -40,7 +40,7 @@ CASTS: Mapping[str, str] = {
     "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
 FLOATS: Mapping[type[ast.operator], str] = {
-    ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv contract"
+    ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"
 }  # fmt: skip
 INTEGERS: Mapping[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",

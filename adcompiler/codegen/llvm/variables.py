@@ -119,8 +119,15 @@ class Variables(Blocks):
         self.begin(f"{label}_after")
         if then.type != otherwise.type:
             raise UnsupportedError
-        sides = f"[ {then.text}, %{before} ], [ {otherwise.text}, %{other} ]"
-        return self.emit(f"phi {then.type} {sides}", then.type)
+
+        def either(x: Value, y: Value) -> Value:
+            return self.emit(f"phi {x.type} [ {x.text}, %{before} ], [ {y.text}, %{other} ]", x.type)
+
+        found = either(then, otherwise)
+        if then.text in self.factors and otherwise == literal(0.0, then.type):  # a product of guarded factors
+            first, second = (either(f, literal(0.0, f.type)) for f in self.factors[then.text])
+            self.factors[found.text] = first, second
+        return found
 
     def sides(self, node: ast.IfExp, test: Value) -> Value:
         """A choice of each lane: it reads nothing for the side that it does not take."""
@@ -247,7 +254,7 @@ class Variables(Blocks):
             return self.call(name, kind, [value])
         zero = literal(-0.0, kind)
         self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
-        return self.emit(f"call reassoc contract {kind} @{name}({zero}, {value})", kind)
+        return self.emit(f"call reassoc {kind} @{name}({zero}, {value})", kind)
 
 
 def indices_of(node: ast.Subscript) -> list[ast.expr]:

@@ -33,11 +33,11 @@ def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
     carried = set(changing) - {_begun(s) for s in body}
     names = [n for n in nodes if isinstance(n, ast.Name) and n.id in carried]
     read = Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
-    own = Counter(_total(n) for n in nodes)
+    own = Counter(total(n) for n in nodes)
     return all(read[n.id] == own[n.id] for n in names if isinstance(n.ctx, ast.Store))
 
 
-def _total(node: ast.AST) -> str:
+def total(node: ast.AST) -> str:
     """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
     match node:
         case ast.Assign(
@@ -51,7 +51,7 @@ def _total(node: ast.AST) -> str:
 def _begun(statement: ast.stmt) -> str:
     """The variable that each turn begins anew; empty if a statement does not do so."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)]) if not _total(statement):
+        case ast.Assign(targets=[ast.Name(id=name)]) if not total(statement):
             return name
     return ""
 
@@ -109,10 +109,10 @@ def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -
     if args[0].lanes > 1:
         if args[0].lanes not in forms:
             raise UnsupportedError
-        return f"call contract {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
+        return f"call {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
     variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{scalar}({form})" for n, form in forms.items())
     attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
-    return f"call contract {args[0].type} @{scalar}({given}) {attributes}"
+    return f"call {args[0].type} @{scalar}({given}) {attributes}"
 
 
 def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
