@@ -1,7 +1,7 @@
 """Which elements of a schedule are computed without contraction: all that strict values are made of.
 
-A compiler contracts a product and a sum into one fused operation where the product has no other use: in one
-loop and not in another, so that two kernels would compute values of one expression that differ in the last
+A product and a sum become one fused operation where one text has both: not where the product is an array that
+another loop has stored, so that two kernels would compute values of one expression that differ in the last
 bit. Below the marks of `passes/strict.py`, products are therefore intrinsics that are rounded on their own.
 Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found through the
 tasks that make them. What is not repeatable, such as a sum or a result of a loop, is computed by one task, so

@@ -55,9 +55,9 @@ def compile(
     backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
                   such as "64MB". A loop that needs more runs in segments, each run again backwards. The
-                  gradient is made of the same operations in the same order, but for sums over iterations that
-                  a whole loop makes at once, as for a matrix that each iteration reads. Last bits may differ
-                  where a product and a sum become one fused operation in one loop and not in another
+                  gradient is made of the same operations in the same order, to the last bit, but for that by
+                  a matrix that each iteration multiplies: over a whole loop it is one product of matrices,
+                  over segments the sum of theirs
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
                   smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"

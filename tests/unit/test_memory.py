@@ -65,6 +65,84 @@ def test_a_budget_changes_no_bit_of_what_each_iteration_adds_to(step, backend):
             np.testing.assert_array_equal(adc.vjp(part, a, turns)[1](np.ones(50))[0], expected)
 
 
+LOOPS = {
+    "a linear recurrence": """
+def f(x, a):
+    y = zeros(len(x))
+    y[0] = x[0]
+    for t in range(1, len(x)):
+        y[t] = a[t] * y[t - 1] + x[t] * y[t - 1]
+    return y
+""",
+    "scalars": """
+def f(x, a):
+    s, p = 0.1, 1.0
+    for t in range(len(x)):
+        s, p = a[t] * s + x[t] * p, p * s + a[t]
+    return s * p
+""",
+    "a filter": """
+def f(x, a):
+    m, v, s = 0.0, 1.0, 0.0
+    for t in range(len(x)):
+        v = v * a[0] ** 2 + a[1] ** 2
+        gain = v / (v + 0.5)
+        s = s + log(v + 0.5) + (x[t] - m) ** 2 / (v + 0.5)
+        m = a[0] * (m + gain * (x[t] - m))
+        v = (1 - gain) * v
+    return s
+""",
+    "leapfrog": """
+def f(x, a):
+    q, v = x, a
+    for t in range(25):
+        v = v - 0.01 * q * (1 + q * q)
+        q = q + 0.01 * v
+    return sum(q * q + v * v)
+""",
+    "heat": """
+def f(x, a):
+    u, n = x, len(x)
+    for t in range(30):
+        u = [u[i] + 0.1 * a[i] * (u[max(i - 1, 0)] - 2 * u[i] + u[min(i + 1, n - 1)]) for i in range(n)]
+    return u
+""",
+    "a matrix of rank one": """
+def f(x, a):
+    h = x
+    for t in range(20):
+        h = tanh(outer(x, a) @ h + a)
+    return h
+""",
+    "a network of constant weights": """
+def f(x, a):
+    n = len(x)
+    w = [[sin(i + 3 * j) for j in range(n)] for i in range(n)]
+    h = x
+    for t in range(12):
+        h = tanh(w @ h + a * x[t % n])
+    return h
+""",
+}
+
+
+@pytest.mark.parametrize("size", [7, 40])
+@pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
+def test_segments_contract_the_same_products(source, size):
+    """Products and sums become one fused operation in segments where they do in the whole loop, and sums have
+    as many partial sums."""
+    whole, *parts = (adc.compile(source, memory=m) for m in (None, 100, "1 kB", "5 kB", "1MB"))
+    for seed in range(4):
+        x, a, ones = np.random.default_rng(seed).standard_normal((3, size))
+        value, pullback = adc.vjp(whole, x, a)
+        ones = ones if np.ndim(value) else ones[0]
+        for part in parts:
+            found, of_part = adc.vjp(part, x, a)
+            np.testing.assert_array_equal(found, value)
+            for got, expected in zip(of_part(ones), pullback(ones), strict=True):
+                np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_arrays_and_outs_within_a_budget(backend):
     x = np.linspace(-1, 1, 5)
