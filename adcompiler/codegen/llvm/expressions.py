@@ -173,11 +173,7 @@ class Expressions:
         return result
 
     def sum(self, x: Value, y: Value, flags: str = "") -> Value:
-        """x + y of floats, rounded once if one of them is a product.
-
-        Contraction is decided here, by the text alone, and LLVM has no leave to contract: it would do so in
-        one loop and not in another, and a value that two loops compute would have two last bits.
-        """
+        """x + y of floats, rounded once if one of them is a product (`contraction.py`)."""
         for product, other in ((x, y), (y, x)):
             if product.text in self.factors:
                 factors = (self.spread(f, x.lanes) for f in self.factors[product.text])

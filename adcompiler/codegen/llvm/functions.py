@@ -39,7 +39,7 @@ class Module:
         self.shared = shared
         self.heavy = False  # whether turns of nests take so long that loops inside them poll
         self.low_trips = False  # whether loops in turns of the program are short
-        self.definitions = {n.name: n for n in functions_of(text, frozenset(rows))}
+        self.definitions = {d.tree.name: d for d in functions_of(text, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         self.asking: set[str] = set()  # functions that may give up
@@ -55,7 +55,7 @@ class Module:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
             inside = Function(self)
-            for param, arg in zip(self.definitions[name].args.args, args, strict=True):
+            for param, arg in zip(self.definitions[name].tree.args.args, args, strict=True):
                 inside.bind(param.arg, arg.named(names))
             inside.run(name)
             if inside.heap:
@@ -118,7 +118,8 @@ class Function(Loops):
 
     def run(self, name: str) -> None:
         """The body of a function of the module."""
-        statements = self.module.definitions[name].body
+        tree, self.rounded = self.module.definitions[name]
+        statements = tree.body
         nodes = [n for s in statements for n in walk(s)]
         stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         loops = {n.target.id for n in nodes if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}

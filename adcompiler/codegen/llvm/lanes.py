@@ -39,6 +39,7 @@ from adcompiler.codegen.llvm.across import (
     filled,
     laned,
 )
+from adcompiler.codegen.llvm.contraction import rounded
 from adcompiler.codegen.llvm.inorder import several
 from adcompiler.codegen.llvm.jam import chosen as jam
 from adcompiler.codegen.llvm.short import short
@@ -78,6 +79,13 @@ def vectorised(function: ast.FunctionDef, rows: Collection[str]) -> ast.Function
     return function
 
 
+class Definition(NamedTuple):
+    """A function as it is compiled, and its variables whose products are rounded (`contraction.py`)."""
+
+    tree: ast.FunctionDef
+    rounded: frozenset[str]
+
+
 class Found(NamedTuple):
     """The functions of a text whose turns are lanes, those of them in which lanes have sums of their own,
     those whose loops are tiled, and the rows that have lanes side by side."""
@@ -89,14 +97,15 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def functions_of(text: str, rows: frozenset[str]) -> Sequence[ast.FunctionDef]:
-    """The functions of a text as they are compiled; each turn of a nest has `rows` for itself."""
-    return [vectorised(n, rows) for n in parsed(text).body if isinstance(n, ast.FunctionDef)]
+def functions_of(text: str, rows: frozenset[str]) -> Sequence[Definition]:
+    """The functions of a text; each turn of a nest has `rows` for itself."""
+    given = (n for n in parsed(text).body if isinstance(n, ast.FunctionDef))
+    return [Definition(rounded=rounded(n), tree=vectorised(n, rows)) for n in given]
 
 
 def found(text: str, rows: frozenset[str]) -> Found:
     """Where the turns of the nests of a text are lanes, or tiled."""
-    functions = functions_of(text, rows)
+    functions = [d.tree for d in functions_of(text, rows)]
     loops = [(f.name, s) for f in functions for s in f.body if isinstance(s, Lanes)]
     lanes = (n for _, loop in loops for s in loop.together for n in walk(s) if isinstance(n, Lane))
     adding = frozenset(name for name, loop in loops if loop.sums)

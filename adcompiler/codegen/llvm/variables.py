@@ -8,7 +8,7 @@ elements of arrays that each lane has for itself.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from adcompiler.codegen.llvm.across import LANE, Lane
 from adcompiler.codegen.llvm.blocks import Blocks
@@ -37,6 +37,7 @@ class Variables(Blocks):
         self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
+        self.rounded: Collection[str] = ()  # variables whose products no sum contracts
         self.width = 1
         self.wide = 1  # how many lanes rows have side by side
         self.mask: Value | None = None  # the lanes that have a turn
@@ -53,6 +54,8 @@ class Variables(Blocks):
         if name in self.summed and self.mask is not None:
             value = self.select(self.mask, value, self.value(ast.Name(name)))
         if name not in self.changing:
+            if name.partition(".")[0] in self.rounded:
+                self.factors.pop(value.text, None)
             self.values[name] = value
             return
         if name not in self.places:
