@@ -186,7 +186,7 @@ class Expressions:
         found = self.emit(f"fsub {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
         if x.text in self.factors:
             first, second = self.factors[x.text]
-            self.factors[found.text] = self.negative(first), second
+            self.factors[found.text] = first, self.negative(second)  # the first may be a product for LLVM to negate
         return found
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
