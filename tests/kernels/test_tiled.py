@@ -39,7 +39,7 @@ def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
     kernel = f.specialise(f._last).executable.kernel
     return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, ast.For)]
-            for function in functions_of(kernel.text, kernel.rows)]  # fmt: skip
+            for function, _ in functions_of(kernel.text, kernel.rows)]  # fmt: skip
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)

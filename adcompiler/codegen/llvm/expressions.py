@@ -161,9 +161,9 @@ class Expressions:
         if isinstance(op, ast.Pow) and y.text in ("2", "3"):
             return self.binary(ast.Mult(), x, x if y.text == "2" else self.binary(ast.Mult(), x, x))
         if x.is_float and isinstance(op, ast.Add):
-            return self.sum(x, y)
+            return self.plus(x, y)
         if isinstance(op, ast.Sub) and not self.factors.keys().isdisjoint((x.text, y.text)):
-            return self.sum(x, self.negative(y))
+            return self.plus(x, self.negative(y))
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if type(op) not in known:
             raise UnsupportedError
@@ -172,7 +172,7 @@ class Expressions:
             self.factors[result.text] = x, y
         return result
 
-    def sum(self, x: Value, y: Value, flags: str = "") -> Value:
+    def plus(self, x: Value, y: Value, flags: str = "") -> Value:
         """x + y of floats, rounded once if one of them is a product (`contraction.py`)."""
         for product, other in ((x, y), (y, x)):
             if product.text in self.factors:
@@ -182,11 +182,12 @@ class Expressions:
         return self.emit(f"fadd {flags}{x}, {y.text}", x.type)
 
     def negative(self, x: Value) -> Value:
-        """-x of floats; that of a product is one too."""
+        """-x of floats. That of a product is one too, by its second factor: the first may be one itself,
+        which LLVM would negate instead of fusing the sign."""
         found = self.emit(f"fsub {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
         if x.text in self.factors:
             first, second = self.factors[x.text]
-            self.factors[found.text] = first, self.negative(second)  # the first may be a product for LLVM to negate
+            self.factors[found.text] = first, self.negative(second)
         return found
 
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
@@ -276,7 +277,7 @@ class Expressions:
                 return Value(x.text, x.type, unsigned=True)
             case "reduce_add", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
-                return self.sum(x, y, "reassoc ")
+                return self.plus(x, y, "reassoc ")
             case "mul_rn", [x, y] if x.is_float or y.is_float:
                 x, y = self.together(x, y)
                 return self.emit(f"fmul {x}, {y.text}", x.type)
