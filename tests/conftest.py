@@ -1,7 +1,8 @@
-"""What every test runs under: a cache of its own, few threads, repeatable random examples, no GPU needed."""
+"""What tests run under: a cache of the session, few threads, repeatable random examples, no GPU needed."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("oracle")
 
-# Set before any test module imports adcompiler or numba; one cache a process, removed when it ends.
-_cache = tempfile.TemporaryDirectory(prefix="adc-tests-")
-os.environ["ADC_CACHE_DIR"] = _cache.name
+# Set before any test module imports adcompiler or numba. The process that starts the session makes the cache
+# and removes it when it ends; workers and the processes that tests start find it in the environment.
+if "ADC_TEST_CACHE" not in os.environ:
+    _cache = tempfile.TemporaryDirectory(prefix="adc-tests-")
+    os.environ["ADC_TEST_CACHE"] = _cache.name
+os.environ["ADC_CACHE_DIR"] = os.environ["ADC_TEST_CACHE"]
 os.environ.setdefault("ADC_NUM_THREADS", "2")
 os.environ["ADC_STRICT"] = "1"  # a module that LLVM refuses is an error, not a kernel of numba's
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
@@ -58,6 +62,23 @@ def has_gpu() -> bool:
     from numba import cuda
 
     return bool(cuda.is_available())
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the slow ones of a test's cases, which markers choose by its parameters.
+
+    `slow_when(condition)`: those of which a function of parameters says so. `thinned(k, **where)`:
+    of those with the values in `where`, all but each k-th diagonal; so each value of each parameter is met.
+    """
+    spec = getattr(item, "callspec", None)
+    for mark in item.iter_markers("slow_when"):
+        (condition,) = mark.args
+        if condition(**{name: spec.params[name] for name in inspect.signature(condition).parameters}):
+            item.add_marker("slow")
+    for mark in item.iter_markers("thinned"):
+        meant = all(spec.params[name] == value for name, value in mark.kwargs.items())
+        if meant and sum(k for name, k in spec.indices.items() if name not in mark.kwargs) % mark.args[0]:
+            item.add_marker("slow")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

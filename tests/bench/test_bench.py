@@ -40,6 +40,7 @@ def copied(found) -> list[np.ndarray]:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_kernel_by_hand_agrees(name):
     workload = ALL[name]
@@ -49,6 +50,7 @@ def test_the_kernel_by_hand_agrees(name):
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", JUDGED)
 def test_complex_steps_agree(name):
     workload = ALL[name]

@@ -19,7 +19,7 @@ EVERYTHING = 10**9
 
 QUICK = {
     "language": ["tests/unit/test_array_language.py"],
-    "loops": ["tests/unit/test_loops.py"],
+    "loops": ["tests/unit/test_loops.py", "-k", "not matrices"],
     "device": ["tests/cuda/simulated.py"],
     "turns": ["tests/cuda/turns.py"],
 }
@@ -68,6 +68,12 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_all_of_the_language(name: str) -> None:
     run(ALL, "-n2", **SETTINGS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["device", "turns"])
+def test_their_slow_cases(name: str) -> None:
+    run(QUICK[name], "-m", "slow")
 
 
 @pytest.mark.slow

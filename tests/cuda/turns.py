@@ -102,6 +102,7 @@ def f(h, w, x):
 LEAST = {values: 1, adc.value_and_grad: 2, second: 4}  # loops
 
 
+@pytest.mark.slow_when(lambda transform, turns: transform is second and turns > 1)
 @pytest.mark.parametrize(("transform", "turns"), [
     *((adc.value_and_grad, turns) for turns in (0, 1, 2, 3, FEWEST, FEWEST + 1, 11)),
     (values, 11), (second, 0), (second, 1), (second, FEWEST + 1),
@@ -176,6 +177,9 @@ def f(x: f64[n], w: f64[n]):
 }  # fmt: skip
 
 
+@pytest.mark.slow_when(
+    lambda name, transform: transform is second and name not in ("backward", "numbers only")
+)
 @pytest.mark.parametrize(("name", "transform"), [
     *((name, adc.value_and_grad) for name in PROGRAMS),
     *((name, second) for name in PROGRAMS if name != "products and routines"),  # long in the simulator

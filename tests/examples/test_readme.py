@@ -9,10 +9,8 @@ A page stops, as skipped, at the first block that imports an optional library th
 from __future__ import annotations
 
 import io
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -24,6 +22,8 @@ from textwrap import dedent
 from types import ModuleType
 
 import pytest
+
+from adcompiler.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if page.exists()]
@@ -64,15 +64,11 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def run_shell(block: Block, page: Path) -> str:
-    """What the block's commands print; the checkout serves where nothing is installed."""
-    env = {**os.environ, "PYTHONPATH": str(Path(find_spec("adcompiler").origin).parents[1])}
-    printed = []
-    for command in commands(block):
-        adc = [sys.executable, "-m", "adcompiler.cli", *command]
-        done = subprocess.run(adc, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, f"{page.name}:{block.line}: adc {shlex.join(command)}\n{done.stderr}"
-        printed.append(done.stdout)
-    return "".join(printed)
+    """What the block's commands print, in this process: test_cli.py has `adc` as a program of its own."""
+    with redirect_stdout(io.StringIO()) as printed:
+        for command in commands(block):
+            assert main(command) == 0, f"{page.name}:{block.line}: adc {shlex.join(command)}"
+    return printed.getvalue()
 
 
 def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:

@@ -128,14 +128,22 @@ def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -
     near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program(name: str) -> None:
     holds(PROGRAMS[name])
 
 
-@settings(max_examples=40)
+@settings(max_examples=8)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
+    holds(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(loop_programs())
+def test_many_random_programs(program: Program) -> None:
     holds(program)
 
 

@@ -72,7 +72,7 @@ def test_loops_call_nothing(name, dtype):
 @both
 def test_large_kernels_call_functions_with_the_same_bits(dtype):
     """Inlined, so many would take LLVM minutes."""
-    names, count = sorted(ELEMENTARY), 5
+    names, count = sorted(ELEMENTARY), 3
     parts = [f"{name}(x * {k}.5) / sqrt(x + {k})" for name in names for k in range(1, count + 1)]
     args = [np.random.default_rng(3).uniform(0.1, 0.9, 77).astype(dtype)]
     several = adc.compile(f"def f(x):\n    return {', '.join(parts)}")

@@ -125,6 +125,7 @@ def run(text: str, *arguments: str, seconds: float = 100) -> str:
     return done.stdout
 
 
+@pytest.mark.slow_when(lambda name, threads: threads == 1 and name not in [*CASES][::4])
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)

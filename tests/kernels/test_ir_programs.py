@@ -36,6 +36,7 @@ def test_third_order(text):
 SINGLE = [PAIRWISE, GATHER, SOFTMAX, COLUMNS, LAYERNORM, HISTOGRAM, BROADCAST, CUBES]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("text", SINGLE, ids=lambda text: program(text).name)
 def test_single_precision(text):
     single = program(re.sub(r"(\d\.\d+)", r"\1f", text.replace("f64", "f32")))

@@ -190,7 +190,7 @@ def test_random_programs(program: Program) -> None:
     holds(program)
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(loop_programs())
 def test_kernels_of_random_programs(program: Program) -> None:
     kernels_hold(program)

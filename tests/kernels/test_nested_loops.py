@@ -137,6 +137,7 @@ SUMMED = COMPUTED.replace("    y = [x[0] * i", "    c = sum(k) // 2 + 1\n    y =
 )
 
 
+@pytest.mark.slow_when(lambda source, backend: source is not COMPUTED and backend == "cpu")
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("source", [COMPUTED, BEHIND, SUMMED])
 def test_what_is_carried_with_a_length_that_an_array_gives_is_differentiated(
@@ -260,6 +261,7 @@ def agree(found: list, expected: list) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow_when(lambda name: name not in ("last", "stairs"))
 @pytest.mark.parametrize("name", DEEP)
 def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
     """What such a loop saves has lengths that a turn of the loop around it knows, and its derivatives read
@@ -272,10 +274,17 @@ def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
             expected := of_first_and_second_order(interpreted, x, w),
         )
         agree(expected[2:4], expected[4:])
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_their_gradients_in_both_precisions(name: str) -> None:
+    wide = adc.compile(DEEP[name])
+    x, w = np.linspace(0.4, 1.1, 3), 0.6
+    assert adc.check_grad(wide, x, w, order=1) < 1e-6
+    expected = adc.grad(wide, (0, 1))(x, w)
     narrow = adc.grad(adc.compile(DEEP[name].replace("f64", "f32")), (0, 1))
-    for one, other in zip(narrow(x.astype(np.float32), np.float32(w)), expected, strict=False):
+    for one, other in zip(narrow(x.astype(np.float32), np.float32(w)), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert adc.check_grad(compiled, x, w, order=1) < 1e-6
 
 
 @pytest.mark.slow

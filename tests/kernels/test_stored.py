@@ -43,9 +43,9 @@ def functions(f: adc.Function, name: str) -> int:
 def test_each_layer_is_computed_few_times(make):
     """One in a nest of its own would be computed in each nest behind it."""
     args = points(POINTS) if make is layers else points(20, 15)
-    few, many = (adc.value_and_grad(adc.compile(make(count))) for count in (10, 20))
+    few, many = (adc.value_and_grad(adc.compile(make(count))) for count in (4, 8))
     few(*args), many(*args)
-    assert functions(many, "tanh") <= 2 * functions(few, "tanh") + 2 <= 4 * 10 + 2
+    assert functions(many, "tanh") <= 2 * functions(few, "tanh") + 2 <= 4 * 4 + 2
 
 
 def test_pairs_of_points_are_computed_again():
@@ -56,12 +56,13 @@ def test_pairs_of_points_are_computed_again():
     assert "np.empty" not in f.show("kernel")
 
 
+@pytest.mark.slow_when(lambda order, dtype: order == 2 and dtype is np.float32)
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("make", [layers, rows])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_values_and_derivatives(make, order, dtype):
     args = [a.astype(dtype) for a in (points(POINTS) if make is layers else points(20, 15))]
-    source = make(6).replace("f64", "f32") if dtype is np.float32 else make(6)
+    source = make(4).replace("f64", "f32") if dtype is np.float32 else make(4)
     results = []
     for backend in ("cpu", "numpy"):
         f = adc.compile(source, backend=backend)
@@ -78,7 +79,7 @@ def test_values_and_derivatives(make, order, dtype):
 
 
 def test_against_finite_differences():
-    adc.check_grad(adc.compile(layers(4)), *points(7), order=2)
+    adc.check_grad(adc.compile(layers(3)), *points(7), order=2)
 
 
 def test_threads_change_no_bits():

@@ -103,6 +103,7 @@ def both(source, transform, args, rtol=1e-10):
     same(fast, slow, rtol)
 
 
+@pytest.mark.slow_when(lambda lower, d: lower != "diagonal" and d < 5)
 @pytest.mark.parametrize(("d", "n"), [(0, 3), (1, 1), (2, 0), (5, 7), (9, 65)])
 @pytest.mark.parametrize("lower", LOWER)
 def test_value_and_gradient(always, lower, d, n):
@@ -110,6 +111,7 @@ def test_value_and_gradient(always, lower, d, n):
     assert always or 1 in (d, n)  # an axis of length 1 is none
 
 
+@pytest.mark.slow_when(lambda lower, d: lower != "diagonal" and d < 5)
 @pytest.mark.parametrize(("d", "n"), [(1, 2), (2, 1), (5, 9)])
 @pytest.mark.parametrize("lower", ["diagonal", "where"])
 def test_second_order(always, lower, d, n):

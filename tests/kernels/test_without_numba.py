@@ -67,19 +67,27 @@ def flat(tree: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", TABLE)
-def test_every_primitive_and_its_derivatives(name: str, dtype: Any) -> None:
+def test_every_primitive(name: str, dtype: Any) -> None:
     entry = TABLE[name]
     text, names = text_of(entry)
     args = arguments(entry, dtype)
     f, reference = (adc.compile(text, args=", ".join(names), backend=b) for b in ("cpu", "numpy"))
     near(f(*args), reference(*args), dtype)
     near(f(*(x[0] for x in args)), reference(*(x[0] for x in args)), dtype)
-    if entry.differentiable and entry.kind not in ("integer", "logical"):
-        s, reference = (
-            adc.compile(f"sum({text})", args=", ".join(names), backend=b) for b in ("cpu", "numpy")
-        )
-        near(adc.grad(s)(*args), adc.grad(reference)(*args), dtype)
-        near(adc.hessian(s)(*args), adc.hessian(reference)(*args), dtype)
+
+
+SMOOTH = [name for name, e in TABLE.items() if e.differentiable and e.kind not in ("integer", "logical")]
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize("transform", [adc.grad, adc.hessian])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_of_every_primitive(name: str, dtype: Any, transform: Any) -> None:
+    text, names = text_of(TABLE[name])
+    args = arguments(TABLE[name], dtype)
+    f, reference = (adc.compile(f"sum({text})", args=", ".join(names), backend=b) for b in ("cpu", "numpy"))
+    near(transform(f)(*args), transform(reference)(*args), dtype)
 
 
 # For each routine a program that calls it, or one that a derivative of does.
@@ -106,13 +114,26 @@ def matrices(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     return (a @ a.T + 2 * np.eye(n)).astype(dtype), rng.normal(size=(n, 3)).astype(dtype)
 
 
+@pytest.mark.slow_when(lambda name: name not in ("solve", "cholesky"))
+@pytest.mark.slow_when(lambda dtype, lengths: dtype is np.float32 or lengths == (1,))
+@pytest.mark.parametrize("lengths", [(1,), (0, 4)], ids=str)  # a length of 1 is a program of its own
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ROUTINES)
-def test_every_routine_and_its_derivatives(name: str, dtype: Any) -> None:
+def test_every_routine_and_its_second_derivatives(name: str, dtype: Any, lengths: tuple[int, ...]) -> None:
     f, reference = (adc.compile(ROUTINES[name], args="a, b", backend=b) for b in ("cpu", "numpy"))
-    for n in (0, 1, 4) if dtype == np.float64 else (4,):  # a length of 1 is a program of its own
-        args = matrices(n, dtype)
-        for how in (lambda g: g, adc.grad, adc.hessian):
+    for args in (matrices(n, dtype) for n in lengths):
+        near(adc.hessian(f)(*args), adc.hessian(reference)(*args), dtype)
+
+
+@pytest.mark.slow_when(lambda dtype, lengths: dtype is np.float32 and lengths == (1,))
+@pytest.mark.thinned(2, lengths=(1,))
+@pytest.mark.parametrize("lengths", [(1,), (0, 4)], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ROUTINES)
+def test_every_routine_and_its_gradient(name: str, dtype: Any, lengths: tuple[int, ...]) -> None:
+    f, reference = (adc.compile(ROUTINES[name], args="a, b", backend=b) for b in ("cpu", "numpy"))
+    for args in (matrices(n, dtype) for n in lengths):
+        for how in (lambda g: g, adc.grad):
             near(how(f)(*args), how(reference)(*args), dtype)
 
 
@@ -145,6 +166,7 @@ OWN = [
 ]
 
 
+@pytest.mark.slow_when(lambda name: name in OWN and name not in OWN[::4])
 @pytest.mark.parametrize("name", [*OWN, "floor_divide", "remainder"])
 def test_beside_a_long_reduction_in_parallel(name: str) -> None:
     text, names = text_of(TABLE[name])
@@ -166,6 +188,7 @@ def f(x: f64[n], k: i64):
 """
 
 
+@pytest.mark.slow_when(lambda dtype, k: dtype is np.float32 and k < 5)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("k", [0, 1, 5])
 def test_arrays_whose_lengths_a_kernel_computes(k: int, dtype: Any) -> None:

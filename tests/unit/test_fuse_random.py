@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,9 +146,21 @@ VALUES = [np.array([[0.3, -0.7, 0.9], [0.2, 0.8, -0.4]]), np.array([0.6, -0.5, 0
 NUMBERS = [(0.2, 1.5, -0.5), (0.1, 2.0, 0.75), (0.25, -1.0, 0.3), (0.4, 0.6, 0.9)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(statement, min_size=4, max_size=14))
 def test_random_programs(program):
+    holds(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(st.lists(statement, min_size=4, max_size=14))
+def test_many_random_programs(program):
+    holds(program)
+
+
+def holds(program):
+    """A program gives the same for each of the numbers, fused and as it is."""
     wrapped = {}
 
     def fused(function):  # one for all calls

@@ -38,6 +38,7 @@ def program(body):
     return f"def f(x, index, k: i64):\n    t = 0.0\n{inner}    return t"
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("body", [*NEVER, *LOOPS])
 def test_what_stands_in_an_empty_range_is_not_evaluated(body, backend):

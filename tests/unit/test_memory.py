@@ -52,6 +52,7 @@ STEPS_OF_VECTORS = (
 )
 
 
+@pytest.mark.slow_when(lambda backend, step: backend == "cpu" and step not in STEPS_OF_VECTORS[:2])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("step", STEPS_OF_VECTORS)
 def test_a_budget_changes_no_bit_of_what_each_iteration_adds_to(step, backend):
@@ -185,11 +186,13 @@ def triangle(x):
 """
 
 
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("memory", [1, 64, "1MB"])
-def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory):
+def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory, backend):
     """A segment's length is made of square roots, which a split would save; it stays a length."""
     x = np.random.default_rng(0).uniform(0.2, 1.0, 6)
-    f = adc.compile(TRIANGLE, memory=memory)
+    f = adc.compile(TRIANGLE, memory=memory, backend=backend)
     gradient, hessian = adc.grad(f)(x), adc.hessian(f)(x)
     _, saved = f.split().forward(x)
     np.testing.assert_allclose(f.split().propagate(saved, 1.0)[0], gradient, rtol=1e-12)
@@ -209,8 +212,10 @@ def recurrent(w: f64[d, d], x: f64[n, d], b: f64[d]):
 """
 
 
-def test_rows_of_matrices_within_a_budget():
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_rows_of_matrices_within_a_budget(backend):
     """The rows of a segment are as long as the segment, whatever passes mark in the square root it is."""
     random = np.random.default_rng(0)
     args = random.normal(size=(3, 3)), random.normal(size=(20, 3)), random.normal(size=3)
-    adc.check_grad(adc.compile(RECURRENT, memory=1), *args, order=2)
+    adc.check_grad(adc.compile(RECURRENT, memory=1, backend=backend), *args, order=2)

@@ -55,6 +55,7 @@ def squares_hessian(x, s):
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("segments", SEGMENTS)
@@ -66,6 +67,7 @@ def test_hessians_of_sums_over_segments(segments, sparse, dtype):
     np.testing.assert_allclose(found, squares_hessian(x, s), rtol=1e-12 if dtype == np.float64 else 1e-5)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("source", [SQUARES, PAIRS, LOOP], ids=["squares", "pairs", "loop"])
 @pytest.mark.parametrize("segments", SEGMENTS)
@@ -101,6 +103,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", EMPTY)
