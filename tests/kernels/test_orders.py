@@ -101,7 +101,7 @@ def test_second_order_in_float32(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy", 1e-4)
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(programs(smooth=True, dtype=np.float32))
 def test_second_order_in_float32_compiled(program: Program) -> None:
     has_oracles_second_derivatives(program, "cpu", 1e-4)
@@ -224,6 +224,7 @@ def test_many_third_orders_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")
 
 
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_a_program_with_a_loop_is_split_and_its_propagate_splits_again(backend):
     turns = "    s = x * y\n    for k in range(6):\n        s = s + sin(s) * x\n"
