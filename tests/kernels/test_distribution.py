@@ -133,6 +133,7 @@ def test_second_derivatives(name: str) -> None:
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_single_precision(name: str) -> None:
     text = PROGRAMS[name].replace("f64", "f32").replace(", a)", ", a: f32)")

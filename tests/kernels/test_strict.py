@@ -102,7 +102,7 @@ def drawn(name, seed, dtype, length):
 def test_no_kernel_finds_a_fault(name, dtype):
     source = FAULTS[name].replace("DTYPE", dtype)
     function = adc.compile(source, name="f")
-    for seed in range(25):
+    for seed in range(10):
         for length in (3, 9, 40):
             assert function(*drawn(name, seed, {"f64": np.float64, "f32": np.float32}[dtype], length)) == 0
 

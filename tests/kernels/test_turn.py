@@ -225,6 +225,7 @@ def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
     assert not [b for b in long if len(b.shape) > 1]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_gradients_by_weights_are_those_of_the_reference(name, dtype, always):

@@ -88,6 +88,7 @@ def parts(value):
     return value if isinstance(value, tuple) else (value,)
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_values_are_those_of_numpy(name, backend):
