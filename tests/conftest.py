@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -76,9 +76,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         if condition(**{name: spec.params[name] for name in inspect.signature(condition).parameters}):
             item.add_marker("slow")
     for mark in item.iter_markers("thinned"):
-        meant = all(spec.params[name] == value for name, value in mark.kwargs.items())
-        if meant and sum(k for name, k in spec.indices.items() if name not in mark.kwargs) % mark.args[0]:
-            item.add_marker("slow")
+        if all(spec.params[name] == value for name, value in mark.kwargs.items()):
+            axes = [m for m in item.iter_markers("parametrize") if m.args[0] not in mark.kwargs]
+            if sum(place(*axis.args[:2], spec.params) for axis in axes) % mark.args[0]:
+                item.add_marker("slow")
+
+
+def place(names: str | Sequence[str], values: Iterable[Any], given: dict[str, Any]) -> int:
+    """Where the given parameters stand among the values of a `parametrize`."""
+    if isinstance(names, str) and "," not in names:
+        return next(k for k, value in enumerate(values) if value is given[names])
+    names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
+    rows = enumerate(tuple(getattr(row, "values", row)) for row in values)
+    return next(k for k, row in rows if all(v is given[n] for n, v in zip(names, row, strict=True)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

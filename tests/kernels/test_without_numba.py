@@ -125,8 +125,7 @@ def test_every_routine_and_its_second_derivatives(name: str, dtype: Any, lengths
         near(adc.hessian(f)(*args), adc.hessian(reference)(*args), dtype)
 
 
-@pytest.mark.slow_when(lambda dtype, lengths: dtype is np.float32 and lengths == (1,))
-@pytest.mark.thinned(2, lengths=(1,))
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("lengths", [(1,), (0, 4)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ROUTINES)

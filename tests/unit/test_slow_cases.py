@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
-LETTERS, NUMBERS = "abcd", (1, 2, 3, 4)
+LETTERS, NUMBERS, WORDS = "abcd", (1, 2, 3, 4), ("one", "two", "three", "four")
+TABLE = [
+    pytest.mark.parametrize("letter", LETTERS),
+    pytest.mark.parametrize(("number", "word"), list(zip(NUMBERS, WORDS, strict=True))),
+]
 
 
 @pytest.fixture
@@ -21,15 +25,13 @@ def quick(request: pytest.FixtureRequest) -> Any:
 
     def cases(mark: pytest.MarkDecorator) -> list[tuple[str, int]]:
         found = []
-        for (j, letter), (k, number) in product(enumerate(LETTERS), enumerate(NUMBERS)):
-            spec = SimpleNamespace(
-                params={"letter": letter, "number": number}, indices={"letter": j, "number": k}
-            )
+        for letter, (number, word) in product(LETTERS, zip(NUMBERS, WORDS, strict=True)):
+            spec = SimpleNamespace(params={"letter": letter, "number": number, "word": word})
             marks: list[str] = []
             item = SimpleNamespace(
                 callspec=spec,
                 add_marker=marks.append,
-                iter_markers=lambda name: [mark.mark] if mark.name == name else [],
+                iter_markers=lambda name: [m.mark for m in (mark, *TABLE) if m.name == name],
             )
             conftest.pytest_itemcollected(item)
             if "slow" not in marks:
