@@ -33,6 +33,13 @@ def to_sympy(func: Func) -> list[Any]:
     return [made[r] for r in func.results]
 
 
+def of_element(element: Element, args: Sequence[Any]) -> Any:
+    """An operation on expressions. Raises DtypeError for one that SymPy has no form of."""
+    import sympy
+
+    return _element(sympy, element, args, {})
+
+
 def _element(sympy: Any, element: Element, args: Sequence[Any], made: dict[Any, Any]) -> Any:
     match element:
         case Const(value=value):

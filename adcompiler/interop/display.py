@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from adcompiler.codegen.indexed import Written, length, symbol, to_indexed
 from adcompiler.errors import Error
-from adcompiler.ir.nodes import Element, Func, Map, Read
-from adcompiler.ir.walk import arrays_of, elements_of
-from adcompiler.passes.pipeline import OPTIMISE, run
-from adcompiler.runtime.signature import FLOAT
+from adcompiler.ir.nodes import Func
 from adcompiler.runtime.transforms import Derived, grad
-from adcompiler.syntax.structures import arrays_in
 
 LONGEST = 120  # operations of a formula that is still read
 
 
 def latex(f: Any) -> str | None:
-    """The value of a function of numbers, and its gradient if it has one, as equations; None for a function
-    that SymPy has no form of, or whose formulas are too long to be read."""
+    """The value of a function, and its gradient if it has one, as equations; None for a function that has no
+    form in SymPy, or whose formulas are too long to be read."""
     lines = list(_equations(f))
     return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$" if lines else None
 
@@ -75,49 +72,46 @@ def _highlighted(text: str) -> str:
 
 def _equations(f: Any) -> Iterator[str]:
     """`f(x, y) = ...`, then a derivative by each parameter."""
-    value = _form(f)
-    if value is None:
+    found = _written(f, f)
+    if found is None:
         return
     from sympy import Symbol, latex
 
-    names = [latex(Symbol(p.name)) for p in f.parameters]
+    func, forms = found
     head = f"\\operatorname{{{_plain(f.__name__)}}}"
-    yield f"{head}\\left({', '.join(names)}\\right) &= {latex(value)}"
-    if isinstance(f, Derived) or isinstance(value, tuple | list | dict) or (slopes := _form(grad(f))) is None:
+    names = ", ".join(latex(Symbol(symbol(n))) for n in func.input_names)
+    if len(forms) > 1 and not any(indices for indices, _ in forms):
+        forms = [((), tuple(form for _, form in forms))]
+    for name, (indices, form) in zip(func.result_names, forms, strict=False):
+        left = f"{head}\\left({names}\\right)" if len(forms) == 1 else latex(Symbol(symbol(name)))
+        yield f"{_indexed(left, indices)} &= {latex(form)}"
+    if len(func.results) > 1 or func.results[0].rank or isinstance(f, Derived):
         return
-    each = slopes if isinstance(slopes, tuple) else (slopes,)
-    for name, slope in zip(names, each, strict=True):
-        yield f"\\frac{{\\partial {head}}}{{\\partial {name}}} &= {latex(slope)}"
+    slopes = _written(grad(f), f)
+    for k, (indices, form) in zip(_wanted(f), slopes[1] if slopes else (), strict=False):
+        by = _indexed(latex(Symbol(symbol(func.input_names[k]))), indices)
+        yield f"\\frac{{\\partial {head}}}{{\\partial {by}}} &= {latex(form)}"
+
+
+def _indexed(name: str, indices: Sequence[Any]) -> str:
+    return f"{{{name}}}_{{{','.join(map(str, indices))}}}" if indices else name
 
 
 def _plain(name: str) -> str:
     return name.replace("_", "\\_")
 
 
-def _form(f: Any) -> Any:
-    """A function of numbers in SymPy; None where there is none, it is too long, or arguments are arrays."""
+def _wanted(f: Any) -> Sequence[int]:
+    """The inputs that a gradient is by."""
+    types = f._shown(())
+    return tuple(f.inputs_of(f.positions(None, types), types))
+
+
+def _written(f: Any, called: Any) -> tuple[Func, list[Written]] | None:
+    """The program of a function and its results in SymPy, for arguments as in the last call of another; None
+    where there is no such form, or it is too long."""
     try:
-        if any(a.ones for a in arrays_in(f._shown(()))):
-            return None
-        func = run(OPTIMISE, f.trace(tuple(FLOAT for _ in f.parameters)).func)
-        return f.sympy() if _length(func) <= LONGEST else None
+        func = f.trace(called._shown(())).func
+        return (func, to_indexed(func)) if func.results and length(func) <= LONGEST else None
     except Error:
         return None
-
-
-def _length(func: Func) -> float:
-    """How many operations formulas have in which what is shared is written out; infinite with arrays."""
-    of: dict[Any, float] = {}
-
-    def length(element: Element) -> float:
-        return (
-            of.get(element.array, 1.0) if isinstance(element, Read) else 1 + sum(of[a] for a in element.args)
-        )
-
-    for array in arrays_of(func.results):
-        if array.rank:
-            return float("inf")
-        for element in elements_of(array.elements):
-            of[element] = length(element)
-        of[array] = of[array.body] if isinstance(array, Map) else 1.0
-    return sum(of[r] for r in func.results)

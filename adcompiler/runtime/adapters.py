@@ -62,6 +62,9 @@ HOMES: Mapping[tuple[str, str], str] = {
 ARRAY_API = "adcompiler.interop.array_api"
 OWN_WAY = "cupy", "numba"  # arrays on a device, which kernels take as they are
 
+PLAIN = np.generic, float, int, list  # nothing is to be asked of them
+OURS = *PLAIN, np.ndarray, tuple, dict
+
 _known: WeakKeyDictionary[type, Adapter | None] = WeakKeyDictionary()
 
 
@@ -77,6 +80,8 @@ def interop(library: str) -> Any:
 
 def adapter_of(kind: type) -> Adapter | None:
     """The adapter for calls with objects of a class; None for those that need none."""
+    if issubclass(kind, OURS):
+        return None
     try:
         return _known[kind]
     except KeyError:
@@ -126,6 +131,8 @@ def checked(hook: Any, function: Any, bound: Sequence[Any]) -> None:
 
 def as_numpy(name: str, value: Any) -> Any:
     """A value as an array of NumPy's, if it is of another library; else as it is, unless it is refused."""
+    if isinstance(value, PLAIN):
+        return value
     if (plain := getattr(adapter_of(type(value)), "plain", None)) is not None:
         return plain(name, value)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):

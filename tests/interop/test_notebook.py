@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.codegen.indexed import to_indexed
 
 WAVE = "x**2 * y + sin(x * y)"
 
@@ -48,6 +49,65 @@ def test_what_has_no_formula_shows_its_source(text):
     assert f._repr_latex_() is None
     assert "aligned" not in f._repr_html_()
     assert "def" in f._repr_html_()
+
+
+def lines_of(f):
+    return f._repr_latex_().splitlines()[1:-1]
+
+
+def test_arrays_have_indices_and_sums_as_last_called():
+    f = adc.compile("sum((y - X @ w)**2)", name="loss", args="w, X, y")
+    f(np.ones(2), np.ones((3, 2)), np.ones(3))
+    value, by_w, by_x, by_y = lines_of(f)
+    assert r"\sum_{i=0}^{m - 1} \left({y}_{i} - \sum_{j=0}^{n - 1} {X}_{i,j} {w}_{j}\right)^{2}" in value
+    assert by_w.startswith(r"\frac{\partial \operatorname{loss}}{\partial {w}_{i}} &= \sum_{j=0}^{m - 1}")
+    assert r"\partial {X}_{i,j}" in by_x
+    assert by_y.endswith(r"2 {y}_{i} - 2 \sum_{j=0}^{n - 1} {X}_{i,j} {w}_{j}")
+
+
+def test_an_index_of_a_sum_is_not_that_of_the_element():
+    f = adc.compile("exp(x) / sum(exp(x))", name="softmax")
+    f(np.ones(3))
+    assert lines_of(f) == [
+        r"{\operatorname{softmax}\left(x\right)}_{i} &= \frac{e^{{x}_{i}}}{\sum_{j=0}^{n - 1} e^{{x}_{j}}}"
+    ]
+
+
+INDEXED = {
+    "sum((y - X @ w)**2)": (np.array([3.0, 0.0, 1.0]), np.arange(6.0).reshape(3, 2), np.array([1.0, -2.0])),
+    "exp(x) / sum(exp(x))": (np.array([0.1, 0.2, 0.7]),),
+    "logsumexp(x * b)": (np.array([0.1, 0.2, 0.7]), 2.0),
+    "sum(x[1:] * x[:-1])": (np.array([1.0, 2.0, 4.0]),),
+    "x[0] * mean(x)": (np.array([1.0, 2.0, 4.0]),),
+    "where(x > 1, x**2, -x)[::-1]": (np.array([1.0, 2.0, 4.0]),),
+    "tanh(X @ W + b)": (np.arange(6.0).reshape(2, 3), np.ones((3, 2)) / 9, np.array([0.5, -0.5])),
+    "[sum(m[i] * m[j] for i in range(j)) for j in range(len(m))]": (np.array([1.0, 2.0, 4.0]),),
+}
+
+
+def test_products():
+    f = adc.compile("prod(x)")
+    f(np.ones(3))
+    assert lines_of(f) == [r"\operatorname{f}\left(x\right) &= \prod_{i=0}^{n - 1} {x}_{i}"]
+
+
+@pytest.mark.parametrize("text", INDEXED)
+@pytest.mark.parametrize("derive", [lambda f: f, lambda f: adc.jacobian(f)], ids=["value", "derivative"])
+def test_indexed_forms_are_what_is_computed(text, derive):
+    """Evaluated element by element in Python, at the indices of each result."""
+    import sympy
+
+    f, args = derive(adc.compile(text)), INDEXED[text]
+    results = f(*args)
+    types, values, _ = f.describe(args, {})
+    found = f.specialise(types)
+    func, sizes = found.lowered.func, found.sizes(values)
+    known = dict(zip(func.input_names, args, strict=True)) | dict(zip(func.size_names, sizes, strict=False))
+    each = results if isinstance(results, tuple) else (results,)
+    for (indices, form), result in zip(to_indexed(func), each, strict=True):
+        evaluate = sympy.lambdify([*indices, *known], form, "math")
+        for at in np.ndindex(np.shape(result)):
+            assert evaluate(*at, *known.values()) == pytest.approx(np.asarray(result)[at], rel=1e-12)
 
 
 # -- HTML ----------
@@ -89,7 +149,7 @@ def test_the_signature_is_that_of_the_last_call():
     assert Reader(f._repr_html_()).text.startswith("f(a, b, k)")
     f(np.ones(3, np.float32), 2.0, True)
     assert Reader(f._repr_html_()).text.startswith("f(a: f32[n], b: f64) -> (r: f32)")
-    assert f._repr_latex_() is None or "sum" in f._repr_latex_()
+    assert r"\sum_{i=0}^{n - 1}" in f._repr_latex_()
 
 
 def test_source_is_text_and_no_markup():
