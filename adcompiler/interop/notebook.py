@@ -29,16 +29,13 @@ class AdcMagics(Magics):  # type: ignore[misc]
     @argument("--threads", default=None, type=int, help="among how many loops share their work")
     @argument("--precise", action="store_true", help="smaller errors of mathematical functions")
     @argument("--unchecked", action="store_true", help="do not look for indices out of range")
-    def _options(self) -> None:
-        """Compile a cell: each `def` in it becomes a compiled function of that name, an expression one of the
-        name that is given."""
-
     @line_cell_magic
     def adc(self, line: str, cell: str | None = None) -> Function | None:
-        """`%%adc [name] [options]`, see `%%adc?` or docs/notebooks.md; `%adc expression` is its function."""
+        """Compile a cell: each `def` in it becomes a compiled function of that name, an expression one of the
+        name that is given. `%adc expression` is the function of an expression."""
         if cell is None:
             return compile(line)
-        given = vars(parse_argstring(AdcMagics._options, line))
+        given = vars(parse_argstring(self.adc, line))
         return self.compiled(cell, given.pop("name"), given)
 
     def compiled(self, text: str, name: str | None, given: dict[str, Any]) -> Function | None:

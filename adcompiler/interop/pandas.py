@@ -24,6 +24,9 @@ def plain(name: str, value: Any) -> np.ndarray:
     Raises DtypeError for columns that hold no numbers, or missing ones that are not NaN.
     """
     if isinstance(value, pd.DataFrame):
+        one = set(value.dtypes)
+        if len(one) == 1 and isinstance(dtype := one.pop(), np.dtype) and dtype.kind in "biufc":
+            return np.asarray(value.to_numpy())
         kinds = {_numeric(f"column {c!r} of {name}", column) for c, column in value.items()}
         if len({k.kind == "b" for k in kinds}) > 1:
             raise DtypeError(f"{name} has columns of truth values beside numbers", remedy="x.astype(float)")
@@ -58,8 +61,10 @@ def mark(value: Any) -> Mark | None:
 
 
 def cast(value: Any, array: np.ndarray) -> Any:
-    """The numbers with the labels of a value."""
-    same = isinstance(value, pd.Index) or (isinstance(value, pd.Series) and value.dtype == array.dtype)
+    """The numbers with the labels of a value, if it has some."""
+    if not isinstance(value, pd.Series | pd.DataFrame):
+        return array
+    same = isinstance(value, pd.Series) and value.dtype == array.dtype
     return value if same else value.astype(array.dtype)
 
 

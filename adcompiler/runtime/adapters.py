@@ -52,6 +52,7 @@ HOMES: Mapping[tuple[str, str], str] = {
     ("pandas", "DataFrame"): "adcompiler.interop.pandas",
     ("pandas", "Series"): "adcompiler.interop.pandas",
     ("pandas", "Index"): "adcompiler.interop.pandas",
+    ("pandas", "ExtensionArray"): "adcompiler.interop.pandas",
     ("xarray", "DataArray"): "adcompiler.interop.xarray",
     ("xarray", "Dataset"): "adcompiler.interop.xarray",
     ("xarray", "Variable"): "adcompiler.interop.xarray",

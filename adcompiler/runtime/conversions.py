@@ -106,8 +106,9 @@ def array_of(value: Any) -> np.ndarray:
     """A copy of a value, in a type that kernels take."""
     refuse_masked("the value of a Variable", value)
     refuse_packed("the value of a Variable", value)
+    given = as_numpy("the value of a Variable", value)
     try:
-        array = np.array(float(value) if type(value) is int else as_numpy("the value of a Variable", value))
+        array = np.array(float(given) if type(given) is int else given)
         if type(value) is list and array.dtype.kind in "iu":
             array = array.astype(float)
     except (ValueError, TypeError, OverflowError) as error:

@@ -210,8 +210,9 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
 
 
 def _array(parameter: Parameter, value: Any) -> np.ndarray:
+    given = as_numpy(f"the argument {parameter.name!r}", value)
     try:
-        array = np.asarray(as_numpy(f"the argument {parameter.name!r}", value))
+        array = np.asarray(given)
         if array.dtype == object and isinstance(value, list) and not parameter.integer:
             array = array.astype(float)  # whole numbers beyond int64
     except (ValueError, TypeError, OverflowError) as error:

@@ -216,6 +216,11 @@ def test_a_line_is_a_function(shell):
     assert shell.run_line_magic("adc", "x * y")(2.0, 3.0) == 6.0
 
 
+def test_help_lists_the_options(shell):
+    text = shell.find_cell_magic("adc").__doc__
+    assert all(option in text for option in ("--static", "--memory", "--backend", "each `def`"))
+
+
 def test_options(shell):
     text = "def power(x, n, steps):\n    for _ in range(steps):\n        x = x**n\n    return x"
     shell.run_cell_magic("adc", "--static n,steps --backend numpy --memory 64MB", text)

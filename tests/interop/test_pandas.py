@@ -214,8 +214,11 @@ def test_pullbacks_pickle():
     pd.testing.assert_series_equal(pickle.loads(pickle.dumps(pull))(y)[0], pull(y)[0])
 
 
-def test_an_index_is_an_array():
-    assert adc.compile("sum(x)")(pd.Index([1.0, 2.0])) == 3
+def test_an_index_and_an_extension_array_are_arrays():
+    for values in (pd.Index([1.0, 2.0]), pd.array([1.0, 2.0])):
+        assert adc.compile("sum(x)")(values) == 3
+        assert type(adc.compile("2 * x")(values)) is np.ndarray
+        assert adc.jvp(adc.compile("sum(x)"), (values,), (values,))[1] == 3
 
 
 # -- what holds no numbers ----------
@@ -226,6 +229,7 @@ NO_NUMBERS = {
     "category": lambda: pd.Series(["a", "b"], dtype="category"),
     "object": lambda: pd.Series([1.0, 2.0], dtype=object),
     "missing values": lambda: pd.Series([1, None], dtype="Int64"),
+    "missing values ": lambda: pd.array([1.0, None]),
     "sparse": lambda: pd.Series(pd.arrays.SparseArray([0.0, 1.0])),
     "column 'b'": lambda: pd.DataFrame({"a": [1.0], "b": ["x"]}),
     "truth values beside": lambda: pd.DataFrame({"a": [1.0], "b": [True]}),

@@ -61,8 +61,9 @@ PLACES = {
 @pytest.mark.parametrize("what", VALUES)
 def test_arguments(what, place):
     value, remedy = VALUES[what]
-    with pytest.raises(adc.DtypeError, match=remedy):
+    with pytest.raises(adc.DtypeError, match=remedy) as caught:
         PLACES[place](value)
+    assert str(caught.value).count("help:") == 1
 
 
 @pytest.mark.parametrize("what", VALUES)
