@@ -167,7 +167,7 @@ class _Plan:
         inputs += blocks.leaves.values()
         input_names = distinct([f"n_{n}" for n in names] + [f"block_{k}" for k in range(len(leaves))])
         made = Func(
-            name=f"{func.name}.{time}",
+            name=f"{func.name}.{f'pass_{time // 2 + 1}' if grid else f'outer_{time // 2}'}",
             inputs=tuple(inputs),
             input_names=tuple(input_names),
             results=tuple(results),

@@ -56,6 +56,7 @@ HOMES: Mapping[tuple[str, str], str] = {
     ("xarray", "DataArray"): "adcompiler.interop.xarray",
     ("xarray", "Dataset"): "adcompiler.interop.xarray",
     ("xarray", "Variable"): "adcompiler.interop.xarray",
+    ("dask", "Array"): "adcompiler.interop.dask",
     ("torch", "Tensor"): "adcompiler.interop.torch",
     ("jax", "Tracer"): "adcompiler.interop.jax",
     ("jaxlib", "ArrayImpl"): "adcompiler.interop.jax",

@@ -301,3 +301,18 @@ def test_without_dask_a_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "dask.array", None)
     with pytest.raises(adc.Error, match=r"pip install .*\[dask\]"):
         adc.dask.value_and_grad(interpreted("x**2"))(1.0)
+
+
+def test_a_study_without_a_client_says_how_to_make_one():
+    pytest.importorskip("distributed", reason="needs dask[distributed]")
+    with pytest.raises(adc.Error, match=r"distributed.Client\(\)"):
+        adc.dask.map(interpreted("x**2"), np.ones(3))
+
+
+def test_a_function_that_is_called_with_dask_arrays_is_lazy():
+    f = interpreted("def f(x, a):\n    return log(sum(exp(a * x)))")
+    lazy = adc.value_and_grad(f)(da.from_array(x, 7), 0.7)
+    assert isinstance(lazy[0], da.Array)
+    assert_near(computed(lazy), adc.value_and_grad(f)(x, 0.7))
+    with pytest.raises(adc.Error, match="Dask array, which has no values yet"):
+        adc.vjp(f, da.from_array(x, 7), 0.7)

@@ -1,12 +1,14 @@
 """Dask: programs over chunked arrays, block by block, and parameter studies on a cluster.
 
-    value, (dx, dw) = adc.dask.value_and_grad(f)(x, w)   # lazy; x is a dask.array
+    value, (dx, dw) = adc.dask.value_and_grad(f)(x, w)  # lazy; x is a dask.array
     dask.compute(value, dw)
 
 A function, or any derivative of one, is a program; `passes/partition.py` makes programs for blocks of it,
-`graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to.
+`graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to. What is
+called with Dask arrays is run in this way too (`call`). `study.py` maps a function over many cases.
 """
 
-from adcompiler.interop.dask.lazy import Blockwise, blockwise, grad, hvp, value_and_grad
+from adcompiler.interop.dask.lazy import Blockwise, blockwise, call, grad, hvp, plain, value_and_grad
+from adcompiler.interop.dask.study import map
 
-__all__ = ["Blockwise", "blockwise", "grad", "hvp", "value_and_grad"]
+__all__ = ["Blockwise", "blockwise", "call", "grad", "hvp", "map", "plain", "value_and_grad"]

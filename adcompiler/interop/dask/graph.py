@@ -11,6 +11,7 @@ memory from one pass to the next.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -36,14 +37,14 @@ Chunks = tuple[int, ...]
 class Graph:
     """The tasks of a program for one call.
 
-    name      begins the keys of all tasks
+    token     the content of the call, which ends the names of its tasks; dashboards show what stands before
     sizes     the lengths of the program's size symbols
     chunks    the lengths of blocks, for each chunked one
     given     the program's inputs: Dask arrays in fitting chunks, or values
     keep      whether blocks stay in memory from pass to pass
     """
 
-    name: str
+    token: str
     backend: str
     plan: Partition
     sizes: Sequence[int]
@@ -100,16 +101,17 @@ class Graph:
 
     def add(self, number: int, stage: Stage) -> None:
         """The tasks of one stage, and Dask arrays of what it stores."""
-        name = f"{stage.func.name.replace('.', '-')}-{self.name}-{number}"
+        label = re.sub(r"\W+", "_", stage.func.name).strip("_")
+        name = f"{label}-{self.token}-{number}"
         program = Program(show(stage.func), self.backend)
-        own = f"program-{program.digest[:32]}-{self.backend}"
+        own = f"{label}_program-{program.digest[:32]}-{self.backend}"
         tasks: dict[Any, Any] = {own: program}
         needs = {leaf.array: self.source(leaf.array) for leaf in stage.leaves}
         for point in product(*(range(len(self.chunks[n])) for n in stage.grid)):
             blocks = [block_key(needs[leaf.array], leaf, point) for leaf in stage.leaves]
             tasks[(name, *point)] = (run, own, list(self.lengths(stage, point)), *blocks)
         whole = self.dask_array(name, tasks, list(needs.values()), self.grid_chunks(stage), object)
-        self.store(name, stage, whole)
+        self.store(label, f"{self.token}-{number}", stage, whole)
 
     def source(self, array: Array) -> Any:
         return self.bound[array] if isinstance(array, Input) else self.arrays[array]
@@ -124,19 +126,24 @@ class Graph:
             yield self.chunks[n][k]
             yield sum(self.chunks[n][:k])
 
-    def store(self, name: str, stage: Stage, whole: Any) -> None:
+    def store(self, label: str, token: str, stage: Stage, whole: Any) -> None:
         """Dask arrays of what a stage stores: blocks as they are, and totals by trees."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, output in enumerate(stage.outputs):
             if output.reduced:
                 groups.setdefault(output.reduced, []).append(k)
             else:
-                self.arrays[output.stored] = self.result(f"{name}-{k}", stage, output, whole, k)
+                self.arrays[output.stored] = self.result(
+                    f"{label}_block-{token}-{k}", stage, output, whole, k
+                )
         for reduced, numbers in groups.items():
-            tree = self.tree(f"{name}-over-{'-'.join(map(str, reduced))}", stage, reduced, numbers, whole)
+            suffix = f"{token}-{'-'.join(map(str, reduced))}"
+            tree = self.tree(label, suffix, stage, reduced, numbers, whole)
             for place, k in enumerate(numbers):
                 output = stage.outputs[k]
-                self.arrays[output.stored] = self.result(f"{name}-{k}", stage, output, tree, place)
+                self.arrays[output.stored] = self.result(
+                    f"{label}_total-{token}-{k}", stage, output, tree, place
+                )
 
     def result(self, name: str, stage: Stage, output: Output, source: Any, number: int) -> Any:
         """The array that stands at `number` in each task of a grid: the stage's, or what is left of it."""
@@ -163,21 +170,22 @@ class Graph:
 
     # -- trees -----------------------------------------------------------------------------------
 
-    def tree(self, name: str, stage: Stage, reduced: Index, numbers: Sequence[int], whole: Any) -> Any:
-        """The tasks that combine some outputs of a stage over some grid axes; keys are the points of the
-        others."""
+    def tree(
+        self, label: str, token: str, stage: Stage, reduced: Index, numbers: Sequence[int], whole: Any
+    ) -> Any:
+        """The tasks that combine some outputs of a stage over grid axes; the others are their keys."""
         counts = [len(self.chunks[n]) for n in stage.grid]
         kept = [g for g in range(len(counts)) if g not in reduced]
         ops = [stage.outputs[k].op for k in numbers]
+        name, part = f"{label}_combine-{token}", f"{label}_part-{token}"
         tasks: dict[Any, Any] = {}
         for point in product(*(range(counts[g]) for g in kept)):
-            at = dict(zip(kept, point, strict=True))
             parts = []
             for rest in product(*(range(counts[g]) for g in reduced)):
-                full = at | dict(zip(reduced, rest, strict=True))
+                full = {**dict(zip(kept, point, strict=True)), **dict(zip(reduced, rest, strict=True))}
                 source = tuple(full[g] for g in range(len(counts)))
-                tasks[(f"{name}-parts", *source)] = (pick, list(numbers), (whole.name, *source))
-                parts.append((f"{name}-parts", *source))
+                tasks[part, *source] = pick, list(numbers), (whole.name, *source)
+                parts.append((part, *source))
             self.grow(name, point, ops, parts, tasks)
         chunks = tuple((1,) * counts[g] for g in kept)
         return self.dask_array(name, tasks, [whole], chunks, object)
@@ -188,9 +196,8 @@ class Graph:
         while True:
             groups = [parts[k : k + FAN_IN] for k in range(0, len(parts), FAN_IN)]
             last = len(groups) == 1
-            here = [
-                (name, *point) if last else (f"{name}-tree-{level}", *point, k) for k in range(len(groups))
-            ]
+            inner = f"{name}-level-{level}"
+            here = [(name, *point)] if last else [(inner, *point, k) for k in range(len(groups))]
             tasks.update({key: (combine, ops, group) for key, group in zip(here, groups, strict=True)})
             if last:
                 return

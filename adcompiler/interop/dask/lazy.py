@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adcompiler.errors import Error, LimitError, ShapeError
+from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.graph import Chunks, Graph
 from adcompiler.ir.nodes import Func, Input, Size
@@ -205,3 +206,21 @@ def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], 
         )
     pushed = gradient.derived(("hvp", places), partial(Tangent, gradient, places, with_value=False))
     return Blockwise(pushed, keep)(*args, *directions)
+
+
+_called: WeakKeyDictionary[Function, Blockwise] = WeakKeyDictionary()
+
+
+def call(function: Function, bound: Sequence[Any]) -> Any:
+    """A call of a compiled function with Dask arrays: lazily, block by block."""
+    if function not in _called:
+        _called[function] = Blockwise(function)
+    return _called[function](*bound)
+
+
+def plain(name: str, value: Any) -> Any:
+    """A Dask array where numbers are needed."""
+    raise DtypeError(
+        f"{name} is a Dask array, which has no values yet",
+        remedy="call the function itself, or adc.dask.value_and_grad, on it; or pass x.compute()",
+    )
