@@ -279,6 +279,14 @@ def test_chunks_of_unknown_lengths_are_refused():
     assert_near(computed(adc.dask.value_and_grad(f)(known)), adc.value_and_grad(f)(x[x > 0.5]))
 
 
+def test_lengths_follow_from_numbers_but_not_from_lazy_ones():
+    f = interpreted("def f(x, n: i64):\n    return sum(x**k for k in range(n))")
+    lazy = da.from_array(x, 7)
+    assert_near(computed(adc.dask.blockwise(f)(lazy, 3)), f(x, 3))
+    with pytest.raises(adc.LimitError, match="a length follows from integers in a Dask array"):
+        adc.dask.blockwise(f)(lazy, da.asarray(3))
+
+
 def test_an_index_out_of_range_raises_when_it_is_computed():
     f = interpreted("def f(x, w, k: i64[n]):\n    return sum(x * w[k])")
     wrong = places.copy()

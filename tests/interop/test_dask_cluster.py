@@ -29,7 +29,7 @@ def cluster(workers: int) -> Iterator[Any]:
     with (
         dask.config.set({"distributed.worker.memory.terminate": False}),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as made,
         distributed.Client(made) as client,
     ):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,11 @@ class Graph:
     arrays: dict[Array, Any] = field(default_factory=dict)  # stored so far, as Dask arrays
     bound: dict[Array, Any] = field(default_factory=dict)  # inputs as the present pass reads them
     passes: int = 0
+    starts: dict[Size, list[int]] = field(default_factory=dict)
 
     def build(self) -> None:
         """Make the tasks of all stages."""
+        self.starts = {n: [0, *accumulate(lengths)] for n, lengths in self.chunks.items()}
         self.arrays.update({i: self.collected(i) for i in self.plan.inputs})
         self.bound = dict(self.arrays)
         for number, stage in enumerate(self.plan.stages):
@@ -124,7 +126,7 @@ class Graph:
         yield from self.sizes
         for n, k in zip(stage.grid, point, strict=True):
             yield self.chunks[n][k]
-            yield sum(self.chunks[n][:k])
+            yield self.starts[n][k]
 
     def store(self, label: str, token: str, stage: Stage, whole: Any) -> None:
         """Dask arrays of what a stage stores: blocks as they are, and totals by trees."""

@@ -17,7 +17,7 @@ from adcompiler.interop.dask.graph import Chunks, Graph
 from adcompiler.ir.nodes import Func, Input, Size
 from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import arrays_of, is_computed
+from adcompiler.ir.walk import arrays_of, read_by
 from adcompiler.passes.partition import Partition, partition
 from adcompiler.runtime import transforms
 from adcompiler.runtime.function import Function
@@ -108,9 +108,12 @@ def stand_in(value: Any) -> Any:
 
 def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
     """Raise LimitError where a length follows from what a Dask array holds."""
-    sizes = [n for a in arrays_of(found.func.roots) for n in (*a.shape, *a.domain)]
-    lazy = any(is_lazy(v) and v.dtype.kind != "f" for v in given)
-    if lazy and (found.of_values or found.func.counts or any(map(is_computed, sizes))):
+    func = found.func
+    lazy = {i for i, v in zip(func.inputs, given, strict=True) if is_lazy(v) and i.dtype == "i64"}
+    sizes = [n for a in arrays_of(func.roots) for n in (*a.shape, *a.domain)]
+    sizes += [n for c in found.demands for n in (c.left, c.right)]
+    counted = {func.inputs[k] for _, k in func.counts}
+    if lazy.intersection(counted.union(arrays_of(read_by(sizes)))):
         raise LimitError(
             "a length follows from integers in a Dask array",
             remedy="compute these first, and pass NumPy arrays or Python ints",
