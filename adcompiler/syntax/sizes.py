@@ -99,13 +99,15 @@ class Sizes:
         return True
 
 
-class _Renumber(Rewriter):
+class Resized(Rewriter):
+    """Other lengths in the place of size symbols."""
+
     def __init__(self, mapping: Mapping[Size, Element]) -> None:
         super().__init__()
         self.mapping = mapping
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return _Renumber(self.mapping)
+        return Resized(self.mapping)
 
     def element(self, element: Element) -> Element:
         return self.mapping.get(element, element) if isinstance(element, Size) else element
@@ -121,7 +123,7 @@ def settle(func: Func, sizes: Sizes) -> Func:
         order.setdefault(count, Size(len(order)))
     mapping = {Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))}
     counts = tuple((order[size].number, given.position) for given, size in sizes.counts.items())
-    made = _Renumber(mapping).func(func)
+    made = Resized(mapping).func(func)
     return made.with_(size_names=_names(list(order), sizes), counts=counts)
 
 
@@ -140,7 +142,7 @@ def merged(func: Func, equal: Iterable[tuple[int, int]]) -> Func:
         first, second = sorted(map(find, pair), key=lambda size: size.number)
         if first is not second:
             mapping[second] = first
-    return _Renumber({size: find(size.number) for size in mapping}).func(func)
+    return Resized({size: find(size.number) for size in mapping}).func(func)
 
 
 def _names(order: Sequence[Element], sizes: Sizes) -> tuple[str, ...]:

@@ -231,3 +231,16 @@ def test_it_is_one_function():
     f = adc.compile("x * x")
     assert f.jax() is f.jax()
     assert repr(f.jax()).endswith(".jax()")
+
+
+def test_short_lengths_are_constants_of_the_kernel():
+    f = adc.compile(
+        "def f(x): return sum((x[i, k] - x[j, k])**2"
+        "  for i in range(len(x)) for j in range(i) for k in range(3))"
+    )
+    moved = jnp.asarray(np.random.default_rng(0).normal(size=(6, 3)))
+    apart = lambda x: jnp.sum((x[:, None] - x[None]) ** 2) / 2  # noqa: E731
+    equal(jax.jit(jax.value_and_grad(f.jax()))(moved), jax.value_and_grad(apart)(moved))
+    with pytest.raises(Exception, match="range"):
+        jax.jit(jax.grad(f.jax()))(moved[:, :2])
+    equal(jax.grad(f.jax())(moved[:1]), np.zeros((1, 3)))

@@ -8,10 +8,8 @@ from typing import Any
 from adcompiler.frames import public
 from adcompiler.interop.jax.arguments import described, lengths, operands
 from adcompiler.interop.jax.primitive import call
-from adcompiler.interop.jax.programs import Program
-from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.interop.jax.programs import Program, for_lengths, known_lengths
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.structures import unflatten
 
 
@@ -22,7 +20,7 @@ class JaxFunction:
         self.of = of
         self.__name__ = self.__qualname__ = of.__name__
         self.__doc__ = of.__doc__
-        self._programs: dict[Types, Program] = {}
+        self._programs: dict[Any, Program] = {}
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -37,9 +35,9 @@ class JaxFunction:
         types, leaves = described(self.of, args, keywords)
         found = self.of.specialise(types)
         sizes = lengths(self.of, found, leaves)
-        program = self._programs.get(types)
+        key = types, known_lengths(found, sizes)
+        program = self._programs.get(key)
         if program is None:
-            func = run(SIMPLIFY, found.func)
-            program = self._programs.setdefault(types, Program(func, self.of.backend))
-            program.call = found
+            made = Program(for_lengths(found.func, key[1]), self.of.backend)
+            program = self._programs.setdefault(key, made)
         return unflatten(found.lowered.structure, call(program, sizes, operands(leaves, types)))
