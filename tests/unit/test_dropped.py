@@ -38,6 +38,7 @@ def has_mallinfo() -> bool:
     return sys.platform.startswith("linux") and hasattr(ctypes.CDLL(None), "mallinfo2")
 
 
+@pytest.mark.slow_when(lambda what: "f(x[::2])" in what)
 @pytest.mark.skipif(not has_mallinfo(), reason="needs glibc")
 @pytest.mark.parametrize(
     ("what", "most"),
