@@ -98,20 +98,21 @@ def slowed(folder: Path, x: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("time_of_death", range(20))
-def test_a_worker_that_is_killed_changes_nothing(client, tmp_path, time_of_death):
+def test_a_worker_that_is_killed_changes_nothing(tmp_path, time_of_death):
     """One of two is killed when so many more blocks have been made; its nanny starts another one."""
     x = da.random.default_rng(time_of_death).random(4000, chunks=100)
     f = adc.value_and_grad(adc.compile(SOURCE), ("m", "s"))
     expected = dask.compute(f(x, 0.4, 1.5), scheduler="sync")[0]
-    client.wait_for_workers(2)
-    victim = next(iter(client.run(os.getpid).values()))
-    value, slopes = f(slowed(tmp_path, x), 0.4, 1.5)
-    futures = client.compute([value, *slopes])  # which makes each block three times
-    while len(list(tmp_path.iterdir())) < 3 + 5 * time_of_death:
-        time.sleep(0.005)
-    os.kill(victim, signal.SIGKILL)
-    assert not any(future.done() for future in futures[1:])
-    found = [future.result(timeout=60) for future in futures]
+    with cluster(2) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+        value, slopes = f(slowed(tmp_path, x), 0.4, 1.5)
+        futures = client.compute([value, *slopes])  # which makes each of 40 blocks three times
+        while len(list(tmp_path.iterdir())) < 3 + 5 * time_of_death:
+            assert not all(future.done() for future in futures)
+            time.sleep(0.005)
+        os.kill(victim, signal.SIGKILL)
+        assert not all(future.done() for future in futures)
+        found = [future.result(timeout=60) for future in futures]
     assert bits(found) == bits((expected[0], *expected[1]))
 
 
