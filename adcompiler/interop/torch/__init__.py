@@ -13,8 +13,9 @@ if find_spec("torch") is None:
 
 from adcompiler.interop.torch.functions import TorchFunction, of
 from adcompiler.interop.torch.memory import plain
+from adcompiler.interop.torch.module import Module
 
-__all__ = ["TorchFunction", "call", "of", "plain"]
+__all__ = ["Module", "TorchFunction", "call", "of", "plain"]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,16 @@ class TorchFunction:
         self.function = function
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
+        self.by_value = any(p.static for p in function.parameters)
         self.programs: dict[Types, Program] = {}
         self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
         self.traced = torch._dynamo.nonstrict_trace(lambda *a, **k: self.call(*a, **k))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return of, (self.function,)
+
+    def __deepcopy__(self, memo: Any) -> TorchFunction:
+        return self
 
     def __repr__(self) -> str:
         return f"<{self.function!r} for PyTorch>"
@@ -59,12 +67,11 @@ class TorchFunction:
 
     def performed(self, args: Sequence[Any]) -> Any:
         """A call with the arguments in order."""
-        key = _key(args)
+        key, leaves = self.key(args)
         site = self.sites.get(key)
         if site is None:
-            values, site = self.described(args, key)
-            return _nested(site, values)
-        return _nested(site, args)
+            site, leaves = self.described(args, key, leaves)
+        return _nested(site, leaves)
 
     def entered(self, args: Sequence[Any]) -> Any:
         """A call of the compiled function itself; the next one with tensors comes here at once."""
@@ -75,11 +82,22 @@ class TorchFunction:
     @public
     def door(self, *args: Any, **keywords: Any) -> Any:
         """What answers calls after one with tensors: at once where there are such again."""
-        site = None if keywords else self.sites.get(_key(args))
-        return self.function._call(*args, **keywords) if site is None else _nested(site, args)
+        key, leaves = (None, args) if keywords else self.key(args)
+        site = self.sites.get(key)
+        return self.function._call(*args, **keywords) if site is None else _nested(site, leaves)
 
-    def described(self, bound: Sequence[Any], key: Any) -> tuple[list[Any], Site]:
-        """The tensors and numbers that a call's program takes, and where it is done: remembered by a key."""
+    def key(self, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+        """What decides how a call is done, and the leaves of its arguments; None where they have to be looked
+        into."""
+        if self.by_value or torch._C._len_torch_dispatch_stack():  # in which lengths may be symbols
+            return None, args
+        key: list[Any] = []
+        leaves: list[Any] = []
+        return (tuple(key), leaves) if _are_plain(args, key, leaves) else (None, args)
+
+    def described(self, bound: Sequence[Any], key: Any, plain: Sequence[Any]) -> tuple[Site, list[Any]]:
+        """Where a call is done, and the tensors and numbers that its program takes. That is remembered by the
+        key if these are the `plain` leaves of the arguments."""
         function = self.function
         pairs = zip(function.parameters, bound, strict=True)
         given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
@@ -94,9 +112,10 @@ class TorchFunction:
         sizes = specialisation.sizes(values) if known else opaque.lengths(specialisation, values)
         site = At(self.programs[types], tuple(sizes)), specialisation.lowered.structure
         fixed = known and not (specialisation.of_values or specialisation.func.counts)
-        if key is not None and fixed and len(self.sites) < MOST_SITES:
+        same = len(plain) == len(values) and all(map(is_, plain, values))
+        if key is not None and fixed and same and len(self.sites) < MOST_SITES:
             self.sites[key] = site
-        return values, site
+        return site, values
 
 
 def _nested(site: Site, values: Sequence[Any]) -> Any:
@@ -106,21 +125,26 @@ def _nested(site: Site, values: Sequence[Any]) -> Any:
     return found[0] if structure is None else unflatten(structure, found)
 
 
-def _key(args: Sequence[Any]) -> Any:
-    """What decides how a call is done; None for arguments that have to be looked into."""
-    if torch._C._len_torch_dispatch_stack():  # lengths may be symbols
-        return None
-    found: list[Any] = []
+def _are_plain(args: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
+    """Whether some values are tensors that programs take, floats, and plain containers of these; adds what
+    they are to `key`, and the tensors and floats to `leaves`."""
     for a in args:
+        kind = type(a)
         if isinstance(a, Tensor):
             if a.dtype not in NAMES or a.layout is not torch.strided:
-                return None
-            found += (a.dtype, a.shape)
-        elif type(a) is float:
-            found.append(float)
+                return False
+            key += (a.dtype, a.shape)
+            leaves.append(a)
+        elif kind is float:
+            key.append(float)
+            leaves.append(a)
+        elif kind is dict or kind is tuple or kind is list:
+            key += (kind, tuple(a) if kind is dict else len(a))
+            if not _are_plain(a.values() if kind is dict else a, key, leaves):
+                return False
         else:
-            return None
-    return tuple(found)
+            return False
+    return True
 
 
 def _taken(name: str, value: Any) -> Any:
@@ -147,6 +171,8 @@ def _value(leaf: Any, array: Any) -> Any:
     """What a program takes for a leaf of a call: a tensor where one was given."""
     if isinstance(leaf, Tensor):
         return leaf
+    if isinstance(array, np.ndarray):
+        array = array.copy()  # no version number tells PyTorch that somebody has written to it
     if isinstance(leaf, Column) and any(isinstance(item, Tensor) for item in leaf):
         return torch.stack([torch.as_tensor(item) for item in leaf])
     return array
