@@ -21,6 +21,7 @@ from adcompiler.errors import (
 
 if TYPE_CHECKING:
     import adcompiler.interop.dask as dask
+    import adcompiler.interop.torch as torch
     import adcompiler.runtime.optim as optim
     import adcompiler.runtime.tape as tape
     from adcompiler.codegen.threads import get_num_threads, set_num_threads
@@ -45,10 +46,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("dask", "optim", "tape")  # public names that are modules
+_MODULES = ("dask", "optim", "tape", "torch")  # public names that are modules
 _HOMES = {
     "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
-    "adcompiler.interop": ("dask",),
+    "adcompiler.interop": ("dask", "torch"),
     "adcompiler.runtime": ("optim", "tape"),
     "adcompiler.runtime.capture": ("compile", "function", "load"),
     "adcompiler.runtime.check": ("check_grad", "check_report"),
@@ -110,6 +111,7 @@ __all__ = [
     "set_num_threads",
     "tape",
     "taylor",
+    "torch",
     "value_and_grad",
     "vjp",
     "vmap",
