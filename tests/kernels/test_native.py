@@ -354,3 +354,15 @@ def test_what_is_beyond_the_compiler_is_left_to_numba():
     assert f(5.0, 2.0) == 26.0
     with pytest.raises(UnsupportedError):
         translated(Source("def run(x):\n    return (unknown(x),)\n", [Param("x", "f64")], ["f64"]), True)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0), (0,), (3, 0, 2)])
+def test_empty_arrays_are_contiguous(shape):
+    """NumPy gives them strides of its own, or none; there is no second kernel for those."""
+    sizes = ", ".join("nmk"[: len(shape)])
+    text = f"def f(x: f64[{sizes}], y: f64[p]):\n    return sum(x) + sum(y * y), x * 2.0"
+    f = adc.compile(text)
+    total, double = f(np.empty(shape), np.arange(3.0))
+    assert total == 5.0
+    assert double.shape == shape
+    assert "strided" not in vars(f.specialise(f._last).executable.native)
