@@ -88,7 +88,7 @@ class _Terms(StrictRewriter):
 
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         """Each body is judged alone: other programs have the same body beside other things."""
-        cheaper = _time(type(self)(loop.roots).run(loop.roots)) <= _time(loop.roots)
+        cheaper = _time(type(self)(loop.roots).run(loop.roots)) < _time(loop.roots)
         return super().inner(loop) if cheaper else None
 
     def array(self, array: Array) -> Array:

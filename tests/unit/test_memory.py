@@ -115,6 +115,14 @@ def f(x, a):
         h = tanh(outer(x, a) @ h + a)
     return h
 """,
+    "sums of what is carried": """
+def f(x, a):
+    w, n = a[0], len(x)
+    for t in range(n):
+        w = tanh(tanh(sum(w for k in range(n))) + tanh(max(w for k in range(n))))
+        x = [(w if w > 0.1 else w) for k in range(n)]
+    return x
+""",
     "a network of constant weights": """
 def f(x, a):
     n = len(x)
@@ -127,14 +135,14 @@ def f(x, a):
 }
 
 
-@pytest.mark.parametrize("size", [7, 40])
+@pytest.mark.parametrize(("size", "kind"), [(7, np.float64), (40, np.float64), (40, np.float32)])
 @pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
-def test_segments_contract_the_same_products(source, size):
+def test_segments_contract_the_same_products(source, size, kind):
     """Products and sums become one fused operation in segments where they do in the whole loop, and sums have
     as many partial sums."""
     whole, *parts = (adc.compile(source, memory=m) for m in (None, 100, "1 kB", "5 kB", "1MB"))
     for seed in range(4):
-        x, a, ones = np.random.default_rng(seed).standard_normal((3, size))
+        x, a, ones = np.random.default_rng(seed).standard_normal((3, size)).astype(kind)
         value, pullback = adc.vjp(whole, x, a)
         ones = ones if np.ndim(value) else ones[0]
         for part in parts:

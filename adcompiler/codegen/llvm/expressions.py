@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from ctypes import c_float
 
 from adcompiler.codegen.llvm.elementary import ELEMENTARY
 from adcompiler.codegen.llvm.tables import (
@@ -62,6 +63,8 @@ class Expressions:
         """The value, lane by lane, converted as numba converts it."""
         if value.element == kind:
             return Value(value.text, value.type)
+        if kind == "float" and value.type == "double" and not value.text.startswith("%"):
+            return literal(c_float(value.number).value, kind)
         whole = value.typed(kind)
         if kind == "i1":
             zero = "zeroinitializer" if value.lanes > 1 else "0.0" if value.is_float else "0"
@@ -264,7 +267,7 @@ class Expressions:
         x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
         found = self.emit(f"select {guard}, {x}, {y}", x.type)
         if x.text in self.factors and y == literal(0.0, y.type):  # a product of guarded factors
-            first, second = (self.select(guard, f, literal(0.0)) for f in self.factors[x.text])
+            first, second = (self.select(guard, f, literal(0.0, f.type)) for f in self.factors[x.text])
             self.factors[found.text] = first, second
         return found
 
