@@ -23,8 +23,11 @@ from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.specialise import MOST_DOORS, Specialisation
 from adcompiler.runtime.vmap import over
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import Resized, merged
 from adcompiler.syntax.values import ArgType
 
+SHORT = 4  # lengths that are constants of a program: coordinates of points, colours, quaternions
+Lengths = tuple[tuple[int, int], ...]  # numbers of size symbols, and a length or another number
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is
 
@@ -202,6 +205,20 @@ class Program:
             self._made.setdefault(key, Program(made, self.backend, self.count, gradients))
         found: Program = self._made[key]
         return found
+
+
+def known_lengths(found: Specialisation, sizes: Sequence[int]) -> tuple[Lengths, Lengths]:
+    """What a program for these lengths alone may know: which are short, and which of those that are likely to
+    be equal are. A library's operation is made for the lengths of a call anyway."""
+    short = tuple((k, n) for k, n in enumerate(sizes) if 1 < n <= SHORT)
+    return short, tuple((a, b) for a, b in found.likely_equal() if sizes[a] == sizes[b])
+
+
+def for_lengths(func: Func, known: tuple[Lengths, Lengths]) -> Func:
+    """A program for lengths of which so much is known; the others keep their numbers."""
+    short, equal = known
+    constants: dict[Size, Element] = {Size(k): const(n, "i64") for k, n in short}
+    return run(SIMPLIFY, Resized(constants).func(merged(func, equal)))
 
 
 def _positions(pattern: Pattern) -> tuple[int, ...]:

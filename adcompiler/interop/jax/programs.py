@@ -18,7 +18,7 @@ from adcompiler.fork import Locked
 from adcompiler.ir.batch import batch
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Element, Func, Input, Read, Reduce, Size, const, identity
+from adcompiler.ir.nodes import Array, Func, Input, Read, Reduce, Size, identity
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of
@@ -26,9 +26,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Resized, merged
 
-SHORT = 4  # lengths that are constants of a program: coordinates of points, colours, quaternions
 Pattern = tuple[bool, ...]
 Origin: TypeAlias = "tuple[Program, tuple[int, ...]] | None"  # of tangents: the program, and by what
 _numbers = count()
@@ -172,23 +170,6 @@ class Program:
         )
         pruned, reads = _pruned(run(SIMPLIFY, made))
         return Program(pruned, self.backend, reads, tuple(r is not None for r in found), of)
-
-
-Lengths = tuple[tuple[int, int], ...]  # numbers of size symbols, and a length or another number
-
-
-def known_lengths(found: Specialisation, sizes: Sequence[int]) -> tuple[Lengths, Lengths]:
-    """What a program for these lengths alone may know: which are short, and which of those that are likely to
-    be equal are. JAX compiles for given lengths anyway."""
-    short = tuple((k, n) for k, n in enumerate(sizes) if 1 < n <= SHORT)
-    return short, tuple((a, b) for a, b in found.likely_equal() if sizes[a] == sizes[b])
-
-
-def for_lengths(func: Func, known: tuple[Lengths, Lengths]) -> Func:
-    """A program for lengths of which so much is known; the others keep their numbers."""
-    short, equal = known
-    constants: dict[Size, Element] = {Size(k): const(n, "i64") for k, n in short}
-    return run(SIMPLIFY, Resized(constants).func(merged(func, equal)))
 
 
 def _every(holds: Array) -> Array:

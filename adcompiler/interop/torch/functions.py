@@ -13,7 +13,7 @@ from torch import Tensor
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
-from adcompiler.interop.programs import Program
+from adcompiler.interop.programs import Lengths, Program, for_lengths, known_lengths
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import NAMES, taken
 from adcompiler.interop.torch.operation import At, perform
@@ -24,6 +24,7 @@ from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.structures import Column, arrays_of, unflatten
 
 MOST_SITES = 1000  # of one function; calls with more lengths take the general way
+NONE: tuple[Lengths, Lengths] = ((), ())  # nothing is known of lengths
 Site = tuple[At, Any]  # the program of a call, at its lengths, and how results nest
 
 
@@ -41,7 +42,7 @@ class TorchFunction:
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
         self.by_value = any(p.static for p in function.parameters)
-        self.programs: dict[Types, Program] = {}
+        self.programs: dict[Any, Program] = {}
         self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
         self.traced = torch._dynamo.nonstrict_trace(lambda *a, **k: self.call(*a, **k))
 
@@ -105,17 +106,28 @@ class TorchFunction:
         leaves = arrays_of(types, given)
         values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
         specialisation = function.specialise(types, arrays)
-        if types not in self.programs:
-            made = Program(specialisation.func, function.backend, origin=specialisation)
-            self.programs.setdefault(types, made)
         known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
         sizes = specialisation.sizes(values) if known else opaque.lengths(specialisation, values)
-        site = At(self.programs[types], tuple(sizes)), specialisation.lowered.structure
+        program = self.program(types, specialisation, known_lengths(specialisation, sizes) if known else NONE)
+        site = At(program, tuple(sizes)), specialisation.lowered.structure
         fixed = known and not (specialisation.of_values or specialisation.func.counts)
         same = len(plain) == len(values) and all(map(is_, plain, values))
         if key is not None and fixed and same and len(self.sites) < MOST_SITES:
             self.sites[key] = site
         return site, values
+
+    def program(self, types: Types, of: Any, known: tuple[Lengths, Lengths]) -> Program:
+        """The flat program for arguments of such types, of whose lengths so much is known."""
+        key = types, known
+        found = self.programs.get(key)
+        if found is None:
+            backend = self.function.backend
+            if known == NONE:
+                made = Program(of.func, backend, origin=of)
+            else:
+                made = Program(for_lengths(of.func, known), backend)
+            found = self.programs.setdefault(key, made)
+        return found
 
 
 def _nested(site: Site, values: Sequence[Any]) -> Any:
