@@ -129,7 +129,7 @@ OTHERS = {
     "float32 arrays": lambda f: f(np.arange(3, dtype="f4"), np.arange(3, dtype="f4")),
     "integers in an array": lambda f: f(np.arange(3), np.ones(3)),
     "not aligned": lambda f: f(np.frombuffer(bytearray(33), offset=1, dtype="f8", count=3), np.ones(3)),
-    "a subclass": lambda f: f(np.arange(3.0).view(np.matrix), np.ones((1, 3))),
+    "a subclass": lambda f: f(np.arange(3.0).view(np.recarray), np.ones(3)),
 }
 
 
