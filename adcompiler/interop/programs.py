@@ -211,7 +211,7 @@ def known_lengths(found: Specialisation, sizes: Sequence[int]) -> tuple[Lengths,
     """What a program for these lengths alone may know: which are short, and which of those that are likely to
     be equal are. A library's operation is made for the lengths of a call anyway."""
     short = tuple((k, n) for k, n in enumerate(sizes) if 1 < n <= SHORT)
-    return short, tuple((a, b) for a, b in found.likely_equal() if sizes[a] == sizes[b])
+    return short, found.equal_lengths(sizes)
 
 
 def for_lengths(func: Func, known: tuple[Lengths, Lengths]) -> Func:

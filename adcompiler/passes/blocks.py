@@ -104,8 +104,7 @@ class Blocks:
         return tuple(rewrite((n,), read, {})[0] if g is None else self.bounds[g][0] for n, g in pairs)
 
     def visitor(self, array: Array, domain: Places) -> Callable[[Element], Element]:
-        """What becomes of elements: reads are of blocks, and an index counts from the start of the whole
-        axis,
+        """What becomes of elements: reads are of blocks, and an index counts from the start of the whole axis
         but where it is that of a chunked axis."""
         local: dict[Element, Element] = {}
         grid = self.chunked.grid_at(self.chunked.domain(array), domain) if domain else {}

@@ -206,6 +206,10 @@ class Specialisation:
                 if isinstance(left, Size) and isinstance(right, Size) and left is not right:
                     yield left.number, right.number
 
+    def equal_lengths(self, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """Those of them that are equal for the lengths of a call."""
+        return tuple((a, b) for a, b in self.likely_equal() if sizes[a] == sizes[b])
+
     def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
         """The lengths of the size symbols; `given` where the inputs do not tell them all.
 

@@ -74,7 +74,7 @@ def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> F
         if axes[position] is not None:
             _refuse_count(func.input_names[position])
     found = batch(func.results, cases, (count,))
-    checks = tuple(replace(c, holds=_every(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
+    checks = tuple(replace(c, holds=of_all_cases(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
     results = tuple(
         spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
     )
@@ -157,7 +157,7 @@ def _refuse_count(name: str) -> None:
     )
 
 
-def _every(holds: Array) -> Array:
+def of_all_cases(holds: Array) -> Array:
     """A check of one case as one of all cases."""
     return Reduce("min", (), holds.shape, Read(holds, identity(holds.shape))) if holds.rank else holds
 

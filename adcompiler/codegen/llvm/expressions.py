@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from ctypes import c_float
 
 from adcompiler.codegen.llvm.elementary import ELEMENTARY
+from adcompiler.codegen.llvm.instructions import Instructions
 from adcompiler.codegen.llvm.tables import (
     BITS,
     CASTS,
@@ -23,77 +23,18 @@ from adcompiler.codegen.llvm.tables import (
     INTRINSICS,
     LIBRARY,
     LIMITS,
-    RANKS,
 )
-from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix, typed, uniform
+from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix
 from adcompiler.codegen.llvm.vectors import vector_call
 from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, WIDEST, Set
 
 
-class Expressions:
-    """Instructions of one function, one after the other; `values` are the variables of the text."""
+class Expressions(Instructions):
+    """Instructions of one function, one after the other, by the text; `values` are its variables."""
 
     def __init__(self, needs: Needs) -> None:
-        self.needs = needs
-        self.lines: list[str] = []
+        super().__init__(needs)
         self.values: dict[str, Value] = {}
-        self.factors: dict[str, tuple[Value, Value]] = {}  # of the registers that are products of floats
-
-    # -- instructions --------------------------------------------------------------------------
-
-    def emit(self, instruction: str, kind: str) -> Value:
-        """A new register that holds what the instruction computes."""
-        name = f"%t{len(self.lines)}"
-        self.lines.append(f"{name} = {instruction}")
-        return Value(name, kind)
-
-    def call(
-        self, function: str, kind: str, args: Sequence[Value], attributes: str = "", flags: str = ""
-    ) -> Value:
-        """A call of a function of C or of LLVM, declared when first called."""
-        types = ", ".join(a.type for a in args)
-        self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
-        text = f"call {flags}{kind} @{function}({', '.join(map(str, args))})"
-        if kind != "void":
-            return self.emit(text, kind)
-        self.lines.append(text)
-        return Value("", "void")
-
-    def cast(self, value: Value, kind: str) -> Value:
-        """The value, lane by lane, converted as numba converts it."""
-        if value.element == kind:
-            return Value(value.text, value.type)
-        if kind == "float" and value.type == "double" and not value.text.startswith("%"):
-            return literal(c_float(value.number).value, kind)
-        whole = value.typed(kind)
-        if kind == "i1":
-            zero = "zeroinitializer" if value.lanes > 1 else "0.0" if value.is_float else "0"
-            return self.emit(f"{'fcmp une' if value.is_float else 'icmp ne'} {value}, {zero}", whole)
-        if value.is_float:
-            how = "fptosi" if kind == "i64" else "fptrunc" if kind == "float" else "fpext"
-        else:
-            how = "zext" if kind == "i64" else "uitofp" if value.element == "i1" else "sitofp"
-        return self.emit(f"{how} {value} to {whole}", whole)
-
-    def spread(self, value: Value, lanes: int) -> Value:
-        """The value, in all lanes if it is one number."""
-        if lanes == value.lanes:
-            return value
-        if not value.text.startswith("%"):
-            return uniform(value, lanes)
-        kind = typed(value.type, lanes)
-        first = self.emit(f"insertelement {kind} poison, {value}, i64 0", kind)
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        found = self.emit(f"shufflevector {first}, {kind} poison, {zeros}", kind)
-        if value.text in self.factors:
-            self.factors[found.text] = self.factors[value.text]
-        return found
-
-    def together(self, *values: Value) -> list[Value]:
-        """The values in the type in which they meet: an integer meets a float in float64."""
-        kinds, lanes = {v.element for v in values}, max(v.lanes for v in values)
-        kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
-        return [self.spread(self.cast(v, kind), lanes) for v in values]
 
     # -- the text ------------------------------------------------------------------------------
 
@@ -175,24 +116,6 @@ class Expressions:
             self.factors[result.text] = x, y
         return result
 
-    def plus(self, x: Value, y: Value, flags: str = "") -> Value:
-        """x + y of floats, rounded once if one of them is a product (`contraction.py`)."""
-        for product, other in ((x, y), (y, x)):
-            if product.text in self.factors:
-                factors = (self.spread(f, x.lanes) for f in self.factors[product.text])
-                name = f"llvm.fmuladd.{suffix(x)}"
-                return self.call(name, x.type, [*factors, other], flags=flags)
-        return self.emit(f"fadd {flags}{x}, {y.text}", x.type)
-
-    def negative(self, x: Value) -> Value:
-        """-x of floats. That of a product is one too, by its second factor: the first may be one itself,
-        which LLVM would negate instead of fusing the sign."""
-        found = self.emit(f"fsub {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
-        if x.text in self.factors:
-            first, second = self.factors[x.text]
-            self.factors[found.text] = first, self.negative(second)
-        return found
-
     def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
         if not (x.unsigned and y.unsigned and isinstance(op, ast.Add | ast.Sub)):
@@ -265,11 +188,11 @@ class Expressions:
         """Both values are computed anyway: none has an effect."""
         guard = self.cast(guard, "i1")
         x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
-        found = self.emit(f"select {guard}, {x}, {y}", x.type)
-        if x.text in self.factors and y == literal(0.0, y.type):  # a product of guarded factors
-            first, second = (self.select(guard, f, literal(0.0, f.type)) for f in self.factors[x.text])
-            self.factors[found.text] = first, second
-        return found
+
+        def select(a: Value, b: Value) -> Value:
+            return self.emit(f"select {guard}, {self.spread(a, x.lanes)}, {self.spread(b, x.lanes)}", x.type)
+
+        return self.chosen(select, x, y)
 
     def function(self, name: str, args: list[Value]) -> Value:
         """A call of a function that the tables know."""

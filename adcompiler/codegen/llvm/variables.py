@@ -126,11 +126,7 @@ class Variables(Blocks):
         def either(x: Value, y: Value) -> Value:
             return self.emit(f"phi {x.type} [ {x.text}, %{before} ], [ {y.text}, %{other} ]", x.type)
 
-        found = either(then, otherwise)
-        if then.text in self.factors and otherwise == literal(0.0, then.type):  # a product of guarded factors
-            first, second = (either(f, literal(0.0, f.type)) for f in self.factors[then.text])
-            self.factors[found.text] = first, second
-        return found
+        return self.chosen(either, then, otherwise)
 
     def sides(self, node: ast.IfExp, test: Value) -> Value:
         """A choice of each lane: it reads nothing for the side that it does not take."""

@@ -1,5 +1,4 @@
-"""Functions of Dask arrays: what a call of a compiled function says about lengths, chunks and types,
-lazily."""
+"""Functions of Dask arrays: what a call of a compiled function says of lengths, chunks and types, lazily."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.graph import Chunks, Graph
-from adcompiler.ir.nodes import Func, Input, Size
+from adcompiler.ir.nodes import Array, Func, Input, Size
 from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, read_by
@@ -86,10 +85,8 @@ class Blockwise:
         fitted = {i: fit(i, value, chunks) for i, value in zip(func.inputs, given, strict=True)}
         backend = BACKENDS[self.f.backend.partition(":")[0]]
         token = tokenize(text, backend, self.keep, list(fitted.values()))
-        graph = Graph(
-            token, backend, plan, sizes, chunks, dict(zip(plan.inputs, fitted.values(), strict=True))
-        )
-        graph.keep = self.keep
+        values: dict[Array, Any] = dict(zip(plan.inputs, fitted.values(), strict=True))
+        graph = Graph(token, backend, plan, sizes, chunks, values, self.keep)
         graph.build()
         return graph
 
@@ -122,7 +119,7 @@ def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
 
 def program_for(found: Specialisation, sizes: Sequence[int]) -> Func:
     """The program, with lengths as one symbol that may differ and are equal in this call."""
-    equal = [(a, b) for a, b in found.likely_equal() if sizes[a] == sizes[b]]
+    equal = found.equal_lengths(sizes)
     return merged(found.func, equal) if equal else found.func
 
 
@@ -162,8 +159,7 @@ def blockwise(f: Function, keep: bool = False) -> Blockwise:
     ones in the chunks of the arguments, sums in one chunk. Nothing is computed before Dask is asked to.
 
     keep  whether blocks of arguments stay in the workers' memory where several passes over them are needed;
-    else they
-          are read again, or computed again by the graph that they come from
+          else they are read again, or computed again by the graph that they come from
 
     Raises LimitError for what does not decompose into blocks (gathers and scans across chunks), with what to
     write instead, and as a call of `f` does for arguments that do not fit.

@@ -18,13 +18,14 @@ from adcompiler.fork import Locked
 from adcompiler.ir.batch import batch
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Func, Input, Read, Reduce, Size, identity
+from adcompiler.ir.nodes import Array, Func, Input, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.runtime.specialise import Specialisation
+from adcompiler.runtime.vmap import of_all_cases
 from adcompiler.syntax.program import Lowered
 
 Pattern = tuple[bool, ...]
@@ -140,7 +141,7 @@ class Program:
             name=f"{func.name}.vmap",
             inputs=tuple(inputs),
             results=tuple(found),
-            checks=tuple(replace(c, holds=_every(h)) for c, h in zip(func.checks, checks, strict=True)),
+            checks=tuple(replace(c, holds=of_all_cases(h)) for c, h in zip(func.checks, checks, strict=True)),
             size_names=distinct((*func.size_names, "cases")),
             counts=(), names={}, spans={},
         )  # fmt: skip
@@ -170,11 +171,6 @@ class Program:
         )
         pruned, reads = _pruned(run(SIMPLIFY, made))
         return Program(pruned, self.backend, reads, tuple(r is not None for r in found), of)
-
-
-def _every(holds: Array) -> Array:
-    """A check of one case as one of all cases."""
-    return Reduce("min", (), holds.shape, Read(holds, identity(holds.shape))) if holds.rank else holds
 
 
 class _Renumber(Rewriter):
