@@ -1,129 +1,245 @@
-"""Which axis of an argument each axis of a result runs along, so that its labels are known.
+"""Label propagation: which axes of arguments are paired, and which of them each axis of a result runs along.
 
-In the program of a function, axes that meet have one size symbol, and an axis of a result has the labels of
-the arguments' axes with its symbol. But not if elements are moved along them on the way, as by `x[::-1]` or
-`x[p]`: all reads must be at plain indices. Derivatives have the axes of what they belong to, always.
+A union-find over the axes of a program's arrays. Two axes are of one class if some element reads both at the
+same index, which is where rows are combined; an axis of a result is of the class of those that are read at
+its own position. Derivatives have the axes of what they belong to, and pair those that their function pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, product
+from typing import Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
-from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Func, Index, Read, Size, is_const
-from adcompiler.ir.walk import arrays_of, elements_of, is_computed
+from scipy.cluster.hierarchy import DisjointSet
+
+from adcompiler.errors import Error
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item, Loop, Slot
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Size
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
 from adcompiler.runtime.modes import Hessian, Jacobian, Tangent
 from adcompiler.runtime.taylor import Line
 from adcompiler.runtime.transforms import Gradient
+from adcompiler.syntax.containers import Container
 from adcompiler.syntax.structures import arrays_in
+from adcompiler.syntax.values import ArgType
 
-Place = tuple[int, int]  # an input of the program, and one of its axes
+InputAxis = tuple[int, int]  # an input of the program, and one of its axes
 
 
-class Origin(NamedTuple):
-    """For each axis of a result, the places where its labels are; and the inputs that it is called like: a
-    gradient like what it belongs to, None stands for all."""
+class Source(NamedTuple):
+    """Where the labels of a result are: for each of its axes, the axes of inputs that it runs along; and the
+    inputs whose name it has, as a gradient that of what it belongs to. None stands for all."""
 
-    axes: tuple[tuple[Place, ...], ...]
+    axes: tuple[tuple[InputAxis, ...], ...]
     namesakes: tuple[int, ...] | None = None
 
-    def __mul__(self, other: Any) -> Origin:
+    def outer(self, other: Source) -> Source:
         """The axes of both, as those of a Jacobian's block."""
-        return Origin(self.axes + other.axes, ())
+        return Source(self.axes + other.axes, ())
 
 
-_known: WeakKeyDictionary[Any, dict[Any, list[Origin]]] = WeakKeyDictionary()
+class Flow(NamedTuple):
+    """The axes of inputs that are paired, class by class, and the source of each result."""
+
+    paired: list[list[InputAxis]]
+    results: list[Source]
 
 
-def origins(function: Any, types: Any) -> list[Origin]:
-    """For each array among a function's results, where the labels of its axes are."""
+_known: WeakKeyDictionary[Any, dict[Any, Flow]] = WeakKeyDictionary()
+
+
+def flow(function: Any, types: Any) -> Flow:
+    """The flow of labels through a function of arguments of these types; found once."""
     known = _known.setdefault(function, {})
     if types not in known:
-        known[types] = _found(function, types)
+        known[types] = _flow(function, types)
     return known[types]
 
 
-def whole(types: Any, k: int) -> Origin:
+def own_axes(types: Any, k: int) -> Source:
     """The axes of an input itself, which those of its gradient are."""
-    return Origin(tuple(((k, a),) for a in range(len(arrays_in(types)[k].ones))), (k,))
+    return Source(tuple(((k, a),) for a in range(len(arrays_in(types)[k].ones))), (k,))
 
 
-def meeting(func: Func) -> list[list[Place]]:
-    """The axes of inputs that meet, each group those of one length."""
-    groups: dict[Size, list[Place]] = {}
-    for k, given in enumerate(func.inputs):
-        for a, size in enumerate(given.shape):
-            if isinstance(size, Size):
-                groups.setdefault(size, []).append((k, a))
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _found(f: Any, types: Any) -> list[Origin]:
+def _flow(f: Any, types: Any) -> Flow:
     match f:
         case Gradient():
-            own = origins(f.of, types) if f.with_value else []
-            return [*own, *_wanted(f, types)]
+            of = flow(f.of, types)
+            return Flow(of.paired, [*(of.results if f.with_value else ()), *_wanted(f, types)])
         case Jacobian():
-            return [out * given for out, given in product(origins(f.of, types), _wanted(f, types))]
+            of = flow(f.of, types)
+            return Flow(of.paired, [r.outer(x) for r, x in product(of.results, _wanted(f, types))])
         case Hessian():
-            return [one * other for one, other in product(_wanted(f, types), repeat=2)]
+            pairs = product(_wanted(f, types), repeat=2)
+            return Flow(flow(f.of, types).paired, [x.outer(y) for x, y in pairs])
         case Tangent():
-            return origins(f.of, types[: len(f.of.parameters)]) * (1 + f.with_value)
+            return _along(f, types, 1 + f.with_value)
         case Line():
-            return origins(f.of, types[: len(f.of.parameters)]) * (1 + f.order)
-    func = f.trace(types).func
-    return [_of_result(func, result) for result in func.results]
+            return _along(f, types, 1 + f.order)
+    return _of_program(_generic(f, types))
 
 
-def _wanted(f: Any, types: Any) -> list[Origin]:
+def _wanted(f: Any, types: Any) -> list[Source]:
     """The axes of what a function differentiates by."""
-    return [whole(types, k) for k in f.of.inputs_of(f.of.positions(f.wrt, types), types)]
+    return [own_axes(types, k) for k in f.of.inputs_of(f.of.positions(f.wrt, types), types)]
+
+
+def _along(f: Any, types: Any, count: int) -> Flow:
+    """A function and its derivatives along tangents, which are inputs behind its own, paired with these."""
+    own = types[: len(f.of.parameters)]
+    of, arrays, first = flow(f.of, own), arrays_in(types), len(arrays_in(own))
+    wanted = f.of.inputs_of(f.wrt, own)
+    paired = list(of.paired)
+    if len(wanted) == len(arrays) - first:  # else some are None, and the call has looked at each
+        for x, dx in zip(wanted, range(first, len(arrays)), strict=True):
+            paired += [[(x, a), (dx, a)] for a in range(len(arrays[x].ones))]
+    return Flow(paired, of.results * count)
 
 
 # -- programs that are no derivatives ----------
 
 
-def _of_result(func: Func, result: Array) -> Origin:
-    if not result.rank:
-        return Origin(())
-    moved = set(_moved(arrays_of((result,)), in_loop=False))
-    axes = (
-        () if n in moved and not is_const(n, 1) else tuple(_along(func, result, a))
-        for a, n in enumerate(result.shape)
-    )
-    return Origin(tuple(axes))
+def _generic(f: Any, types: Any) -> Func:
+    """The program for axes of any length: one for axes of length 1 does not say whom they are paired with."""
+    try:
+        return f.trace(tuple(map(_lengthened, types))).func  # type: ignore[no-any-return]
+    except Error:  # it has to be 1
+        return f.trace(types).func  # type: ignore[no-any-return]
 
 
-def _along(func: Func, result: Array, axis: int) -> Iterator[Place]:
-    """The axes of inputs with the length of an axis. Constant lengths may be equal by chance: then the shapes
-    have to be the same."""
-    size = result.shape[axis]
-    for k, given in enumerate(func.inputs):
-        if isinstance(size, Size):
-            yield from ((k, a) for a, n in enumerate(given.shape) if n is size)
-        elif given.shape == result.shape:
-            yield k, axis
+def _lengthened(kind: Any) -> Any:
+    if isinstance(kind, Container):
+        return kind.map(_lengthened)
+    return replace(kind, ones=(False,) * len(kind.ones)) if isinstance(kind, ArgType) else kind
 
 
-def _moved(arrays: Sequence[Array], in_loop: bool) -> Iterator[Element]:
-    """The lengths of axes along which elements are read, or added, at other places than their own."""
-    for array in arrays:
-        if isinstance(array, Item):
-            yield from _moved(arrays_of(array.loop.roots), in_loop=True)
-        if isinstance(array, Accumulate):
-            places = zip(array.shape, array.indices, strict=True)
-            yield from (n for n, i in places if not isinstance(i, Index))
-        for element in elements_of(array.elements):
-            if isinstance(element, Read):
-                pairs = zip(element.array.shape, element.args, strict=True)
-                yield from (n for n, i in pairs if not _stays(n, i, in_loop))
+def _of_program(func: Func) -> Flow:
+    classes = _Classes()
+    classes.add(func.results)
+    classes.close()
+    inputs = [(k, a) for k, given in enumerate(func.inputs) for a in range(given.rank)]
+    by_class: dict[Any, list[InputAxis]] = {}
+    for k, a in inputs:
+        by_class.setdefault(classes.of((), func.inputs[k], a), []).append((k, a))
+    found = [
+        Source(tuple(tuple(by_class.get(classes.of((), r, a), ())) for a in range(r.rank)))
+        for r in func.results
+    ]
+    return Flow([each for each in by_class.values() if len(each) > 1], found)
 
 
-def _stays(size: Element, index: Element, in_loop: bool) -> bool:
-    """Whether an index leaves an element where it is, or takes the same one everywhere."""
-    if isinstance(index, Index) or is_const(size, 1):
-        return True
-    return not (index.axes or isinstance(size, Const) or (in_loop and is_computed(index)))
+Scope = tuple[Loop, ...]  # the loops around
+Axis = tuple[Scope, Array, int]
+POSITION, ANY = Index(0), Size(0)
+
+
+class _Classes:
+    """The classes of the axes of all arrays of a program, those in bodies of loops included."""
+
+    def __init__(self) -> None:
+        self.sets = DisjointSet()
+        self.views: list[tuple[Axis, Element, Axis]] = []  # an axis, at which index it reads which other one
+
+    def of(self, scope: Scope, array: Array, axis: int) -> Any:
+        """The representative of an axis's class."""
+        self.sets.add((scope, array, axis))
+        return self.sets[scope, array, axis]
+
+    def add(self, roots: Iterable[Array], scope: Scope = ()) -> None:
+        """All arrays below some."""
+        loops: dict[Loop, None] = {}
+        for array in arrays_of(roots):
+            if isinstance(array, Item):
+                loops[array.loop] = None
+            elif isinstance(array, Ruled):
+                self._join_all(scope, array, scope, array.value)
+            elif isinstance(array, Call):
+                self._call(scope, array)
+            elif not isinstance(array, Input):
+                self._nest(scope, array)
+        for loop in loops:
+            self._loop(scope, loop)
+
+    def close(self) -> None:
+        """What axes of one class read at the same index is of one class too: rows of slices, for example."""
+        joined = True
+        while joined:
+            joined = False
+            at: dict[tuple[Any, Element], Axis] = {}
+            for axis, index, other in self.views:
+                before = at.setdefault((self.of(*axis), index), other)
+                joined = self._join(before, other) or joined
+
+    def _join(self, one: Axis, other: Axis) -> bool:
+        self.sets.add(one)
+        self.sets.add(other)
+        return bool(self.sets.merge(one, other))
+
+    def _join_all(self, scope: Scope, array: Array, inner: Scope, other: Array, first: int = 0) -> None:
+        """The axes of an array, those before `first` left out, and those of another."""
+        for a in range(other.rank):
+            self._join((scope, array, first + a), (inner, other, a))
+
+    def _nest(self, scope: Scope, array: Array) -> None:
+        """The axes that an array's elements read at one index; its own are those at its own positions."""
+        at: dict[Element, Axis] = {}
+        own = array.indices if isinstance(array, Accumulate) else map(Index, range(array.rank))
+        reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
+        for indexed, indices in chain([(array, own)], ((read.array, read.args) for read in reads)):
+            for a, index in enumerate(map(_of_any_length, indices)):
+                if index.axes or is_computed(index):
+                    axis = scope, indexed, a
+                    self._join(at.setdefault(index, axis), axis)
+                    if _is_iteration(index):
+                        self._join((scope, index.array, 0), axis)
+                    self.views += _view(scope, array, index, axis)
+
+    def _call(self, scope: Scope, call: Call) -> None:
+        """A routine on matrices: its axes of one length are taken for paired."""
+        first: dict[Element, Axis] = {}
+        for array in (call, *call.operands):
+            for a, size in enumerate(array.shape):
+                if isinstance(size, Size):
+                    self._join(first.setdefault(size, (scope, array, a)), (scope, array, a))
+
+    def _loop(self, scope: Scope, loop: Loop) -> None:
+        """A loop's operands and results with the arrays of its body; rows of one iteration are paired."""
+        inner, items = (*scope, loop), iter(loop.items)
+        number, *operands = loop.slots
+        slots = iter(operands)
+        for init, result in zip(loop.inits, loop.results, strict=True):
+            slot = next(slots)
+            for where, array in ((scope, init), (inner, result), (scope, next(items))):
+                self._join_all(where, array, inner, slot)
+        for array in loop.scanned:
+            self._join((inner, number, 0), (scope, array, 0))
+            self._join_all(scope, array, inner, next(slots), first=1)
+        for array in loop.consts:
+            self._join_all(scope, array, inner, next(slots))
+        for out in loop.outs:
+            item = next(items)
+            self._join((inner, number, 0), (scope, item, 0))
+            self._join_all(scope, item, inner, out, first=1)
+        self.add(loop.roots, inner)
+
+
+def _view(scope: Scope, array: Array, index: Element, axis: Axis) -> Iterator[tuple[Axis, Element, Axis]]:
+    """An axis that reads another at an index which depends on its own position alone."""
+    k = min(index.axes, default=array.rank)
+    if not isinstance(array, Accumulate) and len(index.axes) == 1 and k < array.rank and axis[1] is not array:
+        yield (scope, array, k), substitute(index, {k: POSITION}), axis
+
+
+def _of_any_length(index: Element) -> Element:
+    """An index that is the same for all lengths: those that a call compares may be two symbols here."""
+    return rewrite((index,), lambda e: ANY if isinstance(e, Size) else e)[0]
+
+
+def _is_iteration(index: Element) -> TypeGuard[Read]:
+    """Whether an index is the number of an iteration of the loop around."""
+    return isinstance(index, Read) and isinstance(index.array, Slot) and index.array.position == 0

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.interop.axes import Origin, Place, meeting, origins, whole
+from adcompiler.interop.axes import InputAxis, Source, flow, own_axes
 from adcompiler.runtime.adapters import Dress, adapter_of
 from adcompiler.runtime.graph import is_variable
 from adcompiler.syntax.containers import mapped, opened
@@ -27,6 +27,7 @@ class Mark(NamedTuple):
 
     name: Any
     labels: tuple[Any, ...]
+    shape: tuple[int, ...]
     more: Any = None
 
 
@@ -60,19 +61,22 @@ class Labels:
     def __init__(self, library: Library, function: Any, types: Any, func: Any, leaves: Sequence[Any]) -> None:
         self.home, self.name, self.names = library.__name__, function.__name__, func.input_names
         self.marks = [library.mark(leaf) if _is_of(library, leaf) else None for leaf in leaves]
-        for group in meeting(func):
-            self._compare([place for place in group if self.marks[place[0]] is not None])
-        self.origins = origins(function, types)
+        found = flow(function, types)
+        for group in found.paired:
+            self._compare([axis for axis in group if self.marks[axis[0]] is not None])
+        self.sources = found.results
 
     @property
     def library(self) -> Library:
         """The library's module, by its name, so that labels can be pickled."""
         return cast(Library, sys.modules.get(self.home) or import_module(self.home))
 
-    def _compare(self, group: Sequence[Place]) -> None:
-        """Refuse axes that meet and have different labels."""
-        for k, axis in group[1:]:
-            first, own = group[0]
+    def _compare(self, group: Sequence[InputAxis]) -> None:
+        """Refuse axes that are paired and have different labels. The others are compared with the longest."""
+        if not group:
+            return
+        first, own = max(group, key=self._length)
+        for k, axis in group:
             words = self.library.differ(self._label(first, own), self._label(k, axis))
             if words is not None:
                 one, other = self.names[first], self.names[k]
@@ -82,40 +86,41 @@ class Labels:
                     remedy=self.library.remedy(one, own, other, axis),
                 )
 
+    def _length(self, axis: InputAxis) -> int:
+        mark = self.marks[axis[0]]
+        return 0 if mark is None else mark.shape[axis[1]]
+
     def _label(self, k: int, axis: int) -> Any:
         mark = self.marks[k]
         return None if mark is None else mark.labels[axis]
 
-    def along(self, origin: Origin) -> list[list[Along]]:
-        """The labelled arguments' axes that those of an array run along; none where these do not agree."""
-        places = ([(m, a) for k, a in each if (m := self.marks[k]) is not None] for each in origin.axes)
-        return list(map(self._agreed, places))
+    def along(self, source: Source, shape: tuple[int, ...]) -> list[list[Along]]:
+        """The labelled arguments' axes that those of an array of some shape run along."""
+        return [
+            [(m, a) for k, a in each if (m := self.marks[k]) is not None and m.shape[a] == n]
+            for each, n in zip(source.axes, shape, strict=True)
+        ]
 
-    def _agreed(self, found: list[Along]) -> list[Along]:
-        labels = [mark.labels[axis] for mark, axis in found]
-        agree = all(self.library.differ(labels[0], other) is None for other in labels[1:])
-        return found if agree else []
-
-    def dressed(self, origin: Origin, value: Any) -> Any:
+    def dressed(self, source: Source, value: Any) -> Any:
         """An array with its labels."""
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
-        along = self.along(origin)
-        return self.library.labelled(value, along, self._named(origin)) if any(along) else value
+        along = self.along(source, value.shape)
+        return self.library.labelled(value, along, self._named(source)) if any(along) else value
 
-    def _named(self, origin: Origin) -> Any:
+    def _named(self, source: Source) -> Any:
         """The name of a result, if all that it is called like have one."""
-        marks = self.marks if origin.namesakes is None else [self.marks[k] for k in origin.namesakes]
+        marks = self.marks if source.namesakes is None else [self.marks[k] for k in source.namesakes]
         names = [mark.name for mark in marks if mark is not None]
         return names[0] if names and all(_same(n, names[0]) for n in names) else None
 
-    def undressed(self, origin: Origin, value: Any) -> Any:
+    def undressed(self, source: Source, value: Any) -> Any:
         """The numbers of a cotangent, whose labels must be those of the result."""
         if not _is_of(self.library, value):
             return value
         what, mark = f"the cotangent of {self.name}", self.library.mark(value)
-        if mark is not None and len(mark.labels) == len(origin.axes):
-            for axis, ((first, k), *_) in ((a, p) for a, p in enumerate(self.along(origin)) if p):
+        if mark is not None and len(mark.labels) == len(source.axes):
+            for axis, ((first, k), *_) in ((a, p) for a, p in enumerate(self.along(source, mark.shape)) if p):
                 words = self.library.differ(first.labels[k], mark.labels[axis])
                 if words is not None:
                     cause = f"axis {axis} of {what} is not that of the result: {words}"
@@ -143,7 +148,7 @@ def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
         _Call(library, function, bound, [mapped(_value, a) for a in plain])
         return function(*plain)  # whose results are Variables, which have no labels
     this = _Call(library, function, bound, plain)
-    results, places = this.results(), this.labels.origins
+    results, places = this.results(), this.labels.sources
     if not has_rows(this.structure) and len(places) == len(results):
         results = [this.labels.dressed(*each) for each in zip(places, results, strict=True)]
     return unflatten(this.structure, results)
@@ -161,11 +166,11 @@ def dress(library: Library, function: Any, bound: Sequence[Any], wrt: Any) -> Dr
     types, labels = this.types, this.labels
     positions = function.positions(wrt, types)
     gradients = tuple(places_of(types[k]) for k in positions)
-    wanted = [whole(types, k) for k in function.inputs_of(positions, types)]
+    wanted = [own_axes(types, k) for k in function.inputs_of(positions, types)]
     return Dress(
-        partial(_each, labels.dressed, this.structure, labels.origins),
+        partial(_each, labels.dressed, this.structure, labels.sources),
         partial(_each, labels.dressed, gradients, wanted),
-        partial(_each, labels.undressed, this.structure, labels.origins),
+        partial(_each, labels.undressed, this.structure, labels.sources),
     )
 
 
@@ -184,7 +189,7 @@ class _Call:
         return list(self.found.run(self.found.sizes(self.values), self.values, self.numbers))
 
 
-def _each(f: Callable[[Origin, Any], Any], structure: Any, places: Sequence[Origin], value: Any) -> Any:
+def _each(f: Callable[[Source, Any], Any], structure: Any, places: Sequence[Source], value: Any) -> Any:
     """A value nested as `structure` says, with each of its arrays replaced."""
     if has_rows(structure):
         return value

@@ -56,8 +56,8 @@ def _convert(kind: Any) -> str:
 def mark(value: Any) -> Mark | None:
     """Index, and columns."""
     if isinstance(value, pd.DataFrame):
-        return Mark(None, (value.index, value.columns))
-    return Mark(value.name, (value.index,)) if isinstance(value, pd.Series) else None
+        return Mark(None, (value.index, value.columns), value.shape)
+    return Mark(value.name, (value.index,), value.shape) if isinstance(value, pd.Series) else None
 
 
 def cast(value: Any, array: np.ndarray) -> Any:
@@ -69,9 +69,15 @@ def cast(value: Any, array: np.ndarray) -> Any:
 
 
 def differ(one: Any, other: Any) -> str | None:
-    """What differs in two indexes: the labels, or their order."""
+    """What differs in two indexes: the labels, or their order. Of a longer one those that are paired count,
+    which are its first ones; but an index of one label is not broadcast."""
     if one is other or one.equals(other):
         return None
+    if len(one) != len(other):
+        n = min(len(one), len(other))
+        if n == 1:
+            return f"one has the label {(one if len(one) == 1 else other)[0]!r} alone, which is not broadcast"
+        return differ(one[:n], other[:n])
     lacking = [*one.difference(other, sort=False)[:1], *other.difference(one, sort=False)[:1]]
     return f"their labels differ: one has {lacking[0]!r}" if lacking else "their labels are in another order"
 

@@ -13,6 +13,7 @@ import xarray as xr
 from adcompiler.errors import DtypeError
 from adcompiler.interop import labels
 from adcompiler.interop.labels import Along, Mark
+from adcompiler.interop.pandas import differ as indexes_differ
 
 
 class Dimension(NamedTuple):
@@ -40,7 +41,7 @@ def mark(value: Any) -> Mark:
     """The dimensions, and all coordinates."""
     value = value if isinstance(value, xr.DataArray) else xr.DataArray(value)
     found = (Dimension(d, value.indexes.get(d)) for d in value.dims)
-    return Mark(value.name, tuple(found), value.coords)
+    return Mark(value.name, tuple(found), value.shape, value.coords)
 
 
 def cast(value: Any, array: np.ndarray) -> Any:
@@ -52,7 +53,7 @@ def differ(one: Dimension, other: Dimension) -> str | None:
     """What differs: the name, or the coordinates if both have some."""
     if one.name != other.name:
         return f"they are the dimensions {one.name!r} and {other.name!r}"
-    if one.index is None or other.index is None or one.index.equals(other.index):
+    if one.index is None or other.index is None or indexes_differ(one.index, other.index) is None:
         return None
     return f"their coordinates along {one.name!r} differ"
 

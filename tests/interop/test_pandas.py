@@ -150,6 +150,66 @@ def test_the_message_says_which_and_what_to_write():
     assert loss(w, x, y.to_numpy()[::-1]) == loss(*numbers((w, x, y[::-1])))
 
 
+PAIRED = [
+    "a * b",
+    "where(a > 2.0, a, b)",
+    "a[1:] * b[1:]",
+    "a[::-1] * b[::-1]",
+    "cumsum(a) * b",
+    "cumsum(a[1:]) + cumsum(b[1:])",
+    "[a[i] * b[i] for i in range(len(a))]",
+    "sum(a[i] * b[i] for i in range(1, len(a)))",
+    "sum(p * q for p, q in zip(a, b))",
+    "def f(a: f64[3], b: f64[3]):\n    return sum(a * b)",
+    "def f(a, b):\n    t = 0.0\n    for i in range(len(a)):\n        t = sin(t) + a[i] * b[i]\n    return t",
+    "def f(a, b):\n    t = 0.0\n    for i in range(len(a) - 1):\n        t = sin(t) + a[i + 1] * b[i + 1]\n"
+    "    return t",
+    "def f(a, b):\n    for _ in range(3):\n        a = a + sin(a * b)\n    return a",
+]
+
+
+@pytest.mark.parametrize("text", PAIRED)
+@pytest.mark.parametrize("derive", [lambda f: f, adc.jacobian], ids=["value", "derivative"])
+def test_rows_of_different_labels_are_never_combined_however_a_program_counts(text, derive):
+    f = derive(adc.compile(text, args=None if text.startswith("def") else "a, b"))
+    a, b = pd.Series([1.0, 2.0, 4.0], list("abc")), pd.Series([3.0, 1.0, 5.0], list("cab"))
+    f(a, b.to_numpy())
+    f(a, b.set_axis(a.index))
+    with pytest.raises(adc.ShapeError, match=r"pairs axis 0 of a with axis 0 of b .* in another order"):
+        f(a, b)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a[1:] * b[:-1]", "concatenate([a, b])", "max(a) * b", "outer(a, b)", "a[::-1] * b", "sum(a) + sum(b)"],
+)
+def test_what_is_not_read_at_one_index_needs_no_equal_labels(text):
+    f = adc.compile(text, args="a, b")
+    a, b = pd.Series([1.0, 2.0, 4.0], list("abc")), pd.Series([3.0, 1.0, 5.0], list("cab"))
+    np.testing.assert_array_equal(f(a, b), f(a.to_numpy(), b.to_numpy()))
+
+
+def test_a_label_alone_is_not_broadcast():
+    one, other, b = pd.Series([2.0], ["x"]), pd.Series([3.0], ["y"]), pd.Series([1.0, 2.0], ["x", "y"])
+    product = adc.compile("a * b")
+    for pair in ((one, b), (b, one)):
+        with pytest.raises(adc.ShapeError, match="'x' alone, which is not broadcast"):
+            product(*pair)
+    with pytest.raises(adc.ShapeError, match="labels differ"):
+        product(one, other)
+    pd.testing.assert_series_equal(product(one.to_numpy(), b), 2 * b)
+    pd.testing.assert_series_equal(product(one, one), one * one)
+    assert type(product(one, b.to_numpy())) is np.ndarray
+
+
+def test_of_a_longer_index_the_labels_that_are_paired_count():
+    steps = adc.compile("sum(w[i] * (x[i + 1] - x[i]) for i in range(len(w)))", args="w, x")
+    w, x = pd.Series([1.0, 2.0], ["a", "b"]), pd.Series([0.0, 1.0, 3.0], ["a", "b", "end"])
+    assert steps(w, x) == 5.0
+    with pytest.raises(adc.ShapeError, match="labels differ"):
+        steps(w, x.set_axis(["a", "c", "end"]))
+
+
 def test_labels_of_axes_that_do_not_meet_are_free():
     a, b = pd.Series([1.0, 2.0], ["p", "q"]), pd.Series([3.0, 4.0, 5.0], ["u", "v", "w"])
     outer = adc.compile("[a[i] * b[j] for i in range(len(a)) for j in range(len(b))]", args="a, b")
