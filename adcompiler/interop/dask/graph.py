@@ -5,8 +5,8 @@ are reduced over, `FAN_IN` at a time in the order of the blocks: so the order of
 chunks alone, not from workers or timing.
 
 A pass over the data that follows another one reads it again, through a copy of its graph whose first tasks
-wait until the pass before is done (`dask.graph_manipulation.bind`): otherwise Dask would hold all blocks in
-memory from one pass to the next.
+wait until the pass before is done (`reread.py`): otherwise Dask would hold all blocks in memory from one pass
+to the next.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import numpy as np
 
 from adcompiler.codegen.reference import length
 from adcompiler.errors import LimitError
+from adcompiler.interop.dask.reread import reread
 from adcompiler.interop.dask.worker import Program, checked, combine, pick, run
 from adcompiler.ir.nodes import Array, Input, Size
 from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
-from adcompiler.passes.partition import Leaf, Output, Partition, Stage
+from adcompiler.passes.blocks import Leaf
+from adcompiler.passes.partition import Output, Partition, Stage
 
 FAN_IN = 8
 Index = tuple[int, ...]
@@ -91,13 +93,11 @@ class Graph:
 
     def read_again(self) -> None:
         """From here on inputs are read anew, when what has been begun is done."""
-        from dask.graph_manipulation import bind
-
         done = [a for k, a in self.arrays.items() if not isinstance(k, Input)]
         chunked = [i for i in self.plan.inputs if self.arrays[i].npartitions > 1]
         if not self.keep and chunked:
-            again = bind([self.arrays[i] for i in chunked], done)
-            self.bound.update(zip(chunked, again, strict=True))
+            suffix = f"pass-{self.passes // 2 + 1}-{self.token}"
+            self.bound.update((i, reread(self.arrays[i], done, suffix)) for i in chunked)
 
     # -- stages ----------------------------------------------------------------------------------
 
@@ -105,15 +105,30 @@ class Graph:
         """The tasks of one stage, and Dask arrays of what it stores."""
         label = re.sub(r"\W+", "_", stage.func.name).strip("_")
         name = f"{label}-{self.token}-{number}"
-        program = Program(show(stage.func), self.backend)
+        program = Program(show(stage.func.with_(name="stage")), self.backend)  # passes may share programs
         own = f"{label}_program-{program.digest[:32]}-{self.backend}"
         tasks: dict[Any, Any] = {own: program}
         needs = {leaf.array: self.source(leaf.array) for leaf in stage.leaves}
+        numbers = {output.stored: k for k, output in enumerate(stage.outputs)}
         for point in product(*(range(len(self.chunks[n])) for n in stage.grid)):
-            blocks = [block_key(needs[leaf.array], leaf, point) for leaf in stage.leaves]
+            before = self.before(stage, point)
+            blocks = [
+                block_key(needs[leaf.array], leaf, point)
+                if leaf.carried is None or before is None
+                else (take, (name, *before), numbers[leaf.carried])
+                for leaf in stage.leaves
+            ]
             tasks[(name, *point)] = (run, own, list(self.lengths(stage, point)), *blocks)
         whole = self.dask_array(name, tasks, list(needs.values()), self.grid_chunks(stage), object)
         self.store(label, f"{self.token}-{number}", stage, whole)
+
+    def before(self, stage: Stage, point: Index) -> Index | None:
+        """The block that has carried what a block of a scan goes on with; None for the first one."""
+        if stage.scan is None:
+            return None
+        axis, backward = stage.scan
+        k = point[axis] + (1 if backward else -1)
+        return (*point[:axis], k, *point[axis + 1 :]) if 0 <= k < len(self.chunks[stage.grid[axis]]) else None
 
     def source(self, array: Array) -> Any:
         return self.bound[array] if isinstance(array, Input) else self.arrays[array]
@@ -149,15 +164,18 @@ class Graph:
 
     def result(self, name: str, stage: Stage, output: Output, source: Any, number: int) -> Any:
         """The array that stands at `number` in each task of a grid: the stage's, or what is left of it."""
-        kept = [g for g in range(len(stage.grid)) if g not in output.reduced]
         array, tasks = output.stored, {}
-        for point in product(*(range(len(self.chunks[stage.grid[g]])) for g in kept)):
+        ranges = [range(len(self.chunks[n])) for n in stage.grid]
+        for g, last in output.chosen:
+            ranges[g] = ranges[g][-1:] if last else ranges[g][:1]
+        kept = [g for g in range(len(stage.grid)) if g not in output.reduced]
+        for point in product(*(ranges[g] for g in kept)):
             at = dict(zip(kept, point, strict=True))
-            key = (name, *(0 if g is None else at[g] for g in output.places))
+            key = (name, *(0 if g is None else at[g] for g in output.spec))
             tasks[key] = (take, (source.name, *point), number)
         chunks = tuple(
             (self.length(n),) if g is None else self.chunks[stage.grid[g]]
-            for n, g in zip(array.shape, output.places, strict=True)
+            for n, g in zip(array.shape, output.spec, strict=True)
         )
         return self.dask_array(name, tasks, [source], chunks, NUMPY[array.dtype])
 
@@ -223,7 +241,7 @@ class Graph:
 
 def block_key(source: Any, leaf: Leaf, point: Index) -> tuple[Any, ...]:
     """The key of the block that a leaf reads at a point of a grid."""
-    return (source.name, *(0 if g is None else point[g] for g in leaf.places))
+    return (source.name, *(0 if g is None else point[g] for g in leaf.spec))
 
 
 def take(results: Sequence[Any], number: int) -> Any:

@@ -10,9 +10,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from adcompiler.codegen.reference import length
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.graph import Chunks, Graph
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Func, Input, Size
 from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
@@ -78,10 +80,12 @@ class Blockwise:
         from dask.base import tokenize
 
         chunks = common_chunks(func, given)
+        loops = any(isinstance(a, Item) for a in arrays_of(func.roots))
         text, numbers = show(func), tuple(n.number for n in chunks)
-        if (text, numbers) not in self.partitions:
-            self.partitions[text, numbers] = partition(func, numbers)
-        plan = self.partitions[text, numbers]
+        key = text, numbers, tuple(sizes) if loops else ()
+        if key not in self.partitions:
+            self.partitions[key] = partition(func, numbers, lambda n: length(n, sizes))
+        plan = self.partitions[key]
         fitted = {i: fit(i, value, chunks) for i, value in zip(func.inputs, given, strict=True)}
         backend = BACKENDS[self.f.backend.partition(":")[0]]
         token = tokenize(text, backend, self.keep, list(fitted.values()))
