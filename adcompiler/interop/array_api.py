@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.adapters import Dress, adapter_of
+from adcompiler.runtime.adapters import adapter_of
 from adcompiler.syntax.containers import mapped, opened
 
 
@@ -24,10 +25,32 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     return mapped(into, function(*(a if p.static else _all_bare(p.name, a) for p, a in named)))
 
 
-def dress(function: Any, bound: Sequence[Any], wrt: Any) -> Dress:
-    """All that `vjp` returns is of the arguments' namespace."""
-    into = partial(mapped, partial(_into, _namespace(function, bound).__name__))
-    return Dress(into, into, partial(mapped, partial(_bare, "the cotangent")))
+@dataclass(frozen=True)
+class Namespace:
+    """All that goes back is of the arguments' namespace."""
+
+    name: str
+
+    def result(self, k: int, array: Any) -> Any:
+        """An array of the namespace, of numbers too."""
+        return _into(self.name, array)
+
+    def gradient(self, n: int, array: Any) -> Any:
+        """The same."""
+        return _into(self.name, array)
+
+    def cotangent(self, k: int, value: Any) -> Any:
+        """What the cotangent of a result holds."""
+        return _bare("the cotangent", value)
+
+    def tangent(self, n: int, value: Any) -> Any:
+        """What the tangent of an input holds."""
+        return _bare("the tangent", value)
+
+
+def wrapper(function: Any, bound: Sequence[Any]) -> Namespace:
+    """The one namespace of a call."""
+    return Namespace(_namespace(function, bound).__name__)
 
 
 def _namespace(function: Any, bound: Sequence[Any]) -> Any:

@@ -21,7 +21,7 @@ from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
-from adcompiler.runtime.modes import Hessian, Jacobian, Tangent
+from adcompiler.runtime.modes import Hessian, Jacobian, Tangent, given_floats
 from adcompiler.runtime.taylor import Line
 from adcompiler.runtime.transforms import Gradient
 from adcompiler.syntax.containers import Container
@@ -93,11 +93,11 @@ def _along(f: Any, types: Any, count: int) -> Flow:
     """A function and its derivatives along tangents, which are inputs behind its own, paired with these."""
     own = types[: len(f.of.parameters)]
     of, arrays, first = flow(f.of, own), arrays_in(types), len(arrays_in(own))
-    wanted = f.of.inputs_of(f.wrt, own)
+    given = [t for k, d in zip(f.wrt, types[len(own) :], strict=True) for t in given_floats(own[k], d)]
+    wanted = [x for x, here in zip(f.of.inputs_of(f.wrt, own), given, strict=True) if here]
     paired = list(of.paired)
-    if len(wanted) == len(arrays) - first:  # else some are None, and the call has looked at each
-        for x, dx in zip(wanted, range(first, len(arrays)), strict=True):
-            paired += [[(x, a), (dx, a)] for a in range(len(arrays[x].ones))]
+    for x, dx in zip(wanted, range(first, len(arrays)), strict=True):
+        paired += [[(x, a), (dx, a)] for a in range(len(arrays[x].ones))]
     return Flow(paired, of.results * count)
 
 

@@ -7,7 +7,7 @@ numbers are a `Mark`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, cast
@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.interop.axes import InputAxis, Source, flow, own_axes
-from adcompiler.runtime.adapters import Dress, adapter_of
+from adcompiler.interop.axes import InputAxis, Source, flow
+from adcompiler.runtime.adapters import adapter_of
 from adcompiler.runtime.graph import is_variable
+from adcompiler.runtime.splitting import wrapped
 from adcompiler.syntax.containers import mapped, opened
-from adcompiler.syntax.structures import arrays_of, flatten, has_rows, places_of, unflatten
+from adcompiler.syntax.structures import arrays_of, unflatten
 
 
 class Mark(NamedTuple):
@@ -58,8 +59,10 @@ class Library(Protocol):
 class Labels:
     """The labels of one call: those of the program's inputs, and what its results have of them."""
 
-    def __init__(self, library: Library, function: Any, types: Any, func: Any, leaves: Sequence[Any]) -> None:
-        self.home, self.name, self.names = library.__name__, function.__name__, func.input_names
+    def __init__(
+        self, library: Library, function: Any, types: Any, names: Sequence[str], leaves: Sequence[Any]
+    ) -> None:
+        self.home, self.name, self.names = library.__name__, function.__name__, names
         self.marks = [library.mark(leaf) if _is_of(library, leaf) else None for leaf in leaves]
         found = flow(function, types)
         for group in found.paired:
@@ -101,12 +104,20 @@ class Labels:
             for each, n in zip(source.axes, shape, strict=True)
         ]
 
-    def dressed(self, source: Source, value: Any) -> Any:
-        """An array with its labels."""
-        if not isinstance(value, np.ndarray) or not value.ndim:
-            return value
-        along = self.along(source, value.shape)
-        return self.library.labelled(value, along, self._named(source)) if any(along) else value
+    def result(self, k: int, array: Any) -> Any:
+        """A result with the labels of the axes that it runs along, if these are known."""
+        source = self.sources[k]
+        if not isinstance(array, np.ndarray) or not array.ndim:
+            return array
+        along = self.along(source, array.shape)
+        return self.library.labelled(array, along, self._named(source)) if any(along) else array
+
+    def gradient(self, n: int, array: Any) -> Any:
+        """A gradient with the labels and the name of what it belongs to."""
+        mark = self.marks[n]
+        if mark is None or np.shape(array) != mark.shape:  # a sum of all elements
+            return array
+        return self.library.labelled(array, [[(mark, a)] for a in range(len(mark.shape))], mark.name)
 
     def _named(self, source: Source) -> Any:
         """The name of a result, if all that it is called like have one."""
@@ -114,17 +125,26 @@ class Labels:
         names = [mark.name for mark in marks if mark is not None]
         return names[0] if names and all(_same(n, names[0]) for n in names) else None
 
-    def undressed(self, source: Source, value: Any) -> Any:
+    def cotangent(self, k: int, value: Any) -> Any:
         """The numbers of a cotangent, whose labels must be those of the result."""
+        what, along = f"the cotangent of {self.name}", self.sources[k].axes
+        return self._agreeing(what, value, [[p for p in each if self.marks[p[0]]] for each in along])
+
+    def tangent(self, n: int, value: Any) -> Any:
+        """The numbers of a tangent, whose labels must be those of the argument."""
+        mark = self.marks[n]
+        along = [] if mark is None else [[(n, a)] for a in range(len(mark.shape))]
+        return self._agreeing(f"the tangent of {self.names[n]}", value, along)
+
+    def _agreeing(self, what: str, value: Any, along: Sequence[Sequence[InputAxis]]) -> Any:
+        """The numbers of a value, if its labels agree with those of inputs that its axes run along."""
         if not _is_of(self.library, value):
             return value
-        what, mark = f"the cotangent of {self.name}", self.library.mark(value)
-        if mark is not None and len(mark.labels) == len(source.axes):
-            for axis, ((first, k), *_) in ((a, p) for a, p in enumerate(self.along(source, mark.shape)) if p):
-                words = self.library.differ(first.labels[k], mark.labels[axis])
-                if words is not None:
-                    cause = f"axis {axis} of {what} is not that of the result: {words}"
-                    raise ShapeError(cause, remedy="order it like the result")
+        mark = self.library.mark(value)
+        if mark is not None and len(mark.labels) == len(along):
+            _compare(
+                self.library, what, mark.labels, [self._label(*axes[0]) if axes else None for axes in along]
+            )
         return self.library.plain(what, value)
 
 
@@ -145,56 +165,38 @@ def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
     """A call where some leaves of arguments are labelled: results have labels where these are known."""
     plain = _plain(library, function, bound)
     if _has_variable(bound):
-        _Call(library, function, bound, [mapped(_value, a) for a in plain])
+        wrapper(library, function, bound)
         return function(*plain)  # whose results are Variables, which have no labels
-    this = _Call(library, function, bound, plain)
-    results, places = this.results(), this.labels.sources
-    if not has_rows(this.structure) and len(places) == len(results):
-        results = [this.labels.dressed(*each) for each in zip(places, results, strict=True)]
-    return unflatten(this.structure, results)
+    types, values, numbers = function.describe(plain, {}, rows=False)
+    found = function.specialise(types, values)
+    labels = Labels(library, function, types, found.func.input_names, arrays_of(types, bound))
+    results = found.run(found.sizes(values), values, numbers)
+    structure = found.lowered.structure
+    return unflatten(structure, wrapped(labels, structure, results))
 
 
-def check(library: Library, function: Any, bound: Sequence[Any]) -> None:
-    """Refuse arguments whose labels differ where axes meet, for what takes their numbers alone."""
-    plain = _plain(library, function, bound)
-    _Call(library, function, bound, [mapped(_value, a) for a in plain])
+def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | None:
+    """The labels of a call. None where lists of structs are arrays of all their items: numbers go back."""
+    plain = [mapped(_value, a) for a in _plain(library, function, bound)]
+    types, values, _ = function.describe(plain, {}, rows=False)
+    names = function.specialise(types, values).func.input_names
+    labels = Labels(library, function, types, names, arrays_of(types, bound))
+    return labels if function.describe(plain, {})[0] == types else None
 
 
-def dress(library: Library, function: Any, bound: Sequence[Any], wrt: Any) -> Dress:
-    """How a value and gradients of `vjp` come back, and what a cotangent must be."""
-    this = _Call(library, function, bound, _plain(library, function, bound))
-    types, labels = this.types, this.labels
-    positions = function.positions(wrt, types)
-    gradients = tuple(places_of(types[k]) for k in positions)
-    wanted = [own_axes(types, k) for k in function.inputs_of(positions, types)]
-    return Dress(
-        partial(_each, labels.dressed, this.structure, labels.sources),
-        partial(_each, labels.dressed, gradients, wanted),
-        partial(_each, labels.undressed, this.structure, labels.sources),
-    )
+def agree(library: Library, name: str, value: Any, other: Any) -> None:
+    """Raise ShapeError if a value has other labels than another one of its shape."""
+    marks = [library.mark(v) if _is_of(library, v) else None for v in (other, value)]
+    if marks[0] is not None and marks[1] is not None and marks[0].shape == marks[1].shape:
+        _compare(library, name, marks[1].labels, marks[0].labels)
 
 
-class _Call:
-    """What is known of a call before it runs."""
-
-    def __init__(self, library: Library, function: Any, bound: Sequence[Any], plain: Sequence[Any]) -> None:
-        self.types, self.values, self.numbers = function.describe(plain, {}, rows=False)
-        self.found = function.specialise(self.types, self.values)
-        self.structure = self.found.lowered.structure
-        leaves = arrays_of(self.types, bound)
-        self.labels = Labels(library, function, self.types, self.found.func, leaves)
-
-    def results(self) -> list[Any]:
-        """The arrays and numbers of the results."""
-        return list(self.found.run(self.found.sizes(self.values), self.values, self.numbers))
-
-
-def _each(f: Callable[[Source, Any], Any], structure: Any, places: Sequence[Source], value: Any) -> Any:
-    """A value nested as `structure` says, with each of its arrays replaced."""
-    if has_rows(structure):
-        return value
-    flat = flatten(structure, value)
-    return unflatten(structure, [v if v is None else f(a, v) for a, v in zip(places, flat, strict=True)])
+def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequence[Any]) -> None:
+    """Raise ShapeError where labels are not those that they have to be; None where there are none."""
+    for axis, (label, other) in enumerate(zip(labels, others, strict=True)):
+        if other is not None and (words := library.differ(other, label)) is not None:
+            cause = f"axis {axis} of {name} is labelled otherwise than what it belongs to: {words}"
+            raise ShapeError(cause, remedy="order it alike, or pass its numbers")
 
 
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:

@@ -60,12 +60,10 @@ def mark(value: Any) -> Mark | None:
     return Mark(value.name, (value.index,), value.shape) if isinstance(value, pd.Series) else None
 
 
-def cast(value: Any, array: np.ndarray) -> Any:
-    """The numbers with the labels of a value, if it has some."""
-    if not isinstance(value, pd.Series | pd.DataFrame):
-        return array
-    same = isinstance(value, pd.Series) and value.dtype == array.dtype
-    return value if same else value.astype(array.dtype)
+def like(value: Any, array: np.ndarray) -> Any:
+    """An array with the labels of a value of its shape, if that has some."""
+    own = mark(value)
+    return array if own is None else labelled(array, [[(own, a)] for a in range(array.ndim)], own.name)
 
 
 def differ(one: Any, other: Any) -> str | None:
@@ -102,4 +100,4 @@ def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> 
 
 
 _this: Any = sys.modules[__name__]
-call, check, dress = partial(labels.call, _this), partial(labels.check, _this), partial(labels.dress, _this)
+call, wrapper, agree = (partial(f, _this) for f in (labels.call, labels.wrapper, labels.agree))

@@ -44,9 +44,9 @@ def mark(value: Any) -> Mark:
     return Mark(value.name, tuple(found), value.shape, value.coords)
 
 
-def cast(value: Any, array: np.ndarray) -> Any:
-    """The numbers with the labels of a value."""
-    return value if value.dtype == array.dtype else value.astype(array.dtype)
+def like(value: Any, array: np.ndarray) -> Any:
+    """An array with the labels of a value of its shape."""
+    return value.copy(data=array).drop_attrs()
 
 
 def differ(one: Dimension, other: Dimension) -> str | None:
@@ -110,4 +110,4 @@ def _lying(coords: Any, dims: set[Hashable], taken: Any) -> Any:
 
 
 _this: Any = sys.modules[__name__]
-call, check, dress = partial(labels.call, _this), partial(labels.check, _this), partial(labels.dress, _this)
+call, wrapper, agree = (partial(f, _this) for f in (labels.call, labels.wrapper, labels.agree))

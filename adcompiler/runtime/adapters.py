@@ -6,9 +6,9 @@ calls with numbers and NumPy's arrays alone never ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,13 +17,21 @@ from adcompiler.errors import Error
 from adcompiler.runtime.refused import refuse_others
 
 
-class Dress(NamedTuple):
-    """How NumPy's arrays come back to a caller with arrays of another library: a function's value, and the
-    tuple of its gradients; and how a cotangent of the caller's is read. All three can be pickled."""
+class Wrapper(Protocol):
+    """How arrays of one call go back to a caller with arrays of another library, and how the caller's are
+    read, each by the number of the result or of the program's input that it belongs to. It can be pickled."""
 
-    value: Callable[[Any], Any]
-    gradients: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    cotangent: Callable[[Any], Any]
+    def result(self, k: int, array: Any) -> Any:
+        """A result, or its derivative along tangents, which is shaped like it."""
+
+    def gradient(self, n: int, array: Any) -> Any:
+        """The gradient by an input, which is shaped like that."""
+
+    def cotangent(self, k: int, value: Any) -> Any:
+        """The numbers of a result's cotangent; Error if it cannot belong to that."""
+
+    def tangent(self, n: int, value: Any) -> Any:
+        """The numbers of an input's tangent; Error if it cannot belong to that."""
 
 
 class Adapter(Protocol):
@@ -37,14 +45,15 @@ class Adapter(Protocol):
         """A value of such a class as an array of NumPy, not copied if that can be; Error, which calls it by
         `name`, if it cannot be one."""
 
-    def dress(self, function: Any, bound: Sequence[Any], wrt: Any) -> Dress:
-        """The same for `vjp`: how the value and the gradients of a call come back."""
+    def wrapper(self, function: Any, bound: Sequence[Any]) -> Wrapper | None:
+        """The same for `vjp` and whatever else calls programs of its own. It raises what `call` would raise
+        for labels that do not fit; None if results stay NumPy's."""
 
-    def check(self, function: Any, bound: Sequence[Any]) -> None:
-        """Raise what `call` would raise for labels that do not fit."""
+    def agree(self, name: str, value: Any, other: Any) -> None:
+        """Error, which calls the value by `name`, if its labels are not those of another one."""
 
-    def cast(self, value: Any, array: np.ndarray) -> Any:
-        """An array that was made of a value, with the value's labels."""
+    def like(self, value: Any, array: np.ndarray) -> Any:
+        """An array with the labels of a value of its shape."""
 
 
 # The library and the class (its own, or that of a base), and where the adapter is.
@@ -119,16 +128,16 @@ def answered(hook: Any, function: Any, bound: Sequence[Any]) -> Any:
     return adapter.call(function, bound)
 
 
-def cast(value: Any, array: Any) -> Any:
-    """An array of NumPy's that was made of a value, as what the value is if it has labels."""
-    made = getattr(adapter_of(type(value)), "cast", None)
-    return array if made is None else made(value, array)
+def like(value: Any, array: Any) -> Any:
+    """An array of NumPy's that has a value's shape, with its labels if it has some."""
+    labelled = getattr(adapter_of(type(value)), "like", None)
+    return array if labelled is None else labelled(value, array)
 
 
-def checked(hook: Any, function: Any, bound: Sequence[Any]) -> None:
-    """Raise what a call would raise for labels that do not fit; for what takes numbers alone."""
-    if (check := getattr(adapter_of(type(hook)), "check", None)) is not None:
-        check(function, bound)
+def agree(name: str, value: Any, other: Any) -> None:
+    """Error, which calls a value by `name`, if it and another one have labels that differ."""
+    if is_adapted(value) and (check := getattr(adapter_of(type(other)), "agree", None)) is not None:
+        check(name, value, other)
 
 
 def as_numpy(name: str, value: Any) -> Any:

@@ -17,6 +17,7 @@ from adcompiler.codegen.adding import scatters
 from adcompiler.codegen.reference import extent
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
+from adcompiler.runtime.adapters import Wrapper
 from adcompiler.runtime.contributed import contributed, program
 from adcompiler.runtime.needs import Found, Need, answer, firsts, floats_of, is_dual, needs_in, nested_like
 from adcompiler.runtime.pairs import DiffPair, bare, depth, inner
@@ -49,6 +50,13 @@ def _targets(asking: Sequence[Need], values: Sequence[Any]) -> dict[int, np.ndar
 
 def _missed(*_: Any) -> None:
     """What an inline cache gives for a call unlike the one before."""
+
+
+def _wrapped(wrapper: Wrapper | None, found: Found) -> Found:
+    """Gradients as the caller wants them."""
+    if wrapper is None:
+        return found
+    return {n: {p: wrapper.gradient(n, a) for p, a in parts.items()} for n, parts in found.items()}
 
 
 class Asked(NamedTuple):
@@ -115,7 +123,7 @@ class Backward(Style):
         bound, cotangent = split_cotangent(f.__name__, f.parameters, args, keywords)
         if keywords or not PLAIN.issuperset(map(type, args)):
             return self._gathered(bound, cotangent)
-        types, values, plain = self.described(bound)
+        types, values, plain, _ = self.described(bound)
         wanted = dict.fromkeys(self._every(types), "sum")
         ready = self._ready(types, values, wanted, {}, 0, cotangent)
         found = self._run(ready, plain, 0)
@@ -141,7 +149,7 @@ class Backward(Style):
 
     def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """A call with arguments of any kind."""
-        types, values, plain = self.described(bound)
+        types, values, plain, wrapper = self.described(bound)
         names = [p.name for p in self.f.parameters]
         needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
         asking = [n for n in needs if n.asks()]
@@ -149,13 +157,15 @@ class Backward(Style):
         if not order and isinstance(cotangent, DiffPair):
             cotangent = of_result(cotangent)
         order = checked(max(order, depth(cotangent)))
-        given = tangents(names, [bare(a, inner) for a in bound], types, values, order) if order else {}
+        inside = [bare(a, inner) for a in bound] if order else []
+        given = tangents(names, inside, types, values, order, wrapper) if order else {}
         spared = {n for need in needs for n in need.floats}
         wanted = {n: need.how for need in asking for n in need.floats} or {
             n: "sum" for n in self._every(types) if n not in spared
         }
-        ready = self._ready(types, values, wanted, given, order, cotangent)
-        found = self._run(ready, plain, order, {} if order else _targets(asking, values))
+        ready = self._ready(types, values, wanted, given, order, cotangent, wrapper)
+        apart = order or wrapper is not None
+        found = _wrapped(wrapper, self._run(ready, plain, order, {} if apart else _targets(asking, values)))
         if not asking:
             return self._everything(types, found)
         if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
@@ -163,7 +173,9 @@ class Backward(Style):
             inline = self._inline(ready, types, args, plain, _missed)
             if inline is not None and ready is not None and not ready.plan.scatters:
                 self.replayed[tuple(k for k, a in enumerate(bound) if type(a) is DiffPair)] = inline
-        gradients = {n.path: self._gradient(n, found, types, values, plain, order, cotangent) for n in asking}
+        gradients = {
+            n.path: self._gradient(n, found, types, values, plain, order, cotangent, wrapper) for n in asking
+        }
         for need in [n for n in asking if not n.has(gradients[n.path])]:
             need.gather(gradients[need.path])
         return tuple(answer(*each, gradients) for each in zip(names, types, bound, strict=True))
@@ -195,11 +207,12 @@ class Backward(Style):
         given: Mapping[Coefficient, Any],
         order: int,
         cotangent: Any,
+        wrapper: Wrapper | None = None,
     ) -> Ready | None:
         """The program of the gradients that are added up, with its arguments; None if all are zero."""
         lowered = self._lowered(types)
         results, names = lowered.func.results, lowered.func.result_names
-        seeds = cotangents(lowered.structure, results, names, cotangent, order)
+        seeds = cotangents(lowered.structure, results, names, cotangent, order, wrapper)
         number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
         summed = tuple(n for n, how in wanted.items() if how not in APART)
         totals = tuple(n for n in summed if wanted[n] == "total")
@@ -291,6 +304,7 @@ class Backward(Style):
         plain: bool,
         order: int,
         cotangent: Any,
+        wrapper: Wrapper | None,
     ) -> Any:
         """What a pair or Variable gathers."""
         if need.how not in APART:
@@ -300,18 +314,22 @@ class Backward(Style):
                 f'accumulator="{need.how}": {need.path} is among pairs of pairs',
                 remedy='use "sum" or "total"',
             )
-        return self._contributions(need, types, values, plain, cotangent)
+        if cotangent is None:
+            return None
+        if wrapper is None:
+            each = self._contributions(need, types, values, plain, cotangent)
+        else:
+            apart = self._contributions(need, types, values, plain, wrapper.cotangent(0, cotangent))
+            each = [wrapper.gradient(need.first, c) for c in apart]
+        return each if need.how == "push" else each[0] if each else None
 
     def _contributions(
         self, need: Need, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
-    ) -> Any:
-        """The contributions of the result's entries to the gradient of a pair: a list, or the first one."""
-        if cotangent is None:
-            return None
+    ) -> list[Any]:
+        """The contributions of the result's entries to the gradient of a pair."""
         if isinstance(need.kind, Container):
             raise DtypeError(f'accumulator="{need.how}": {need.path} is a container', remedy='use "sum"')
         key = types, need.first, APART
         if key not in self.made:
             self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
-        each = contributed(self.made[key], need.first, values, plain, cotangent)
-        return each if need.how == "push" else each[0] if each else None
+        return contributed(self.made[key], need.first, values, plain, cotangent)

@@ -30,10 +30,10 @@ from adcompiler.runtime.signature import (
     PLAIN,
     Parameter,
     bind,
-    check_labels,
     describe,
     find_hook,
     parameters_of,
+    wrapper_of,
 )
 from adcompiler.runtime.specialise import Specialisation, Types, maker
 from adcompiler.runtime.splitting import PARTIALS, Save, SplitFunction, checked_save
@@ -182,7 +182,7 @@ class Function(Displayed):
         each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or
         bfloat16 where the result is float32. Returns `buffers`.
         """
-        check_labels(self, args, keywords)
+        wrapper_of(self, args, keywords)  # labels agree
         types, values, plain = self.describe(args, keywords, rows=False)
         found = self.specialise(types, values)
         targets = flatten(found.lowered.structure, buffers)

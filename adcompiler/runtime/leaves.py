@@ -13,6 +13,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.adapters import agree, as_numpy, is_adapted, like
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.signature import DTYPE_OF
@@ -22,13 +23,14 @@ from adcompiler.syntax.containers import Container, check_depth, opened
 class Leaf:
     """A number, an array, or what has no derivative: then `dtype` is None, and `value` stays as it is."""
 
-    __slots__ = ("dtype", "kind", "path", "shape", "value")
+    __slots__ = ("dtype", "kind", "labelled", "path", "shape", "value")
 
     def __init__(
         self, path: str, value: Any, dtype: np.dtype | None = None, shape: tuple[int, ...] = ()
     ) -> None:
         self.path, self.value, self.dtype, self.shape = path, value, dtype, shape
         self.kind = type(value)
+        self.labelled = value if is_adapted(value) else None  # which has the labels of arrays like it
 
     @property
     def size(self) -> int:
@@ -37,7 +39,7 @@ class Leaf:
 
     def flat(self) -> np.ndarray:
         """The floats as an array of one axis."""
-        return np.asarray(self.value, self.dtype).reshape(-1)
+        return np.asarray(as_numpy(self.path, self.value), self.dtype).reshape(-1)
 
     def flat_like(self, value: Any, path: str) -> np.ndarray:
         """Something that belongs to the leaf, such as its gradient, as an array of one axis."""
@@ -49,7 +51,8 @@ class Leaf:
                 f"{path} has shape {found.shape}, {self.path} has {self.shape}",
                 remedy="they have the same shape",
             )
-        return np.asarray(value, self.dtype).reshape(-1)
+        agree(path, value, self.labelled)
+        return np.asarray(as_numpy(path, value), self.dtype).reshape(-1)
 
     def like(self, flat: np.ndarray) -> Any:
         """An array of one axis in the form of this leaf: a number, a list or an array."""
@@ -58,12 +61,12 @@ class Leaf:
         array = flat.reshape(self.shape)
         if issubclass(self.kind, np.generic):
             return array[()]
-        return array.tolist() if self.kind is list else array
+        return array.tolist() if self.kind is list else like(self.labelled, array)
 
     def emptied(self) -> Leaf:
         """The leaf without its floats."""
         made = Leaf(self.path, None if self.dtype else self.value, self.dtype, self.shape)
-        made.kind = self.kind
+        made.kind, made.labelled = self.kind, self.labelled
         return made
 
 
@@ -95,7 +98,7 @@ def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
         )
     refuse_masked(path, value)
     try:
-        array = np.asarray(float(value) if type(value) is int else value)
+        array = np.asarray(float(value) if type(value) is int else as_numpy(path, value))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise DtypeError(f"{path} is no array: {error}", remedy="pass numbers or arrays") from error
     if array.dtype.kind in "iu" and type(value) is list:

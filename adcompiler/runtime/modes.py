@@ -42,7 +42,9 @@ class Tangent(Derived):
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)
         lowered = self.of.trace(types[:count])
-        given = [t for kind, d in zip(self.wrt, types[count:], strict=True) for t in _given(types[kind], d)]
+        given = [
+            t for kind, d in zip(self.wrt, types[count:], strict=True) for t in given_floats(types[kind], d)
+        ]
         floats = self.of.inputs_of(self.wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
         made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
@@ -122,10 +124,12 @@ def _dense(
     return Lowered(run(SIMPLIFY, made), lowered.constraints, structure)
 
 
-def _given(kind: Any, tangent: Any) -> list[bool]:
+def given_floats(kind: Any, tangent: Any) -> list[bool]:
     """For each float of an argument, whether it has a tangent; None stands in the place of one."""
     if isinstance(kind, Container) and isinstance(tangent, Container):
-        return [given for pair in zip(kind.parts, tangent.parts, strict=True) for given in _given(*pair)]
+        return [
+            given for pair in zip(kind.parts, tangent.parts, strict=True) for given in given_floats(*pair)
+        ]
     return [isinstance(tangent, ArgType) for _, k in leaves("", kind) if places_of(k) is None]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from adcompiler.codegen.buffers import POOL
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public
+from adcompiler.runtime.adapters import agree, is_adapted
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.replay import kernel_array
 from adcompiler.runtime.signature import PLAIN
@@ -99,7 +100,7 @@ def copied(found: Any) -> Any:
     """What was found, in memory of its own."""
     if isinstance(found, DiffPair):
         return DiffPair(copied(found.p), copied(found.d))
-    return mapped(snapshot, found)
+    return mapped(lambda v: v.copy() if is_adapted(v) and hasattr(v, "copy") else snapshot(v), found)
 
 
 def _added(one: Any, other: Any) -> Any:
@@ -131,6 +132,7 @@ def _sum(one: Any, other: Any) -> Any:
         one = np.asarray(one, np.asarray(other).dtype)
     kinds = {type(one), type(other)}
     if kinds != {np.ndarray} or one.dtype != other.dtype:
+        agree("what is added to a gradient", other, one)
         return one + other
     return np.add(one, other, out=POOL.empty(one.shape, one.dtype))
 

@@ -11,7 +11,7 @@ from adcompiler.ad.duals import Coefficient
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.runtime.adapters import as_numpy
+from adcompiler.runtime.adapters import Wrapper, as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
@@ -26,7 +26,12 @@ Leaf = tuple[int, int, str, Any, Any]  # its number, its parts, path, place and 
 
 
 def tangents(
-    names: Sequence[str], args: Sequence[Any], types: Types, values: Sequence[Any], order: int
+    names: Sequence[str],
+    args: Sequence[Any],
+    types: Types,
+    values: Sequence[Any],
+    order: int,
+    wrapper: Wrapper | None = None,
 ) -> dict[Coefficient, Any]:
     """The tangents of arguments that are pairs, `order` deep at most, or hold some: by input and parts.
 
@@ -42,19 +47,26 @@ def tangents(
                     f"{path} is {place.dtype}: it has no tangent", remedy=f"pass floats, or None: {NO_FLOAT}"
                 )
             if parts:
+                tangent = tangent if wrapper is None else wrapper.tangent(number, tangent)
                 found[number, parts] = fitted(tangent, values[number], place, path)
         first += count(kind)
     return found
 
 
 def cotangents(
-    structure: Any, results: Sequence[Array], names: Sequence[str], cotangent: Any, order: int
+    structure: Any,
+    results: Sequence[Array],
+    names: Sequence[str],
+    cotangent: Any,
+    order: int,
+    wrapper: Wrapper | None = None,
 ) -> dict[Coefficient, Any]:
     """The cotangents of results, as kernels take them: by result and parts; none for what is no float."""
     found: dict[Coefficient, Any] = {}
     given = _unwrapped(structure, results, cotangent)
     for k, parts, _, _, value in spread(structure, given, order, "the cotangent"):
         if is_float(results[k].dtype):
+            value = value if wrapper is None else wrapper.cotangent(k, value)
             found[k, parts] = _cotangent(value, results[k], names[k])
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.runtime.adapters import Dress, adapter_of, as_numpy, checked
+from adcompiler.runtime.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.refused import no_number
@@ -172,22 +172,19 @@ def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
     return own
 
 
-def check_labels(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Refuse arguments with labels that differ where they meet, for what takes their numbers alone."""
-    if keywords or not PLAIN.issuperset(map(type, args)):
-        names = (p.name for p in function.parameters)
-        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
-        if hook is not None:
-            checked(hook, function, bind(function.__name__, function.parameters, args, keywords))
+def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Wrapper | None:
+    """How the results of a call go back, if its arguments are arrays of another library; None for NumPy's.
 
-
-def dressed(function: Any, args: Sequence[Any], wrt: Any) -> Dress | None:
-    """How the results of a call come back, if its arguments are arrays of another library."""
-    hook = find_hook(zip((p.name for p in function.parameters), args, strict=False))
-    dress = None if hook is None else getattr(adapter_of(type(hook)), "dress", None)
-    if dress is None:
+    Raises ShapeError for labels that differ where axes are paired.
+    """
+    if not keywords and PLAIN.issuperset(map(type, args)):
         return None
-    return dress(function, bind(function.__name__, function.parameters, args, {}), wrt)  # type: ignore[no-any-return]
+    names = (p.name for p in function.parameters)
+    hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+    make = None if hook is None else getattr(adapter_of(type(hook)), "wrapper", None)
+    if make is None:
+        return None
+    return make(function, bind(function.__name__, function.parameters, args, keywords))  # type: ignore[no-any-return]
 
 
 def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Container, list[Any]]:

@@ -25,7 +25,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.runtime.adapters import is_adapted
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.signature import bind, check_labels, find_hook
+from adcompiler.runtime.signature import bind, find_hook, wrapper_of
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.transforms import Derived, Gradient
 from adcompiler.syntax.program import Lowered
@@ -72,7 +72,7 @@ class SparseDerivative(Derived):
         if hook is not None and not is_adapted(hook):
             bind(self.__name__, self.parameters, args, keywords)
             self.trace(())
-        check_labels(self.of, args, keywords)
+        wrapper_of(self.of, args, keywords)  # labels agree, which matrices have not
         types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix
         if types not in self._programs:
             self._programs.setdefault(types, self._made(types))

@@ -16,17 +16,17 @@ from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
-from adcompiler.runtime.adapters import as_numpy
+from adcompiler.runtime.adapters import Wrapper, as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.masked import refuse_masked
-from adcompiler.runtime.signature import check_labels
+from adcompiler.runtime.signature import wrapper_of
 from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.syntax.containers import opened
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.structures import flatten, places_of, unflatten
+from adcompiler.syntax.structures import flatten, has_rows, places_of, unflatten
 
 Save = str | tuple[str, ...]
 PARTIALS, AUTO = "partials", "auto"
@@ -157,13 +157,14 @@ class _Programs(dict[str, Any]):
 
 class Saved(tuple[Any, ...]):
     """The values that propagate reads, with the program that saved them, the lengths of its sizes, and the
-    shapes of forward's results."""
+    shapes of forward's results. `wrapper` is for gradients of arrays of another library."""
 
     program: SplitProgram
     values: tuple[Any, ...]
     shapes: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     plain: bool
+    wrapper: Wrapper | None = None
 
     @classmethod
     def of(
@@ -173,6 +174,7 @@ class Saved(tuple[Any, ...]):
         sizes: Sequence[int],
         plain: bool,
         shapes: tuple[tuple[int, ...], ...] | None = None,
+        wrapper: Wrapper | None = None,
     ) -> Saved:
         """Keep, of forward's inputs and results, those that a propagate may read. `shapes` are those of the
         results, where these are not all among the values."""
@@ -182,17 +184,26 @@ class Saved(tuple[Any, ...]):
         saved = cls(read_only(kept[k]) for k in program.reads)
         saved.program, saved.sizes, saved.plain = program, tuple(sizes), plain
         saved.values = tuple(kept)
+        if wrapper is not None:
+            saved.wrapper = wrapper
         results = values[len(program.parts.forward.inputs) :]
         saved.shapes = tuple(map(np.shape, results)) if shapes is None else shapes
         return saved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Saved.of, (self.program, self.values, self.sizes, self.plain, self.shapes)
+        return Saved.of, (self.program, self.values, self.sizes, self.plain, self.shapes, self.wrapper)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the saved values."""
         return self.program.saved_names
+
+
+def wrapped(wrapper: Wrapper | None, structure: Any, found: Sequence[Any]) -> Sequence[Any]:
+    """The arrays of results, nested as `structure` says, as their caller wants them."""
+    if wrapper is None or has_rows(structure):
+        return found
+    return [wrapper.result(k, a) for k, a in enumerate(found)]
 
 
 def _is_array(value: Any) -> bool:
@@ -252,15 +263,18 @@ class SplitFunction:
 
         What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
         """
-        check_labels(self.f, args, keywords)
-        return self._forward(args, keywords, snapshot)
+        return self._forward(args, keywords, snapshot, wrapper_of(self.f, args, keywords))
 
     def lent(self, *args: Any) -> tuple[Any, Saved]:
         """`forward`, saving the very arguments and results: for callers that let nobody write to them."""
         return self._forward(args, {}, lambda value: value)
 
     def _forward(
-        self, args: Sequence[Any], keywords: dict[str, Any], held: Callable[[Any], Any]
+        self,
+        args: Sequence[Any],
+        keywords: dict[str, Any],
+        held: Callable[[Any], Any],
+        wrapper: Wrapper | None = None,
     ) -> tuple[Any, Saved]:
         """The results, and what is saved: as `held`, what the caller has too."""
         types, values, plain = self.f.describe(args, keywords)
@@ -269,12 +283,14 @@ class SplitFunction:
         sizes = program.forward.sizes(values)
         self.lengths.setdefault(types, tuple(sizes))
         found = program.forward(values, plain, sizes)
-        results = unflatten(program.structure, found[: program.parts.count])
+        results = unflatten(
+            program.structure, wrapped(wrapper, program.structure, found[: program.parts.count])
+        )
         everything, open_ = [*values, *found], len(values) + program.parts.count
         for k in program.kept:
             if k < open_:
                 everything[k] = held(everything[k])
-        return results, Saved.of(program, everything, sizes, plain)
+        return results, Saved.of(program, everything, sizes, plain, None, wrapper)
 
     @public
     def propagate(self, saved: Saved, cotangents: Any) -> tuple[Any, ...]:
@@ -289,8 +305,16 @@ class SplitFunction:
             )
         program = saved.program
         given = self._given(program, cotangents)
+        wrapper = saved.wrapper
+        if wrapper is not None:
+            count = program.parts.count
+            given = [g if g is None or k >= count else wrapper.cotangent(k, g) for k, g in enumerate(given)]
         checked = [self._checked(program, k, g, saved) for k, g in enumerate(given)]
-        found: tuple[Any, ...] = unflatten(program.gradients, program(saved, checked))
+        flat = program(saved, checked)
+        if wrapper is not None:
+            pairs = zip(program.parts.wanted, flat, strict=True)
+            flat = tuple(g if g is None else wrapper.gradient(n, g) for n, g in pairs)
+        found: tuple[Any, ...] = unflatten(program.gradients, flat)
         return found
 
     def _given(self, program: SplitProgram, cotangents: Any) -> list[Any]:

@@ -12,10 +12,12 @@ from adcompiler.ad.duals import Coefficient, completed, on_duals
 from adcompiler.errors import LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.adapters import Wrapper
 from adcompiler.runtime.pairs import DiffPair, bare, depth, nested, primal
 from adcompiler.runtime.seeds import tangents
-from adcompiler.runtime.signature import ArgumentError, Parameter, bind, check_labels
+from adcompiler.runtime.signature import ArgumentError, Parameter, bind, wrapper_of
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
+from adcompiler.runtime.splitting import wrapped
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import unflatten
 
@@ -56,13 +58,14 @@ class Style:
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self.f, type(self).__name__.lower())
 
-    def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool]:
-        """The types of arguments and the values of them and of pairs among them; they are the last ones."""
+    def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool, Wrapper | None]:
+        """The types of arguments and the values of them and of pairs among them, whether all are numbers, and
+        how results go back; the types are the last ones."""
         values = [bare(a, primal) for a in bound]
-        check_labels(self.f, values, {})
+        wrapper = wrapper_of(self.f, values, {})
         found = self.f.describe(values, {})
         self.f._last = found[0]
-        return found
+        return *found, wrapper
 
 
 class Forward(Style):
@@ -80,9 +83,9 @@ class Forward(Style):
     def _call(self, *args: Any, **keywords: Any) -> Any:
         f = self.f
         bound = bind(f.__name__, f.parameters, args, keywords)
-        types, values, plain = self.described(bound)
+        types, values, plain, wrapper = self.described(bound)
         order = checked(max(1, *map(depth, bound)) if bound else 1)
-        given = tangents([p.name for p in f.parameters], bound, types, values, order)
+        given = tangents([p.name for p in f.parameters], bound, types, values, order, wrapper)
         taken = completed(given)
         key = types, order, tuple(taken)
         if key not in self.made:
@@ -90,7 +93,8 @@ class Forward(Style):
         compiled, inputs = self.made[key]
         found = compiled(coefficients(inputs, values, given), plain)
         structure, count = compiled.lowered.structure, len(found) >> order
-        parts = {k: unflatten(structure, found[k * count : (k + 1) * count]) for k in range(1 << order)}
+        each = [wrapped(wrapper, structure, found[k * count : (k + 1) * count]) for k in range(1 << order)]
+        parts = {k: unflatten(structure, part) for k, part in enumerate(each)}
         return _paired(structure, parts, order)
 
     def _program(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
@@ -12,18 +12,14 @@ from adcompiler.frames import public
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.adapters import Dress
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import typed
 from adcompiler.runtime.rows import alike
-from adcompiler.runtime.signature import PLAIN, Parameter, dressed
+from adcompiler.runtime.signature import Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import places_of
 from adcompiler.syntax.values import Closure
-
-if TYPE_CHECKING:
-    from adcompiler.runtime.splitting import SplitFunction
 
 
 def compiled(what: str, f: Any) -> Function:
@@ -126,14 +122,5 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     with the cotangent of each input that `wrt` names, None where it is known to be zero.
     """
     split = compiled("vjp", f).split(wrt)
-    dress = None if PLAIN.issuperset(map(type, args)) else dressed(f, args, wrt)
     value, saved = split.forward(*args)
-    return dress.value(value) if dress else value, partial(_pulled, split, saved, dress)
-
-
-@public
-def _pulled(split: SplitFunction, saved: Any, dress: Dress | None, cotangent: Any) -> tuple[Any, ...]:
-    """What a pullback gives; a function of a module, so that pullbacks pickle."""
-    if dress is None:
-        return split.propagate(saved, cotangent)
-    return dress.gradients(split.propagate(saved, dress.cotangent(cotangent)))
+    return value, partial(split.propagate, saved)

@@ -13,11 +13,11 @@ from typing import Any
 from jax.core import Tracer
 
 from adcompiler.interop import array_api
-from adcompiler.interop.array_api import dress, plain
+from adcompiler.interop.array_api import plain, wrapper
 from adcompiler.interop.jax.function import JaxFunction
 from adcompiler.syntax.containers import opened
 
-__all__ = ["JaxFunction", "call", "dress", "plain"]
+__all__ = ["JaxFunction", "call", "plain", "wrapper"]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
