@@ -338,5 +338,5 @@ def test_a_function_that_is_called_with_dask_arrays_is_lazy():
     lazy = adc.value_and_grad(f)(da.from_array(x, 7), 0.7)
     assert isinstance(lazy[0], da.Array)
     assert_near(computed(lazy), adc.value_and_grad(f)(x, 0.7))
-    with pytest.raises(adc.Error, match="Dask array, which has no values yet"):
+    with pytest.raises(adc.Error, match=r"Dask array, which has no values yet(?s:.*)adc\.dask.*vjp, jvp"):
         adc.vjp(f, da.from_array(x, 7), 0.7)

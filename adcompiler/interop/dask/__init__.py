@@ -8,7 +8,8 @@ A function, or any derivative of one, is a program; `passes/partition.py` makes 
 called with Dask arrays is run in this way too (`call`). `study.py` maps a function over many cases.
 """
 
-from adcompiler.interop.dask.lazy import Blockwise, blockwise, call, grad, hvp, plain, value_and_grad
+from adcompiler.interop.dask.derivatives import grad, hvp, jvp, value_and_grad, vjp
+from adcompiler.interop.dask.lazy import Blockwise, blockwise, call, plain
 from adcompiler.interop.dask.study import map
 
-__all__ = ["Blockwise", "blockwise", "call", "grad", "hvp", "map", "plain", "value_and_grad"]
+__all__ = ["Blockwise", "blockwise", "call", "grad", "hvp", "jvp", "map", "plain", "value_and_grad", "vjp"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,9 +19,7 @@ from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, read_by
 from adcompiler.passes.partition import Partition, partition
-from adcompiler.runtime import transforms
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import Tangent, as_tuple
 from adcompiler.runtime.signature import DTYPE_OF, bind
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.transforms import compiled
@@ -165,50 +162,10 @@ def blockwise(f: Function, keep: bool = False) -> Blockwise:
     keep  whether blocks of arguments stay in the workers' memory where several passes over them are needed;
           else they are read again, or computed again by the graph that they come from
 
-    Raises LimitError for what does not decompose into blocks (gathers and scans across chunks), with what to
+    Raises LimitError for what does not decompose into blocks (gathers across chunks), with what to
     write instead, and as a call of `f` does for arguments that do not fit.
     """
     return Blockwise(f, keep)
-
-
-@public
-def value_and_grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
-    """The value of the scalar function `f` and its gradient on Dask arrays: lazily (value, grads).
-
-    As `adc.value_and_grad`; gradients of chunked arguments come in their chunks, those of others in one
-    chunk, summed over all blocks by a tree that depends on the chunks alone. See `blockwise` for `keep` and
-    for errors.
-    """
-    return Blockwise(transforms.value_and_grad(f, wrt), keep)
-
-
-@public
-def grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
-    """The gradient of the scalar function `f` on Dask arrays: see `value_and_grad`."""
-    return Blockwise(transforms.grad(f, wrt), keep)
-
-
-@public
-def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[Any], Any], Any]:
-    """`product(args, v)`: the Hessian of the scalar function `f` times `v` on Dask arrays, lazily.
-
-    As `adc.hvp`: `args` is a tuple; `v` and the result are structured like the gradient.
-    """
-    return partial(_multiplied, transforms.grad(f, wrt), keep)
-
-
-@public
-def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], v: Any) -> Any:
-    args = as_tuple("hvp", "args", args)
-    types, _, _ = gradient.describe([mapped(stand_in, a) for a in args], {}, rows=False)
-    places = gradient.of.positions(gradient.wrt, types)
-    directions = (v,) if gradient.bare(places) else as_tuple("hvp", "v", v)
-    if len(directions) != len(places):
-        raise ShapeError(
-            f"{len(directions)} directions for {len(places)} inputs", remedy="shape v like the gradient"
-        )
-    pushed = gradient.derived(("hvp", places), partial(Tangent, gradient, places, with_value=False))
-    return Blockwise(pushed, keep)(*args, *directions)
 
 
 _called: WeakKeyDictionary[Function, Blockwise] = WeakKeyDictionary()
@@ -225,5 +182,6 @@ def plain(name: str, value: Any) -> Any:
     """A Dask array where numbers are needed."""
     raise DtypeError(
         f"{name} is a Dask array, which has no values yet",
-        remedy="call the function itself, or adc.dask.value_and_grad, on it; or pass x.compute()",
+        remedy="call the function itself on it, or adc.dask.value_and_grad, vjp, jvp or hvp, or pass "
+        "x.compute()",
     )

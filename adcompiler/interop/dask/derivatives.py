@@ -1,0 +1,191 @@
+"""Derivatives of functions of Dask arrays: each is a program, partitioned as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.vjp import vjp as cotangents_of
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.frames import public
+from adcompiler.interop.dask.lazy import Blockwise, is_lazy, stand_in
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Input, zeros_like
+from adcompiler.ir.types import NUMPY
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime import transforms
+from adcompiler.runtime.function import Function
+from adcompiler.runtime.modes import Tangent, as_tuple
+from adcompiler.runtime.signature import Parameter, bind
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.tangents import like
+from adcompiler.runtime.transforms import Derived, compiled
+from adcompiler.syntax.containers import mapped
+from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.structures import flatten
+
+
+@public
+def value_and_grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
+    """The value of the scalar function `f` and its gradient on Dask arrays: lazily (value, grads).
+
+    As `adc.value_and_grad`; gradients of chunked arguments come in their chunks, those of others in one
+    chunk, summed over all blocks by a tree that depends on the chunks alone. See `blockwise` for `keep` and
+    for errors.
+    """
+    return Blockwise(transforms.value_and_grad(f, wrt), keep)
+
+
+@public
+def grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
+    """The gradient of the scalar function `f` on Dask arrays: see `value_and_grad`."""
+    return Blockwise(transforms.grad(f, wrt), keep)
+
+
+@public
+def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[Any], Any], Any]:
+    """`product(args, v)`: the Hessian of the scalar function `f` times `v` on Dask arrays, lazily.
+
+    As `adc.hvp`: `args` is a tuple; `v` and the result are structured like the gradient.
+    """
+    return partial(_multiplied, transforms.grad(f, wrt), keep)
+
+
+@public
+def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], v: Any) -> Any:
+    args = as_tuple("hvp", "args", args)
+    types, _ = described(gradient, args)
+    positions = gradient.of.positions(gradient.wrt, types)
+    directions = (v,) if gradient.bare(positions) else as_tuple("hvp", "v", v)
+    if len(directions) != len(positions):
+        raise ShapeError(
+            f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like the gradient"
+        )
+    return pushed(gradient, args, dict(zip(positions, directions, strict=True)), False, keep)
+
+
+@public
+def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = False) -> tuple[Any, Any]:
+    """The value of `f` at `args`, some of them Dask arrays, and its derivative along `tangents`, lazily.
+
+    As `adc.jvp`: a tangent for each argument, of its shape, a Dask array or one of NumPy; None stands for
+    zero.
+    """
+    args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
+    if len(args) != len(tangents):
+        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
+    directions = {k: t for k, t in enumerate(tangents) if t is not None}
+    value, tangent = pushed(compiled("adc.dask.jvp", f), args, directions, True, keep)
+    return value, tangent
+
+
+def pushed(f: Function, args: Sequence[Any], directions: dict[int, Any], value: bool, keep: bool) -> Any:
+    """The tangent of `f` along directions of some parameters, its value before it if it is wanted."""
+    types, values = described(f, args)
+    f.positions(tuple(directions), types)  # no others than floats
+    for k, direction in directions.items():  # of the shape and structure of what it belongs to
+        floats = [values[n] for n in f.inputs_of((k,), types)]
+        like(mapped(stand_in, direction), floats, types[k], f.parameters[k].name)
+    wrt = tuple(directions)
+    tangent = f.derived(("dask jvp", wrt, value), lambda: Tangent(f, wrt, value))
+    return Blockwise(tangent, keep)(*args, *directions.values())
+
+
+@public
+def vjp(
+    f: Function, *args: Any, wrt: Any = None, keep: bool = False
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of `f` at `args`, some of them Dask arrays, and the pullback of cotangents, both lazily.
+
+    As `adc.vjp`: `pullback(cotangent)` takes a cotangent shaped like the result, of Dask arrays or of NumPy's
+    (None for zero), and returns a tuple with the gradient of each input that `wrt` names. Nothing is kept
+    from the value's blocks: the pullback computes again what it needs.
+    """
+    f = compiled("adc.dask.vjp", f)
+    args = tuple(bind(f.__name__, f.parameters, args, {}))
+    types, values = described(f, args)
+    positions = f.positions(wrt, types)
+    lowered = f.specialise(types, values).lowered
+    value = Blockwise(f, keep)(*args)
+    return value, partial(_pulled, f, positions, keep, args, lowered, value)
+
+
+@public
+def _pulled(
+    f: Function,
+    wrt: tuple[int, ...],
+    keep: bool,
+    args: tuple[Any, ...],
+    lowered: Lowered,
+    value: Any,
+    cotangent: Any,
+) -> tuple[Any, ...]:
+    """What a pullback gives; a function of a module, so that pullbacks pickle."""
+    given = flatten(lowered.structure, cotangent, "the cotangent")
+    results = lowered.func.results
+    values = flatten(lowered.structure, value)
+    for name, c, result in zip(lowered.func.result_names, given, values, strict=True):
+        if c is not None:
+            check_cotangent(name, c, result)
+    present = tuple(c is not None for c in given)
+    pullback = f.derived(("dask vjp", wrt, present), lambda: Pullback(f, wrt, lowered, present))
+    pairs = [(c, NUMPY[r.dtype]) for c, r in zip(given, results, strict=True) if c is not None]
+    seeds = [c.astype(dtype) if is_lazy(c) else np.asarray(c, dtype) for c, dtype in pairs]
+    found: tuple[Any, ...] = Blockwise(pullback, keep)(*args, *seeds)
+    return found
+
+
+def check_cotangent(name: str, cotangent: Any, result: Any) -> None:
+    """Raise DtypeError or ShapeError for a cotangent that is not one of a result."""
+    if result.dtype.kind != "f":
+        raise DtypeError(f"{name} is {result.dtype}, which has no cotangent", remedy="give None for it")
+    kind = cotangent.dtype if is_lazy(cotangent) else np.asarray(cotangent).dtype
+    if np.shape(cotangent) != result.shape or kind.kind not in "biuf":
+        raise ShapeError(
+            f"the cotangent of {name} is {kind} of shape {np.shape(cotangent)}, {name} itself {result.shape}",
+            remedy="a cotangent is shaped like the result, and real",
+        )
+
+
+class Pullback(Derived):
+    """The gradients by the parameters `wrt`: of the arguments, then of a cotangent for each result that has
+    one (`present`). A gradient that is known to be zero is zeros."""
+
+    def __init__(
+        self, of: Function, wrt: tuple[int, ...], lowered: Lowered, present: tuple[bool, ...]
+    ) -> None:
+        self.present = present
+        named = zip(lowered.func.result_names, present, strict=True)
+        names = distinct([f"d{n}" for n, here in named if here], [p.name for p in of.parameters])
+        super().__init__(of, wrt, "vjp", tuple(Parameter(n, False, False) for n in names))
+
+    def settled(self, types: Types) -> Types:
+        count = len(self.of.parameters)
+        return (*self.of.settled(types[:count]), *types[count:])
+
+    def trace(self, types: Types) -> Lowered:
+        count = len(self.of.parameters)
+        lowered = self.of.trace(types[:count])
+        func, first = lowered.func, len(lowered.func.inputs)
+        live = [r for r, here in zip(func.results, self.present, strict=True) if here]
+        seeds = [Input(first + k, r.dtype, r.shape) for k, r in enumerate(live)]
+        wanted = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
+        found = cotangents_of(live, seeds, wanted)
+        names = distinct((*func.input_names, *(p.name for p in self.parameters[count:])))
+        made = func.with_(
+            name=self.__name__,
+            inputs=(*func.inputs, *seeds),
+            input_names=names,
+            results=tuple(zeros_like(i) if c is None else c for i, c in zip(wanted, found, strict=True)),
+            result_names=distinct([f"d{func.input_names[i.position]}" for i in wanted], names),
+        )
+        return Lowered(run(SIMPLIFY, made), lowered.constraints, self.places(self.wrt, types[:count]))
+
+
+def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
+    """The types of arguments, and arrays of no memory in their place."""
+    types, values, _ = f.describe([mapped(stand_in, a) for a in args], {}, rows=False)
+    return types, values
