@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adcompiler.ad.consistent import consistent
 from adcompiler.ad.mincut import cheapest
@@ -86,8 +86,13 @@ class Split:
                 behind.add(array)
         return [a for a in order if isinstance(a, Item) and a not in behind]
 
-    def propagate(self, present: Pattern, asked: Pattern) -> Propagate:
-        """The program for one pattern of cotangents that are not None, and of gradients asked for."""
+    def propagate(
+        self, present: Pattern, asked: Pattern, held: bool = True, checked: bool = False
+    ) -> Propagate:
+        """The program for one pattern of cotangents that are not None, and of gradients asked for.
+
+        It reads results of forward only if they are `held`; `checked`, it checks what forward checks again.
+        """
         forward = self.forward
         cotangents = self.cotangents(present)
         targets = [forward.inputs[k] for k, ask in zip(self.wanted, asked, strict=True) if ask]
@@ -111,8 +116,9 @@ class Split:
             names=names,
             spans=forward.spans,
             source=forward.source,
+            checks=forward.checks if checked else (),
         )
-        available = (*forward.inputs, *forward.results)
+        available = (*forward.inputs, *(forward.results if held else ()))
         usable = consistent(grads, available)
         func, reads = rebind(
             func,
@@ -253,10 +259,11 @@ def rebind(
 
     Returns the program and the numbers of the arrays that it reads, in order.
     """
-    reads = sorted(_reached(func.results, cotangents, numbers), key=numbers.__getitem__)
+    reads = sorted(_reached(func.roots, cotangents, numbers), key=numbers.__getitem__)
     bind = _Bind([*reads, *cotangents])
     inputs = bind.inputs
-    results = bind.run(func.results)
+    roots = bind.run(func.roots)
+    results, holds = roots[: len(func.results)], roots[len(func.results) :]
     moved = bind.moved()
     labels = [names[numbers[a]] for a in reads] + [func.names[c] for c in cotangents]
     return (
@@ -265,6 +272,7 @@ def rebind(
             input_names=distinct(labels),
             results=results,
             result_names=distinct(func.result_names, labels),
+            checks=tuple(replace(c, holds=h) for c, h in zip(func.checks, holds, strict=True)),
             names={moved[n]: name for n, name in func.names.items() if n in moved and n not in inputs},
             spans={moved[n]: span for n, span in func.spans.items() if n in moved},
         ),
@@ -272,11 +280,11 @@ def rebind(
     )
 
 
-def _reached(results: Iterable[Array], given: Sequence[Array], stops: Mapping[Array, int]) -> set[Array]:
-    """The arrays of `stops` that `results` read, not looking behind them, and those that say how long these
+def _reached(roots: Iterable[Array], given: Sequence[Array], stops: Mapping[Array, int]) -> set[Array]:
+    """The arrays of `stops` that `roots` read, not looking behind them, and those that say how long these
     and the arrays `given` are."""
 
     def read(array: Array) -> Iterable[Array]:
         return lengths_read(array) if array in stops or array in given else arrays_read(array)
 
-    return {a for a in postorder((*results, *given), read) if a in stops}
+    return {a for a in postorder((*roots, *given), read) if a in stops}

@@ -3,24 +3,28 @@
 An engine of another library (PyTorch's autograd, JAX's tracers) asks four things of each operation: its
 results, a pullback, a pushforward, and the same over one axis more. Here each of them is a `Program`: arrays
 in, arrays out, with lengths given beside. So one operation of the engine serves every order and nesting.
+The values of a program are its inputs, then its results: derivatives say by number which of them they read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any
 
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.split import Pattern, Split, by_cost, pattern_text, rebind, split
 from adcompiler.ad.vjp import vjp
+from adcompiler.fork import Locked
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.progress import compiling
 from adcompiler.runtime.lengths import nominal
-from adcompiler.runtime.specialise import MOST_DOORS, Specialisation
+from adcompiler.runtime.specialise import MOST_DOORS, Executable, Specialisation
 from adcompiler.runtime.vmap import over
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Resized, merged
@@ -42,11 +46,35 @@ class Derivative:
     known: Pattern
 
 
+@dataclass(frozen=True)
+class Tangents:
+    """What a pushforward is made of: the program, which of its inputs have a tangent, which results one that
+    is not known to be zero, and whether the program's results are among its inputs."""
+
+    of: Program
+    given: Pattern
+    known: Pattern
+    held: bool
+
+    @property
+    def values(self) -> int:
+        """How many inputs stand before the tangents."""
+        func = self.of.func
+        return len(func.inputs) + self.held * len(func.results)
+
+    def present(self, here: Pattern) -> Pattern:
+        """A pattern of the pushforward's results as one of the program's."""
+        found = iter(here)
+        return tuple(known and next(found) for known in self.known)
+
+
 class Program:
     """A program of arrays.
 
     The first `count` results are those that somebody wants, the others are kept for derivatives. `gradients`
-    says which of these are gradients of the first result, by input; None for one known to be zero.
+    says which of these are gradients of the first result, by input; None for one known to be zero. `pushes`
+    says what a pushforward is made of. `alone`, each derivative checks indices again: engines that drop what
+    nobody reads may drop the program and keep its pullback.
     """
 
     def __init__(
@@ -56,8 +84,10 @@ class Program:
         count: int | None = None,
         gradients: dict[int, Place | None] | None = None,
         origin: Specialisation | None = None,
+        pushes: Tangents | None = None,
+        alone: bool = False,
     ) -> None:
-        self.func, self.backend = func, backend
+        self.func, self.backend, self.pushes, self.alone = func, backend, pushes, alone
         self.count = len(func.results) if count is None else count
         self.gradients = gradients or {}
         self.origin = origin  # which has the same program, and perhaps its kernel
@@ -66,7 +96,32 @@ class Program:
         self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]
         self.compiled = Specialisation(Lowered(func, (), (None,) * len(func.results)), backend)
         self.doors: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
+        self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # what an engine makes of it, likewise
         self._made: dict[Any, Any] = {}
+        self._making = Locked(RLock)
+
+    def __repr__(self) -> str:
+        return self.func.name
+
+    def _derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is made once for a key."""
+        found = self._made.get(key)
+        if found is None:
+            with self._making.lock, compiling(self.func.name):
+                found = self._made.get(key) or self._made.setdefault(key, make())
+        return found
+
+    def _program(self, func: Func, **about: Any) -> Program:
+        """A program that is derived from this one."""
+        return Program(func, self.backend, alone=self.alone, **about)
+
+    @property
+    def executable(self) -> Executable:
+        """The program compiled for its backend."""
+        if self.origin is not None:  # whose kernel is that of this program
+            self.compiled.use(self.origin.executable)
+            self.origin = None
+        return self.compiled.executable
 
     def run(self, sizes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for lengths that fit: arrays or numbers. A door answers further calls at these."""
@@ -75,9 +130,7 @@ class Program:
         return found
 
     def _door(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Callable[..., Any]:
-        if self.origin is not None:  # whose kernel is that of this program
-            self.compiled.use(self.origin.executable)
-            self.origin = None
+        _ = self.executable
 
         def general(*values: Any) -> tuple[Any, ...]:
             return tuple(self.compiled.run(sizes, values, plain=False))
@@ -97,10 +150,7 @@ class Program:
         program, which saves nothing else. Else it is what costs less to keep than to compute again, at these
         lengths, if they are known.
         """
-        key = "saving", wanted
-        if key not in self._made:
-            self._made.setdefault(key, self._saving(_positions(wanted), sizes))
-        found: Program = self._made[key]
+        found: Program = self._derived(("saving", wanted), lambda: self._saving(_positions(wanted), sizes))
         return found
 
     def _saving(self, wanted: Sequence[int], sizes: Sequence[int] | None) -> Program:
@@ -109,7 +159,7 @@ class Program:
             return self
         if len(func.results) > 1 or func.results[0].rank:
             made = split(func, wanted, by_cost(nominal(sizes)))
-            return Program(made.forward, self.backend, made.count)
+            return self._program(made.forward, count=made.count)
         found = vjp(
             func.results, [Map((), const(1, func.results[0].dtype))], [func.inputs[k] for k in wanted]
         )
@@ -120,26 +170,34 @@ class Program:
         )
         places: dict[int, Place | None] = {k: (1 + n, ()) for n, k in enumerate(grads)}
         places |= dict.fromkeys(set(wanted) - grads.keys())
-        return Program(run(SIMPLIFY, joint), self.backend, 1, places)
+        return self._program(run(SIMPLIFY, joint), count=1, gradients=places)
 
-    def pulled(self, present: Pattern, asked: Pattern) -> Derivative:
-        """The pullback for a pattern of cotangents of results that are there, to the inputs `asked`."""
-        key = "pulled", present, asked
-        if key not in self._made:
-            self._made.setdefault(key, self._pulled(present, asked))
-        found: Derivative = self._made[key]
+    def pulled(self, present: Pattern, asked: Pattern, held: bool = True) -> Derivative:
+        """The pullback for a pattern of cotangents of results that are there, to the inputs `asked`. It reads
+        results of the program only if they are `held`."""
+        found: Derivative = self._derived(
+            ("pulled", present, asked, held), lambda: self._pulled(present, asked, held)
+        )
         return found
 
-    def _pulled(self, present: Pattern, asked: Pattern) -> Derivative:
+    def _pulled(self, present: Pattern, asked: Pattern, held: bool) -> Derivative:
         wanted = _positions(asked)
-        if self.gradients and _positions(present) == (0,) and self.gradients.keys() >= set(wanted):
+        if held and self.scales(present, asked):
             return self._scaled(wanted, asked)
         # gradients are results like others; what is saved matters only where a branch that is taken reads it
         count = len(self.func.results) if self.gradients else self.count
-        part = Split(self.func, count, wanted).propagate(present, (True,) * len(wanted))
+        part = Split(self.func, count, wanted).propagate(present, (True,) * len(wanted), held, self.alone)
         known = iter(part.known)
-        made = Program(run(SIMPLIFY, part.func), self.backend)
+        made = self._program(run(SIMPLIFY, part.func))
         return Derivative(made, part.reads, tuple(a and next(known) for a in asked))
+
+    def scales(self, present: Pattern, asked: Pattern) -> bool:
+        """Whether a pullback is a product with gradients that the program has."""
+        return (
+            bool(self.gradients)
+            and _positions(present) == (0,)
+            and self.gradients.keys() >= {*_positions(asked)}
+        )
 
     def _scaled(self, wanted: Sequence[int], asked: Pattern) -> Derivative:
         """The pullback of a scalar's cotangent alone: its products with the gradients, which are there."""
@@ -159,52 +217,91 @@ class Program:
             size_names=func.size_names,
             names=labels,
         )
-        made, reads = rebind(made, numbers, [cotangent], (*func.input_names, *func.result_names))
+        made, reads = rebind(made, numbers, [cotangent], self.names)
         known = tuple(a and self.gradients[k] is not None for k, a in enumerate(asked))
-        return Derivative(Program(made, self.backend), reads, known)
+        return Derivative(self._program(made), reads, known)
 
-    def pushed(self, given: Pattern) -> Derivative:
-        """The pushforward of tangents of the inputs `given` to all results; it reads all inputs."""
-        key = "pushed", given
-        if key not in self._made:
-            self._made.setdefault(key, self._pushed(given))
-        found: Derivative = self._made[key]
+    def pushed(self, given: Pattern, held: bool = False) -> Derivative:
+        """The pushforward of tangents of the inputs `given` to all results.
+
+        It takes all inputs, and the results if they are `held`: these are there for its transpose to read.
+        """
+        found: Derivative = self._derived(("pushed", given, held), lambda: self._pushed(given, held))
         return found
 
-    def _pushed(self, given: Pattern) -> Derivative:
+    def _pushed(self, given: Pattern, held: bool) -> Derivative:
         func = self.func
-        primals = [func.inputs[k] for k in _positions(given)]
-        names = distinct((*func.input_names, *(f"d{func.input_names[i.position]}" for i in primals)))
-        tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
-        found = jvp(func.results, dict(zip(primals, tangents, strict=True)))
+        wanted = _positions(given)
+        values: list[Input] = [*func.inputs, *(_like(r, -1 - k) for k, r in enumerate(func.results) if held)]
+        tangents = [_like(func.inputs[k], -1 - len(values) - k) for k in wanted]
+        found = jvp(func.results, {func.inputs[k]: t for k, t in zip(wanted, tangents, strict=True)})
         known = tuple(d and t is not None for d, t in zip(self.differentiable, found, strict=True))
-        pairs = zip(found, func.result_names, known, strict=True)
-        live = [(t, f"d{name}") for t, name, here in pairs if here and t is not None]
+        live = [(t, n) for t, n, here in zip(found, func.result_names, known, strict=True) if here]
+        labels = [*self.names[: len(values)], *(f"d{func.input_names[k]}" for k in wanted)]
         made = func.with_(
             name=f"{func.name}.tangent[{pattern_text(given)}]",
-            inputs=(*func.inputs, *tangents),
-            input_names=names,
-            results=tuple(t for t, _ in live),
-            result_names=distinct([name for _, name in live], names),
-            checks=(),
+            results=tuple(t for t, _ in live if t is not None),
+            result_names=tuple(f"d{name}" for _, name in live),
+            checks=func.checks if self.alone else (),
+            names=dict(zip((*values, *tangents), labels, strict=True)),
         )
-        reads = tuple(range(len(func.inputs)))
-        return Derivative(Program(run(SIMPLIFY, made), self.backend), reads, known)
+        made, _ = rebind(made, {}, (*values, *tangents), ())
+        program = self._program(run(SIMPLIFY, made), pushes=Tangents(self, given, known, held))
+        return Derivative(program, tuple(range(len(values))), known)
+
+    def transposed(self, present: Pattern, asked: Pattern) -> Derivative:
+        """The transpose of a program that is linear in the inputs `asked`, of which it then reads none, for a
+        pattern of cotangents; it reads inputs. That of a pushforward is reverse mode itself."""
+        pushes = self.pushes
+        if pushes is None or True in asked[: pushes.values]:
+            return self.pulled(present, asked, held=False)
+        tangents = iter(asked[pushes.values :])
+        wanted = tuple(here and next(tangents) for here in pushes.given)
+        pulled = pushes.of.pulled(pushes.present(present), wanted, pushes.held)
+        known = (k for k, here in zip(pulled.known, pushes.given, strict=True) if here)
+        return Derivative(pulled.program, pulled.reads, (*[False] * pushes.values, *known))
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def restricted(self, used: Pattern) -> Derivative:
+        """The program of the results `used` only, and of the inputs that these and checks read. A pushforward
+        keeps its inputs, since its transpose may read them."""
+        found: Derivative = self._derived(("restricted", used), lambda: self._restricted(used))
+        return found
+
+    def _restricted(self, used: Pattern) -> Derivative:
+        func, pushes = self.func, self.pushes
+        part = func.with_(
+            results=tuple(r for r, here in zip(func.results, used, strict=True) if here),
+            result_names=tuple(n for n, here in zip(func.result_names, used, strict=True) if here),
+            counts=(),
+        )
+        if pushes is not None:
+            kept = replace(pushes, known=pushes.present(used))
+            every = tuple(range(len(func.inputs)))
+            return Derivative(self._program(part, pushes=kept), every, used)
+        part, reads = rebind(part, {i: k for k, i in enumerate(func.inputs)}, (), func.input_names)
+        return Derivative(self._program(part), reads, used)
 
     # -- batches ----------------------------------------------------------------------------------
 
     def batched(self, mapped: Pattern) -> Program:
         """The program over one axis more, the first one of the inputs `mapped` and of every result; its
         length stands behind the others. Raises ShapeError for an integer in `mapped` that is a length."""
-        key = "batched", mapped
-        if key not in self._made:
-            func = self.func
-            axes = [0 if here else None for here in mapped]
-            made = run(SIMPLIFY, over(func, axes, Size(len(func.size_names)), f"vmap({func.name})"))
-            gradients = {k: g and (g[0], (mapped[k], *g[1])) for k, g in self.gradients.items()}
-            self._made.setdefault(key, Program(made, self.backend, self.count, gradients))
-        found: Program = self._made[key]
+        found: Program = self._derived(("batched", mapped), lambda: self._batched(mapped))
         return found
+
+    def _batched(self, mapped: Pattern) -> Program:
+        func = self.func
+        axes = [0 if here else None for here in mapped]
+        made = run(SIMPLIFY, over(func, axes, Size(len(func.size_names)), f"vmap({func.name})"))
+        gradients = {k: g and (g[0], (mapped[k], *g[1])) for k, g in self.gradients.items()}
+        return self._program(made, count=self.count, gradients=gradients)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return (*self.func.input_names, *self.func.result_names)
 
 
 def known_lengths(found: Specialisation, sizes: Sequence[int]) -> tuple[Lengths, Lengths]:
@@ -219,6 +316,11 @@ def for_lengths(func: Func, known: tuple[Lengths, Lengths]) -> Func:
     short, equal = known
     constants: dict[Size, Element] = {Size(k): const(n, "i64") for k, n in short}
     return run(SIMPLIFY, Resized(constants).func(merged(func, equal)))
+
+
+def _like(array: Array, number: int) -> Input:
+    """A placeholder with the type and shape of an array."""
+    return Input(number, array.dtype, array.shape)
 
 
 def _positions(pattern: Pattern) -> tuple[int, ...]:

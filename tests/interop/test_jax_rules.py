@@ -157,6 +157,45 @@ def test_what_is_known_to_be_zero_costs_nothing():
     equal(jax.jvp(lambda b: f(X, A, b), (A,), (1.0,))[1], (0.0, 2.0))
 
 
+def calls(f, *args):
+    """How often XLA calls a kernel of ours."""
+    return jax.jit(f).lower(*args).as_text().count("custom_call @adc_")
+
+
+def test_value_and_gradient_are_one_kernel():
+    assert calls(loss(), X, A) == 1
+    assert calls(jax.value_and_grad(loss(), (0, 1)), X, A) == 1
+    assert calls(jax.grad(lambda x: 3 * loss()(x, A)), X) == 1
+
+
+def test_results_that_nobody_reads_are_not_computed():
+    f = adc.compile("def f(x, y): return sin(x), cos(y), sum(x)").jax()
+    assert calls(lambda x, y: f(x, y)[2], X, ROWS) == 1
+    equal(jax.jit(lambda x, y: f(x, y)[2])(X, ROWS), X.sum())
+    taken = jax.make_jaxpr(jax.jit(lambda x, y: f(x, y)[2]))(X, ROWS).eqns[0].params["jaxpr"].jaxpr
+    reduced, used = jax.interpreters.partial_eval.dce_jaxpr(taken, [True])
+    assert used == [True, False]
+    assert [v.aval.shape for v in reduced.eqns[0].outvars] == [()]
+
+
+def test_a_derivative_checks_indices_where_the_function_is_dropped():
+    f = adc.compile("def f(x, i: i64[n]): return [x[k] * x[0] for k in i]").jax()
+    outside = jnp.asarray([1, 9])
+    pulled = jax.jit(lambda x, i: jax.vjp(lambda x: f(x, i), x)[1](jnp.ones(2))[0])
+    pushed = jax.jit(lambda x, i: jax.jvp(lambda x: f(x, i), (x,), (x,))[1])
+    for derivative in (pulled, pushed):
+        with pytest.raises(Exception, match="out of range"):
+            jax.block_until_ready(derivative(X, outside))
+
+
+def test_functions_that_are_linear_are_transposed_and_others_refused():
+    f = adc.compile("def f(a, t): return exp(a), exp(a) * t, t + t").jax()
+    transposed = jax.linear_transpose(lambda t: f(A, t)[1:], X)
+    equal(transposed((X, X)), ((np.exp(A) + 2) * X,))
+    with pytest.raises(Exception, match="not linear"):
+        jax.linear_transpose(adc.compile("tanh(t)").jax(), X)(X)
+
+
 def test_empty_arrays():
     empty = np.zeros(0)
     equal(jax.jit(jax.value_and_grad(loss()))(empty, A), (0.0, empty))

@@ -8,8 +8,7 @@ from typing import Any
 from adcompiler.frames import public
 from adcompiler.interop.jax.arguments import described, lengths, operands
 from adcompiler.interop.jax.primitive import call
-from adcompiler.interop.jax.programs import Program
-from adcompiler.interop.programs import for_lengths, known_lengths
+from adcompiler.interop.programs import Program, for_lengths, known_lengths
 from adcompiler.runtime.function import Function
 from adcompiler.syntax.structures import unflatten
 
@@ -39,6 +38,6 @@ class JaxFunction:
         key = types, known_lengths(found, sizes)
         program = self._programs.get(key)
         if program is None:
-            made = Program(for_lengths(found.func, key[1]), self.of.backend)
+            made = Program(for_lengths(found.func, key[1]), self.of.backend, alone=True)
             program = self._programs.setdefault(key, made)
         return unflatten(found.lowered.structure, call(program, sizes, operands(leaves, types)))

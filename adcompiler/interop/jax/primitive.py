@@ -1,29 +1,32 @@
 """The primitive: a program applied to arrays, with JAX's rules for jvp, transposition, batching and lowering.
 
-Its parameters are the program (`programs.py`) and the lengths of its size symbols. The tangents of a
-call are a call of the program's tangents, the transpose of that is a call of its reverse mode, a batch of
+Its parameters are the program (`interop/programs.py`) and the lengths of its size symbols. The tangents of a
+call are a call of the program's pushforward, the transpose of that is a call of its pullback, a batch of
 calls is a call of the batched program: the rules hold for each of these again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src.interpreters import ad as internal
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.extend.mlir.dialects import stablehlo
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
+from adcompiler.ad.split import Pattern
 from adcompiler.codegen.reference import extent
 from adcompiler.errors import GraphError
 from adcompiler.interop.jax.arguments import canonical
 from adcompiler.interop.jax.ffi import target
-from adcompiler.interop.jax.programs import Pattern, Program
+from adcompiler.interop.programs import Derivative, Program
 from adcompiler.ir.nodes import Array
-from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.types import NUMPY
 
 call_p = Primitive("adc")
 call_p.multiple_results = True
@@ -52,69 +55,143 @@ call_p.def_impl(lambda *operands, **params: _compiled(**params)(*operands))
 
 def _compiled(program: Program, sizes: Sizes) -> Callable[..., Any]:
     """A call outside of jit, compiled once."""
-    if sizes not in program.eager:
-        program.eager[sizes] = jax.jit(lambda *operands: call(program, sizes, operands))
-    found: Callable[..., Any] = program.eager[sizes]
-    return found
+    if sizes not in program.staged:
+        program.staged[sizes] = jax.jit(lambda *operands: call(program, sizes, operands))
+    return program.staged[sizes]
 
 
 # -- derivatives ---------------------------------------------------------------------------------------
 
 
-def _picked(program: Program, sizes: Sizes, values: Sequence[Any]) -> list[Any]:
-    """The results that a derived program has, None for those that are known to be zero."""
-    found = iter(call(program, sizes, [values[k] for k in program.reads]) if any(program.known) else ())
-    return [next(found) if known else None for known in program.known]
+def _picked(found: Derivative, sizes: Sizes, values: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The results that a derivative has, None for those that are known to be zero: of the values of what it
+    is of, and of cotangents or tangents."""
+    if not any(found.known):
+        return [None] * len(found.known)
+    results = iter(call(found.program, sizes, [*(values[k] for k in found.reads), *others]))
+    return [next(results) if known else None for known in found.known]
+
+
+def _pattern(given: Iterable[Any], program: Program) -> Pattern:
+    """Which inputs of a program have a tangent."""
+    return tuple(bool(here) and f for here, f in zip(given, program.floats, strict=True))
+
+
+def _tangents(results: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+    """Tangents of results, with JAX's zero for those that are known to be zero."""
+    zeros = (ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results)
+    return [z if t is None else t for z, t in zip(zeros, found, strict=False)]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, sizes: Sizes) -> Any:
     results = call(program, sizes, primals)
-    which = tuple(
-        k
-        for k, (t, i) in enumerate(zip(tangents, program.func.inputs, strict=True))
-        if type(t) is not ad.Zero and is_float(i.dtype)
-    )
-    pushed: list[Any] = [None] * len(results)
-    if which:
-        pushed = _picked(program.tangent(which), sizes, [*primals, *(tangents[k] for k in which)])
-    zeros = (ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results)
-    return results, [z if t is None else t for z, t in zip(zeros, pushed, strict=True)]
+    given = _pattern((type(t) is not ad.Zero for t in tangents), program)
+    own = [t for t, here in zip(tangents, given, strict=True) if here]
+    return results, _tangents(results, _picked(program.pushed(given), sizes, primals, own))
+
+
+def _linearised(
+    reverse: bool, nonzeros: Sequence[bool], *primals: Any, program: Program, sizes: Sizes
+) -> tuple[Any, ...]:
+    """The results, which of them have tangents, what is kept, and the tangents of what is kept.
+
+    For reverse mode a program is called that has its gradient, or keeps what is cheap to keep. The tangents
+    are never computed there: they are what is transposed.
+    """
+    if not reverse:
+        rule = internal.fallback_linearize_rule
+        found: tuple[Any, ...] = rule(call_p, reverse, nonzeros, *primals, program=program, sizes=sizes)
+        return found
+    given = _pattern(nonzeros, program)
+    saving = program.saving(given, sizes)
+    values = call(saving, sizes, primals)
+    results, pushed = values[: len(program.func.results)], saving.pushed(given, held=True)
+
+    def tangents(kept: Sequence[Any], *tangents: Any) -> list[Any]:
+        own = [t for t, here in zip(tangents, given, strict=True) if here]
+        return _tangents(results, _picked(pushed, sizes, kept, own))
+
+    return results, pushed.known[: len(results)], (*primals, *values), tangents
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, program: Program, sizes: Sizes) -> list[Any]:
-    asked = tuple(k for k, o in enumerate(operands) if ad.is_undefined_primal(o))
+    asked = tuple(ad.is_undefined_primal(o) for o in operands)
     present = tuple(type(c) is not ad.Zero for c in cotangents)
-    found: list[Any] = [None] * len(operands)
-    for k in asked:
-        found[k] = ad.Zero(operands[k].aval)
-    if any(present):
-        derived = program.transposed(present, asked)
-        given = [c for c, here in zip(cotangents, present, strict=True) if here]
-        if any(k in asked for k in derived.reads):
-            raise GraphError(
-                f"JAX transposes {program}, which is not linear in what it is transposed by",
-                remedy="differentiate it by jax.vjp",
-            )
-        pulled = _picked(derived, sizes, [*operands, *given])
-        for k, cotangent in zip(asked, pulled, strict=True):
-            found[k] = found[k] if cotangent is None else cotangent
-    return found
+    found: list[Any] = [ad.Zero(o.aval) if here else None for o, here in zip(operands, asked, strict=True)]
+    if not any(present):
+        return found
+    given = [c for c, here in zip(cotangents, present, strict=True) if here]
+    pulled = _products(program, present, operands, given) or _pulled(
+        program, present, asked, operands, given, sizes
+    )
+    return [z if c is None else c for z, c in zip(found, pulled, strict=True)]
+
+
+def _pulled(
+    program: Program,
+    present: Pattern,
+    asked: Pattern,
+    operands: Sequence[Any],
+    given: Sequence[Any],
+    sizes: Sizes,
+) -> list[Any]:
+    """Cotangents by the transposed program."""
+    derived = program.transposed(present, asked)
+    if any(asked[k] for k in derived.reads):
+        raise GraphError(
+            f"JAX transposes {program}, which is not linear in what it is transposed by",
+            remedy="differentiate it by jax.vjp",
+        )
+    return _picked(derived, sizes, operands, given)
+
+
+def _products(
+    program: Program, present: Pattern, operands: Sequence[Any], given: Sequence[Any]
+) -> list[Any] | None:
+    """Cotangents as products with gradients that are there, for XLA to fuse with what comes next."""
+    pushes = program.pushes
+    if pushes is None or not pushes.held or not pushes.of.scales(pushes.present(present), pushes.given):
+        return None
+    places = [pushes.of.gradients[k] for k, here in enumerate(pushes.given) if here]
+    if any(place and place[1] for place in places):  # of a batch
+        return None
+    gradients = [None if place is None else operands[len(pushes.given) + place[0]] for place in places]
+    scaled = [None if g is None else (given[0] * g).astype(g.dtype) for g in gradients]
+    return [None] * pushes.values + scaled
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[Any], *, program: Program, sizes: Sizes) -> Any:
-    mapped: Pattern = tuple(axis is not None for axis in axes)
-    moved = [
-        o if axis is None else jax.numpy.moveaxis(o, axis, 0) for o, axis in zip(operands, axes, strict=True)
-    ]
-    derived = program.batched(mapped)
-    cases = next(o.shape[0] for o, m in zip(moved, mapped, strict=True) if m)
-    found = call(derived, (*sizes, cases), moved)
-    return found, [0 if known else None for known in derived.known]
+    pairs = list(zip(operands, axes, strict=True))
+    moved = [o if axis is None else jax.numpy.moveaxis(o, axis, 0) for o, axis in pairs]
+    cases = next(m.shape[0] for m, (_, axis) in zip(moved, pairs, strict=True) if axis is not None)
+    found = call(program.batched(tuple(axis is not None for axis in axes)), (*sizes, cases), moved)
+    return found, [0] * len(found)
+
+
+def _unused(used: Sequence[bool], equation: Any) -> tuple[list[bool], Any]:
+    """A call of which only some results are `used`: what it reads, and the call of these; None for none."""
+    operands, results = equation.invars, equation.outvars
+    if not any(used):
+        return [False] * len(operands), None
+    derived = equation.params["program"].restricted(tuple(used))
+    reads = set(derived.reads)
+    made = equation.replace(
+        invars=[operands[k] for k in derived.reads],
+        outvars=[r for r, here in zip(results, used, strict=True) if here],
+        params={**equation.params, "program": derived.program},
+    )
+    return [k in reads for k in range(len(operands))], made
 
 
 ad.primitive_jvps[call_p] = _jvp
 ad.primitive_transposes[call_p] = _transpose
 batching.primitive_batchers[call_p] = _batch
+partial_eval.dce_rules[call_p] = _unused
+if [*signature(getattr(internal, "fallback_linearize_rule", _jvp)).parameters][1:3] == [
+    "_is_vjp",
+    "_nonzeros",
+]:
+    internal.primitive_linearizations[call_p] = _linearised  # else JAX linearises by the rule for jvp
 
 
 # -- lowering ------------------------------------------------------------------------------------------
@@ -126,8 +203,7 @@ def run(program: Program, sizes: Sizes, operands: Sequence[Any]) -> list[np.ndar
         np.asarray(o, NUMPY[i.dtype])[() if i.rank == 0 else ...]
         for o, i in zip(operands, program.func.inputs, strict=True)
     ]
-    found = program.call.run(sizes, values, False)
-    results = zip(found, program.func.results, strict=True)
+    results = zip(program.run(sizes, values), program.func.results, strict=True)
     return [np.asarray(value, canonical(r.dtype)) for value, r in results]
 
 
@@ -138,7 +214,7 @@ def _by_callback(*operands: Any, program: Program, sizes: Sizes) -> Any:
 
 def _on_cpu(ctx: Any, *operands: Any, program: Program, sizes: Sizes) -> Any:
     """A call of the machine code itself; numbers are converted where JAX has other dtypes than the kernel."""
-    found = target(program.call.executable, sizes)
+    found = target(program.executable, sizes)
     if found is None:
         return by_callback(ctx, *operands, program=program, sizes=sizes)
     func = program.func
