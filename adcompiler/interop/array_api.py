@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.adapters import adapter_of
+from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
 from adcompiler.syntax.containers import mapped, opened
 
 
@@ -22,7 +22,7 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     """
     into = partial(_into, _namespace(function, bound).__name__)
     named = zip(function.parameters, bound, strict=True)
-    return mapped(into, function(*(a if p.static else _all_bare(p.name, a) for p, a in named)))
+    return mapped(into, function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named)))
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,11 @@ def plain(name: str, value: Any) -> np.ndarray:
         ) from error
 
 
-def _all_bare(name: str, value: Any) -> Any:
-    return mapped(partial(_bare, f"the argument {name!r}"), value)
+def _numbers(name: str, value: Any) -> Any:
+    """What an argument, or a leaf of one, holds."""
+    if adapter_of(type(value)) is not None and not _is_ours(value):
+        refuse_beside(name, value, "an array API")
+    return _bare(f"the argument {name!r}", value)
 
 
 def _bare(name: str, value: Any) -> Any:

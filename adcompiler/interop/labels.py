@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.errors import ShapeError
 from adcompiler.interop.axes import InputAxis, Source, flow
-from adcompiler.runtime.adapters import adapter_of
+from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
 from adcompiler.runtime.graph import is_variable
 from adcompiler.runtime.splitting import wrapped
 from adcompiler.syntax.containers import mapped, opened
@@ -202,17 +202,15 @@ def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequenc
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:
     """The arguments, the labelled ones as numbers; DtypeError for those of another library."""
     named = zip(function.parameters, bound, strict=True)
-    return [a if p.static else mapped(partial(_numbers, library, p.name), a) for p, a in named]
+    numbers = partial(_numbers, library)
+    return [a if p.static else each_leaf(numbers, p.name, a) for p, a in named]
 
 
 def _numbers(library: Library, name: str, value: Any) -> Any:
     if adapter_of(type(value)) is None:
         return value
     if not _is_of(library, value):
-        raise DtypeError(
-            f"the argument {name!r} is a {type(value).__name__}, beside others of {_short(library.__name__)}",
-            remedy="convert it, or pass NumPy's array of it: that goes with any",
-        )
+        refuse_beside(name, value, _short(library.__name__))
     return library.plain(f"the argument {name!r}", value)
 
 

@@ -41,16 +41,17 @@ def _numeric(name: str, column: Any) -> np.dtype[Any]:
     if isinstance(dtype, pd.SparseDtype):
         raise DtypeError(f"{name} is sparse", remedy="x.sparse.to_dense()")
     if kind is None or kind.kind not in "biufc":
-        raise DtypeError(f"{name} is of dtype {dtype}, which is no number", remedy=_convert(kind))
+        raise DtypeError(f"{name} is of dtype {dtype}, which is no number", remedy=_convert(dtype))
     if kind is not dtype and column.isna().any():
         raise DtypeError(f"{name} has missing values (NA), and programs know of none", remedy=FILL)
     return np.dtype(kind)
 
 
-def _convert(kind: Any) -> str:
-    if kind is not None and kind.kind in "mM":
-        return 'pass numbers: (t - t.iloc[0]) / pd.Timedelta("1s")'
-    return 'leave it out: x.select_dtypes("number"), or convert it: x.astype(float), or x.cat.codes'
+def _convert(dtype: Any) -> str:
+    if dtype.kind in "mM":
+        return f'pass numbers: {"t" if dtype.kind == "m" else "(t - t.iloc[0])"} / pd.Timedelta("1s")'
+    convert = "x.cat.codes" if isinstance(dtype, pd.CategoricalDtype) else "x.astype(float)"
+    return f'leave it out: x.select_dtypes("number"), or convert it: {convert}'
 
 
 def mark(value: Any) -> Mark | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,11 +85,14 @@ def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> 
 
 def _names(along: Sequence[Sequence[Along]]) -> Iterator[Hashable]:
     """The dimensions' names: dim_0, ... where no argument has one, as xarray's."""
-    seen: dict[Hashable, int] = {}
-    for k, places in enumerate(along):
-        name = places[0][0].labels[places[0][1]].name if places else f"dim_{k}"
-        seen[name] = seen.get(name, 0) + 1
-        yield name if seen[name] == 1 else f"{name}_{seen[name]}"
+    wanted = [p[0][0].labels[p[0][1]].name if p else f"dim_{k}" for k, p in enumerate(along)]
+    seen: set[Hashable] = set()
+    for name in wanted:
+        if name in seen:
+            fresh = (f"{name}_{number}" for number in count(2))
+            name = next(n for n in fresh if n not in seen and n not in wanted)
+        seen.add(name)
+        yield name
 
 
 def _sources(

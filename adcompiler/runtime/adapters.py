@@ -6,15 +6,16 @@ calls with numbers and NumPy's arrays alone never ask.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adcompiler.errors import Error
+from adcompiler.errors import DtypeError, Error
 from adcompiler.runtime.refused import refuse_others
+from adcompiler.syntax.containers import opened
 
 
 class Wrapper(Protocol):
@@ -65,6 +66,13 @@ HOMES: Mapping[tuple[str, str], str] = {
     ("xarray", "DataArray"): "adcompiler.interop.xarray",
     ("xarray", "Dataset"): "adcompiler.interop.xarray",
     ("xarray", "Variable"): "adcompiler.interop.xarray",
+    ("polars", "Series"): "adcompiler.interop.columns",
+    ("polars", "DataFrame"): "adcompiler.interop.columns",
+    ("polars", "LazyFrame"): "adcompiler.interop.columns",
+    ("pyarrow", "Array"): "adcompiler.interop.columns",
+    ("pyarrow", "ChunkedArray"): "adcompiler.interop.columns",
+    ("pyarrow", "RecordBatch"): "adcompiler.interop.columns",
+    ("pyarrow", "Table"): "adcompiler.interop.columns",
     ("dask", "Array"): "adcompiler.interop.dask",
     ("torch", "Tensor"): "adcompiler.interop.torch",
     ("jax", "Tracer"): "adcompiler.interop.jax",
@@ -114,6 +122,23 @@ def _imported(home: str) -> Adapter:
     return module  # type: ignore[no-any-return]
 
 
+def each_leaf(f: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    """A value, or each leaf of a container, replaced; `f` is told what it is called, as x['w'] in x."""
+    container = opened(value, name)
+    if container is None:
+        return f(name, value)
+    pairs = zip(container.keys, container.parts, strict=True)
+    return container.build([each_leaf(f, name + container.path(key), part) for key, part in pairs])
+
+
+def refuse_beside(name: str, value: Any, library: str) -> None:
+    """Raise DtypeError for an array of one library beside those of another one in a call."""
+    raise DtypeError(
+        f"the argument {name!r} is a {type(value).__name__}, beside others of {library}",
+        remedy="convert it, or pass NumPy's array of it: that goes with any",
+    )
+
+
 def is_adapted(value: Any) -> bool:
     """Whether calls with a value are an adapter's."""
     return adapter_of(type(value)) is not None
@@ -142,7 +167,7 @@ def agree(name: str, value: Any, other: Any) -> None:
 
 def as_numpy(name: str, value: Any) -> Any:
     """A value as an array of NumPy's, if it is of another library; else as it is, unless it is refused."""
-    if isinstance(value, PLAIN):
+    if type(value) is np.ndarray or isinstance(value, PLAIN):
         return value
     if (plain := getattr(adapter_of(type(value)), "plain", None)) is not None:
         return plain(name, value)

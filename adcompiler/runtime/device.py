@@ -48,6 +48,11 @@ def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, A
             f"the argument {name!r} is on a CUDA device",
             remedy='compile the function with backend="cuda", or pass a copy of it on the host',
         )
+    if not hasattr(value, "dtype"):
+        raise DtypeError(
+            f"{name} is a {type(value).__name__} on a device",
+            remedy="pass an array of a library: it has no dtype",
+        )
     text, dtype = str(value.dtype).removeprefix("torch."), dtype_of(value)
     if dtype is None:
         raise DtypeError(

@@ -112,7 +112,11 @@ def _check(k: int, target: Any, array: Array, found: Specialisation, sizes: list
     shape = extent(array.shape, sizes)
     there = device and array.rank > 0 and not isinstance(target, np.ndarray) and is_on_device(target)
     if not there and (not isinstance(target, np.ndarray) or not target.flags.writeable):
-        raise DtypeError(f"the buffer for {name} is no writable array", remedy=f"pass np.empty({shape})")
+        what = "read-only" if isinstance(target, np.ndarray) else f"a {type(target).__name__}"
+        raise DtypeError(
+            f"the buffer for {name} is no writable array of NumPy's, but {what}",
+            remedy=f"pass np.empty({shape})",
+        )
     if tuple(target.shape) != shape:
         raise ShapeError(
             f"the buffer for {name} has shape {tuple(target.shape)}", remedy=f"it must have {shape}"

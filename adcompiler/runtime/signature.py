@@ -212,7 +212,7 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
         array = np.asarray(given)
         if array.dtype == object and isinstance(value, list) and not parameter.integer:
             array = array.astype(float)  # whole numbers beyond int64
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise DtypeError(
             f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
         ) from error

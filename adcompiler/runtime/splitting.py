@@ -337,10 +337,12 @@ class SplitFunction:
         result, name = program.parts.forward.results[k], program.parts.forward.result_names[k]
         if value is None or not program.parts.differentiable[k]:
             return None
-        refuse_masked(f"the cotangent of {name}", value)
-        device = not isinstance(value, np.ndarray) and is_on_device(value)
-        given = value if device else as_numpy(f"the cotangent of {name}", value)
-        array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
+        device, array = False, value
+        if type(value) is not np.ndarray:
+            refuse_masked(f"the cotangent of {name}", value)
+            device = not isinstance(value, np.ndarray) and is_on_device(value)
+            given = value if device else as_numpy(f"the cotangent of {name}", value)
+            array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
         if not device and array.dtype.kind not in "biuf":
             raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
         shape = saved.shapes[k]

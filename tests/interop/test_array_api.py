@@ -102,6 +102,13 @@ def test_arrays_of_two_libraries_are_refused():
         loss(xp.asarray([1.0]), Other())
 
 
+def test_so_are_those_beside_series():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    for pair in ((xp.asarray([1.0]), pd.Series([1.0])), (pd.Series([1.0]), xp.asarray([1.0]))):
+        with pytest.raises(adc.DtypeError, match="beside others of"):
+            loss(*pair)
+
+
 def test_complex_arrays_are_refused():
     with pytest.raises(adc.DtypeError, match="complex128"):
         loss(xp.asarray([1j]), 1.0)
@@ -144,3 +151,37 @@ def test_calls_with_numbers_and_numpys_arrays_ask_no_adapter(monkeypatch):
     loss(x=np.ones((3, 2)), y=2.0)
     adc.grad(loss)(np.ones(3), 2.0)
     adc.vjp(loss, np.ones(3), 2.0)
+
+
+class Elsewhere(Exporter):
+    """What says that it is on a GPU."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def test_memory_of_another_device_is_refused():
+    there = Elsewhere(np.ones(3))
+    for use in (lambda: loss(there, 1.0), lambda: adc.vjp(product, np.ones(3), 1.0)[1](there)):
+        with pytest.raises(adc.DtypeError, match="on a"):
+            use()
+
+
+def test_memory_that_is_read_only_is_read():
+    x = np.arange(3.0)
+    x.flags.writeable = False
+    assert np.array_equal(product(Exporter(x), 2.0), 2 * x)
+
+
+def test_what_cannot_be_converted_says_why():
+    class Broken:
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("its file is closed")
+
+    with pytest.raises(adc.DtypeError, match="its file is closed"):
+        loss(Broken(), 1.0)
+
+
+def test_buffers_are_arrays_of_numpys():
+    with pytest.raises(adc.DtypeError, match="array of NumPy's, but"):
+        product.into(xp.asarray([0.0]), xp.asarray([1.0]), 2.0)

@@ -306,6 +306,22 @@ def test_what_holds_no_numbers_is_refused(what, use):
     assert "help:" in str(caught.value)
 
 
+def test_a_column_in_a_dict_is_named():
+    table = pd.DataFrame({"a": [1.0], "name": ["x"]})
+    with pytest.raises(adc.DtypeError, match=r"t\['name'\]"):
+        adc.compile("sum(t['a'])", args="t")(dict(table))
+
+
+def test_remedies_are_those_of_the_kind():
+    times = pd.Series(pd.date_range("2020-01-01", periods=2, tz="UTC"))
+    with pytest.raises(adc.DtypeError, match="Timedelta") as caught:
+        adc.compile("2 * x")(times)
+    assert "t.iloc[0]" in str(caught.value)
+    assert adc.compile("2 * x")((times - times.iloc[0]) / pd.Timedelta("1s")).tolist() == [0.0, 172800.0]
+    with pytest.raises(adc.DtypeError, match=r"x\.cat\.codes"):
+        adc.compile("2 * x")(pd.Series(["a"], dtype="category"))
+
+
 def test_nullable_numbers_without_missing_ones_are_numbers():
     s = pd.Series([1.5, 2.0], dtype="Float64")
     pd.testing.assert_series_equal(adc.compile("2 * x")(s), pd.Series([3.0, 4.0]))

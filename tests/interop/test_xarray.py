@@ -83,6 +83,11 @@ def test_four_axes():
     assert adc.jacobian(scaled, "T")(T, w).dims == ("time", "x", "time_2", "x_2")
 
 
+def test_names_of_dimensions_stay_distinct():
+    square = xr.DataArray(np.ones((2, 2)), dims=("x", "x_2"))
+    assert adc.hessian(adc.compile("sum(a * a)"))(square).dims == ("x", "x_2", "x_3", "x_2_2")
+
+
 def test_empty_arrays():
     T, w = given()
     assert scaled(T[:0], w).sizes == {"time": 0, "x": 3}
@@ -94,6 +99,8 @@ REFUSED = {
     "an order": lambda T, w: energy(T, w[::-1]),
     "dimensions": lambda T, w: energy(T, w.rename(x="y")),
     "a transpose": lambda T, w: adc.compile("a * b")(T[:3], T[:3].transpose("x", "time")),
+    "a broadcast coordinate": lambda T, w: adc.compile("a * b")(T[:1], T),
+    "a loop": lambda T, w: adc.compile("sum(p * q for p, q in zip(a, b))", args="a, b")(w, w[::-1]),
     "a cotangent": lambda T, w: adc.vjp(scaled, T, w)[1](T[::-1]),
     "a tangent": lambda T, w: adc.jvp(scaled, (T, w), (None, w[::-1])),
 }

@@ -1,0 +1,67 @@
+"""Columns of polars and pyarrow as arguments: numbers without labels, of one axis, or of two for tables.
+
+Values that are missing in them are no NaN, so they are refused, which a conversion would not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError
+from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """A call on the numbers; results are NumPy's arrays."""
+    named = zip(function.parameters, bound, strict=True)
+    return function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named))
+
+
+def _numbers(name: str, value: Any) -> Any:
+    adapter = adapter_of(type(value))
+    if adapter is not None and adapter.call is not call:
+        refuse_beside(name, value, "polars or pyarrow")
+    return value if adapter is None else plain(f"the argument {name!r}", value)
+
+
+def plain(name: str, value: Any) -> np.ndarray:
+    """The numbers, without a copy where the library gives them so.
+
+    Raises DtypeError for columns that hold no numbers, or miss some, and for queries that have not run.
+    """
+    if hasattr(value, "collect"):
+        raise DtypeError(f"{name} is a {type(value).__name__}", remedy="run the query: x.collect()")
+    if not hasattr(value, "columns"):
+        return _of_column(name, value)
+    found = [_of_column(f"column {c!r} of {name}", column) for c, column in _columns(value)]
+    if len({a.dtype.kind == "b" for a in found}) > 1:
+        raise DtypeError(
+            f"{name} has columns of truth values beside numbers", remedy="convert them to floats"
+        )
+    return np.stack(found, axis=1) if found else np.empty((len(value), 0))
+
+
+def _columns(table: Any) -> Iterator[tuple[str, Any]]:
+    if hasattr(table, "iter_columns"):  # of polars
+        return zip(table.columns, table.iter_columns(), strict=True)
+    return zip(table.schema.names, table.columns, strict=True)
+
+
+def _of_column(name: str, column: Any) -> np.ndarray:
+    """The numbers of one column."""
+    count = column.null_count
+    if count() if callable(count) else count:
+        raise DtypeError(
+            f"{name} has missing values (null), and programs know of none",
+            remedy="fill or drop it, x.fill_null(0.0), and pass x.is_null() as an array of its own",
+        )
+    array = np.asarray(column)
+    if array.dtype.kind not in "biufc":
+        kind = getattr(column, "dtype", None) or getattr(column, "type", array.dtype)
+        raise DtypeError(
+            f"{name} is of type {kind}, which is no number", remedy="leave it out, or convert it to floats"
+        )
+    return array
