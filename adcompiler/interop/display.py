@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from html import escape
+from math import inf
 from typing import Any
 
 from adcompiler.codegen.indexed import Written, length, symbol, to_indexed
-from adcompiler.errors import Error
+from adcompiler.errors import Error, LimitError
 from adcompiler.ir.nodes import Func
-from adcompiler.runtime.transforms import Derived, grad
+from adcompiler.runtime.modes import Hessian, Jacobian
+from adcompiler.runtime.show import show
+from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.transforms import Derived, Gradient, grad
 
-LONGEST = 120  # operations of a formula that is still read
+SHOWN, LONGEST = 120, 2000  # operations of a formula that notebooks show, and that is written at all
 
 
 def latex(f: Any) -> str | None:
     """The value of a function, and its gradient if it has one, as equations; None for a function that has no
     form in SymPy, or whose formulas are too long to be read."""
-    lines = list(_equations(f))
-    return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$" if lines else None
+    try:
+        types = _types(f, ())
+        lines = list(_values(f, types, SHOWN))
+    except Error:
+        return None
+    if not isinstance(f, Derived):
+        with suppress(Error):
+            lines += _gradient(f, types, SHOWN)
+    return f"$${_aligned(lines)}$$" if lines else None
+
+
+def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
+    """The elements of the results, or equations of value and gradient, for arguments like some.
+
+    Raises DtypeError for what has no such form, LimitError where it is too long.
+    """
+    types = _types(f, args)
+    if gradient:
+        return _aligned([*_values(f, types, LONGEST), *_gradient(f, types, LONGEST)])
+    from sympy import latex
+
+    forms = [form for _, form in _written(f, types, LONGEST)[1]]
+    text: str = latex(forms[0] if len(forms) == 1 else tuple(forms))
+    return text
 
 
 def html(f: Any) -> str:
@@ -36,11 +63,18 @@ def html(f: Any) -> str:
 def signature(f: Any) -> str:
     """Parameters and results with their types: as last called, else as annotated."""
     try:
-        head = f.show("ir").splitlines()[0]
+        head = show(f, "ir", _types(f, ()), None).splitlines()[0]
     except Error:  # of types that are not known yet
         return f"{f.__name__}({', '.join(p.name for p in f.parameters)})"
     types: str = head[head.index("(%" if f.parameters else "() ") :]
     return str(f.__name__) + types.removesuffix(" {").replace("%", "")
+
+
+def _types(f: Any, args: Sequence[Any]) -> Types:
+    """The types of arguments, else of the last call, of the function that is differentiated if need be."""
+    if not args and f._last is None and isinstance(f, Gradient | Jacobian | Hessian):
+        return _types(f.of, args)
+    return f._shown(args)  # type: ignore[no-any-return]
 
 
 def _source(f: Any) -> str | None:
@@ -70,48 +104,57 @@ def _highlighted(text: str) -> str:
 # -- equations ----------
 
 
-def _equations(f: Any) -> Iterator[str]:
-    """`f(x, y) = ...`, then a derivative by each parameter."""
-    found = _written(f, f)
-    if found is None:
-        return
-    from sympy import Symbol, latex
+def _aligned(lines: Sequence[str]) -> str:
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
-    func, forms = found
-    head = f"\\operatorname{{{_plain(f.__name__)}}}"
-    names = ", ".join(latex(Symbol(symbol(n))) for n in func.input_names)
+
+def _values(f: Any, types: Types, longest: int) -> Iterator[str]:
+    """`f(x, y) = ...`, or an equation for each of several results."""
+    from sympy import latex
+
+    func, forms = _written(f, types, longest)
+    names = ", ".join(_name(n) for n in func.input_names)
     if len(forms) > 1 and not any(indices for indices, _ in forms):
         forms = [((), tuple(form for _, form in forms))]
     for name, (indices, form) in zip(func.result_names, forms, strict=False):
-        left = f"{head}\\left({names}\\right)" if len(forms) == 1 else latex(Symbol(symbol(name)))
+        left = f"{_head(f)}\\left({names}\\right)" if len(forms) == 1 else _name(name)
         yield f"{_indexed(left, indices)} &= {latex(form)}"
-    if len(func.results) > 1 or func.results[0].rank or isinstance(f, Derived):
-        return
-    slopes = _written(grad(f), f)
-    for k, (indices, form) in zip(_wanted(f), slopes[1] if slopes else (), strict=False):
-        by = _indexed(latex(Symbol(symbol(func.input_names[k]))), indices)
-        yield f"\\frac{{\\partial {head}}}{{\\partial {by}}} &= {latex(form)}"
+
+
+def _gradient(f: Any, types: Types, longest: int) -> Iterator[str]:
+    """A derivative by each parameter."""
+    from sympy import latex
+
+    func, forms = _written(grad(f), types, longest)
+    wanted = f.inputs_of(f.positions(None, types), types)
+    for k, (indices, form) in zip(wanted, forms, strict=True):
+        by = _indexed(_name(func.input_names[k]), indices)
+        yield f"\\frac{{\\partial {_head(f)}}}{{\\partial {by}}} &= {latex(form)}"
+
+
+def _head(f: Any) -> str:
+    name = str(f.__name__).replace("_", "\\_")
+    return f"\\operatorname{{{name}}}"
+
+
+def _name(name: str) -> str:
+    from sympy import Symbol, latex
+
+    text: str = latex(Symbol(symbol(name)))
+    return text
 
 
 def _indexed(name: str, indices: Sequence[Any]) -> str:
     return f"{{{name}}}_{{{','.join(map(str, indices))}}}" if indices else name
 
 
-def _plain(name: str) -> str:
-    return name.replace("_", "\\_")
-
-
-def _wanted(f: Any) -> Sequence[int]:
-    """The inputs that a gradient is by."""
-    types = f._shown(())
-    return tuple(f.inputs_of(f.positions(None, types), types))
-
-
-def _written(f: Any, called: Any) -> tuple[Func, list[Written]] | None:
-    """The program of a function and its results in SymPy, for arguments as in the last call of another; None
-    where there is no such form, or it is too long."""
-    try:
-        func = f.trace(called._shown(())).func
-        return (func, to_indexed(func)) if func.results and length(func) <= LONGEST else None
-    except Error:
-        return None
+def _written(f: Any, types: Types, longest: int) -> tuple[Func, list[Written]]:
+    """The program of a function and its results in SymPy."""
+    func = f.trace(types).func
+    count = length(func)
+    if longest < count < inf:
+        raise LimitError(
+            f"written out, {f.__name__} has {count:.0f} operations, {longest} at most",
+            remedy='show("ir") has each operation once',
+        )
+    return func, to_indexed(func)

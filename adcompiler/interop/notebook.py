@@ -9,6 +9,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from adcompiler.errors import Error
+from adcompiler.frames import public
 from adcompiler.runtime.capture import cell, compile
 from adcompiler.runtime.function import Function
 
@@ -38,6 +39,7 @@ class AdcMagics(Magics):  # type: ignore[misc]
         given = vars(parse_argstring(self.adc, line))
         return self.compiled(cell, given.pop("name"), given)
 
+    @public
     def compiled(self, text: str, name: str | None, given: dict[str, Any]) -> Function | None:
         """Add the functions of a cell to the notebook's names; the last one, or the named one, is shown."""
         names = self.shell.user_ns

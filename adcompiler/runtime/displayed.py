@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adcompiler.codegen.to_sympy import to_sympy
+from adcompiler.frames import public
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.runtime.adapters import interop
 from adcompiler.runtime.signature import FLOAT
@@ -24,12 +25,21 @@ class Displayed:
         lowered = self.trace(tuple(FLOAT for _ in self.parameters))
         return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
 
-    def latex(self: Any) -> str:
-        """The function of scalars in LaTeX, by SymPy; several results are a tuple."""
-        from sympy import latex
+    @public
+    def latex(self: Any, *args: Any, gradient: bool = False) -> str:
+        """The function in LaTeX, by SymPy: its result, or a tuple of several.
 
-        text: str = latex(self.sympy())
-        return text
+        Of an array it is the element at indices, i, j, ... from 0; reductions are sums over indices. It is
+        written for arguments like `args`, else as last called, else as annotated, for scalars.
+
+        gradient  equations instead, of the value and of the gradient by each float parameter, as the compiler
+                  differentiates: in an `aligned` environment, without dollars
+
+        Raises DtypeError for loops, scatters, routines on matrices and what SymPy does not have, LimitError
+        for more than 2000 operations, ShapeError for the gradient of an array.
+        """
+        found: str = interop("display").formula(self, args, gradient)
+        return found
 
     def _repr_latex_(self) -> str | None:
         """Its value and its gradient as equations, for notebooks; None where there is no such form."""

@@ -13,6 +13,7 @@ import adcompiler as adc
 from adcompiler.codegen.indexed import to_indexed
 
 WAVE = "x**2 * y + sin(x * y)"
+LOOP = "def f(x, n: i64):\n    for k in range(n):\n        x = sin(x)\n    return x"
 
 
 # -- equations ----------
@@ -38,7 +39,7 @@ def test_one_parameter_several_results_and_derivatives():
 @pytest.mark.parametrize(
     "text",
     [
-        "def f(x, n: i64):\n    for k in range(n):\n        x = sin(x)\n    return x",
+        LOOP,
         "def f(x, k):\n    return x if isnan(x) else k",
         "def f(x):\n" + "    x = x * x + sin(x)\n" * 60 + "    return x",
     ],
@@ -63,6 +64,33 @@ def test_arrays_have_indices_and_sums_as_last_called():
     assert by_w.startswith(r"\frac{\partial \operatorname{loss}}{\partial {w}_{i}} &= \sum_{j=0}^{m - 1}")
     assert r"\partial {X}_{i,j}" in by_x
     assert by_y.endswith(r"2 {y}_{i} - 2 \sum_{j=0}^{n - 1} {X}_{i,j} {w}_{j}")
+
+
+def test_latex_is_the_formula_alone_or_equations():
+    f = adc.compile("sum((y - X @ w)**2)", name="loss", args="w, X, y")
+    args = np.ones(2), np.ones((3, 2)), np.ones(3, np.float32)
+    value, by_w, *_ = f.latex(*args, gradient=True).splitlines()[1:-1]
+    assert value == rf"\operatorname{{loss}}\left(w, X, y\right) &= {f.latex(*args)} \\"
+    assert r"\partial {w}_{i}" in by_w
+    assert f._repr_latex_() != f"$${f.latex(*args, gradient=True)}$$"  # which no call was like
+    f(*args)
+    assert f._repr_latex_() == f"$${f.latex(gradient=True)}$$"
+    assert adc.grad(f, "y").latex(*args) == by_y(f, args)
+    assert adc.compile("x, x * y").latex() == r"\left( x, \  x y\right)"
+    assert adc.compile("2 * x").latex(np.ones(0)) == "2 {x}_{i}"
+
+
+def by_y(f, args):
+    return f.latex(*args, gradient=True).splitlines()[-2].partition("&= ")[2]
+
+
+def test_latex_of_what_has_no_formula_says_why():
+    with pytest.raises(adc.DtypeError, match="only maps, sums and products"):
+        adc.compile(LOOP).latex(1.0, 3)
+    with pytest.raises(adc.LimitError, match="operations, 2000 at most"):
+        adc.compile("def f(x):\n" + "    x = x * x + sin(x)\n" * 60 + "    return x").latex()
+    with pytest.raises(adc.ShapeError, match="not a scalar"):
+        adc.compile("2 * x").latex(np.ones(3), gradient=True)
 
 
 def test_an_index_of_a_sum_is_not_that_of_the_element():
@@ -150,6 +178,14 @@ def test_the_signature_is_that_of_the_last_call():
     f(np.ones(3, np.float32), 2.0, True)
     assert Reader(f._repr_html_()).text.startswith("f(a: f32[n], b: f64) -> (r: f32)")
     assert r"\sum_{i=0}^{n - 1}" in f._repr_latex_()
+
+
+def test_a_derivative_is_shown_as_its_function_was_called():
+    f = adc.compile("sum(x * x)")
+    f(np.ones(3))
+    assert Reader(adc.grad(f)._repr_html_()).text.startswith("grad(f)(x: f64[n])")
+    assert "2 {x}_{i}" in adc.grad(f)._repr_latex_()
+    assert Reader(adc.hessian(f)._repr_html_()).text.startswith("hessian(f)(x: f64[n])")
 
 
 def test_source_is_text_and_no_markup():
@@ -252,6 +288,14 @@ def test_an_error_names_the_line_of_the_cell(shell):
         shell.run_cell_magic("adc", "g", "def f(x):\n    return x\n")
 
 
+def test_errors_of_a_cell_point_at_the_place_and_show_no_frames_of_the_package(shell):
+    with pytest.raises(adc.ParseError) as caught:
+        shell.run_cell_magic("adc", "", "def f(x):\n    return x * yy\n")
+    assert "    return x * yy\n" + " " * 19 + "^^" in str(caught.value)
+    frames = [frame.path.name for frame in caught.traceback if "adcompiler" in str(frame.path.parent)]
+    assert set(frames) <= {"test_notebook.py", "notebook.py", "frames.py"}
+
+
 def test_a_cell_can_be_run_again(shell):
     for _ in range(2):
         shell.run_cell_magic("adc", "", CELL)
@@ -270,3 +314,22 @@ def test_nothing_of_ipython_is_imported_without_it():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_notebook_runs():
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    client = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    texts = [
+        "%load_ext adcompiler\nimport time\nfrom adcompiler import progress",
+        f"%%adc wave\n{WAVE}",
+        "with progress.showing('fitting'):\n    time.sleep(1.5)",
+        "%%adc\ndef broken(x):\n    return x * yy",
+    ]
+    book = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, texts)))
+    client.NotebookClient(book, timeout=120, allow_errors=True).execute()
+    _, shown, line, broken = [cell.outputs for cell in book.cells]
+    assert {"text/html", "text/latex"} <= shown[0].data.keys()
+    assert line  # what was written there while it took long
+    assert broken[0].ename == "ParseError"
+    assert "unknown name 'yy'" in broken[0].evalue
