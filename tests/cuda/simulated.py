@@ -69,6 +69,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", LAUNCHES)
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +100,7 @@ ROWS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lengths", [(11, 9, 3), (5, 4, 1), (4, 13, 7), (3, 0, 2), (3, 5, 0)])
 @pytest.mark.parametrize("name", ["tiles", "slices of tiles"])
 @pytest.mark.parametrize("rows", ROWS)
@@ -279,6 +281,7 @@ INTO = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("launch", ["usual", "slices", "teams"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", INTO)

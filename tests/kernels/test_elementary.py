@@ -69,6 +69,7 @@ def test_loops_call_nothing(name, dtype):
     assert bool(calls) == (name in {"sin", "cos"})
 
 
+@pytest.mark.slow_when(lambda dtype: dtype is np.float32)
 @both
 def test_large_kernels_call_functions_with_the_same_bits(dtype):
     """Inlined, so many would take LLVM minutes."""

@@ -36,8 +36,8 @@ def test_a_guard_ends_a_process_that_touches_it(offset: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_of_some_programs_keep_to_their_arrays(threads: int) -> None:
-    keeps_to_its_arrays("named", 3, threads, threads)
-    keeps_to_its_arrays("expressions", 4, threads, threads)
+    keeps_to_its_arrays("named", 2, threads, threads)
+    keeps_to_its_arrays("expressions", 2, threads, threads)
 
 
 @pytest.mark.slow

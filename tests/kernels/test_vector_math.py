@@ -21,7 +21,12 @@ needs_vectors = pytest.mark.skipif(vectors() is None, reason="this C library has
 OF_LOOPS = r"(?!.*%x[st]\b)"  # not the calls that stand for one number, whose arguments are so called
 
 
-@pytest.fixture(params=["", "256", "0"], ids=["widest", "256", "scalar"])
+each_choice = pytest.mark.parametrize(
+    "choice", ["", "256", "0"], ids=["widest", "256", "scalar"], indirect=True
+)
+
+
+@pytest.fixture
 def choice(request, monkeypatch):
     """The vectors that kernels take: the widest, those of AVX2, or none."""
     monkeypatch.setenv("ADC_VECTOR_MATH", request.param)
@@ -76,6 +81,8 @@ def agree(found: np.ndarray, expected: np.ndarray, ulp: int = 4) -> bool:
 # -- values --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(3)
+@each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
 def test_errors_are_small(case, dtype, choice):
@@ -84,6 +91,8 @@ def test_errors_are_small(case, dtype, choice):
     assert ulps(case, args, found).max() <= 4
 
 
+@pytest.mark.thinned(3)
+@each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
 def test_edges_are_those_of_the_scalar_functions(case, dtype, choice):
@@ -116,6 +125,8 @@ def test_every_function_is_in_the_document():
 TEXTS = ("exp(x)", "tanh(x)", "log(abs(x))", "abs(x) ** 1.7", "atan2(x, 1 + x * x)", "lgamma(x)", "erf(x)")
 
 
+@pytest.mark.thinned(3)
+@each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_value_depends_on_its_argument_only(text, dtype, choice):
@@ -130,6 +141,7 @@ def test_a_value_depends_on_its_argument_only(text, dtype, choice):
     np.testing.assert_array_equal(f(np.stack([x, x], axis=1)[:, :1].T)[0], whole)
 
 
+@each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_threads_change_no_bit(dtype, choice):
     x = np.random.default_rng(0).normal(size=200_003).astype(dtype)
@@ -142,6 +154,7 @@ def test_threads_change_no_bit(dtype, choice):
     np.testing.assert_array_equal(gradient, other)
 
 
+@each_choice
 def test_what_is_computed_twice_is_equal(choice):
     """The adjoint of a maximum looks for the elements that are equal to it, in a loop of another kind."""
     x = np.random.default_rng(0).uniform(0.1, 1, size=(5, 37))
@@ -174,6 +187,7 @@ VECTORISED = (
 
 
 @needs_vectors
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("text", "name"), VECTORISED)
 def test_loops_are_vectorised(text, name, dtype):
@@ -232,6 +246,7 @@ def test_masked_elements_do_not_reach_the_slow_way():
 # -- the choice ----------------------------------------------------------------------------------
 
 
+@each_choice
 def test_the_choice_is_in_the_code_that_is_kept(choice):
     f = adc.compile("sum(exp(x))")
     f(np.ones(20))
@@ -301,6 +316,8 @@ def test_precise_means_nothing_to_the_interpreter():
 # -- second order --------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(2)
+@each_choice
 @pytest.mark.parametrize(
     "text",
     [

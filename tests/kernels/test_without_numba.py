@@ -65,6 +65,7 @@ def flat(tree: Any) -> Iterator[Any]:
         yield tree
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", TABLE)
 def test_every_primitive(name: str, dtype: Any) -> None:
@@ -79,7 +80,7 @@ def test_every_primitive(name: str, dtype: Any) -> None:
 SMOOTH = [name for name, e in TABLE.items() if e.differentiable and e.kind not in ("integer", "logical")]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("transform", [adc.grad, adc.hessian])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", SMOOTH)
@@ -125,7 +126,7 @@ def test_every_routine_and_its_second_derivatives(name: str, dtype: Any, lengths
         near(adc.hessian(f)(*args), adc.hessian(reference)(*args), dtype)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lengths", [(1,), (0, 4)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ROUTINES)

@@ -16,7 +16,7 @@ from mpmath import mpf
 import adcompiler as adc
 
 Truth = Callable[[Any], Any]
-DIGITS = 1200  # 1 + exp(-800) must not be 1
+DIGITS = (240, 480, 1200)  # with the last ones 1 + exp(-800) is not 1
 
 half = mpf(1) / 2
 TAILS = (-9.0, -3.0, -0.7, -1e-3, 1e-3, 0.7, 3.0, 9.0)
@@ -112,8 +112,17 @@ def log_beta(x: Any, y: Any) -> Any:
 
 
 def derivatives(truth: Truth, x: float) -> list[float]:
+    """The value and two derivatives with as many digits as it takes until more of them change nothing."""
+    found = differences(truth, x, DIGITS[0])
+    for digits in DIGITS[1:] if abs(x) > 19 else ():
+        before, found = found, differences(truth, x, digits)
+        if all(found) and np.allclose(before, found, rtol=1e-13, atol=0):
+            break  # a zero may be a difference that was lost
+    return found
+
+
+def differences(truth: Truth, x: float, digits: int) -> list[float]:
     """The value and two derivatives by central differences with a minute step."""
-    digits = DIGITS if abs(x) > 19 else 240
     with mpmath.workdps(digits):
         step = mpf(10) ** (-digits // 6) * abs(mpf(x))
         down, here, up = (truth(mpf(x) + k * step) for k in (-1, 0, 1))

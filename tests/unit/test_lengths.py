@@ -128,6 +128,7 @@ PLACES = [
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.thinned(4, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("read", WITHIN)

@@ -135,6 +135,7 @@ def f(x, a):
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("size", "kind"), [(7, np.float64), (40, np.float64), (40, np.float32)])
 @pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
 def test_segments_contract_the_same_products(source, size, kind):

@@ -86,7 +86,7 @@ def scaled(x):
 ZEROS = np.array([[1.5, 0.0, -2.0, 0.5, 1.2], [0.0, 0.7, 0.0, 1.1, -0.6], [0.9, 1.3, 0.4, -1.0, 2.0]])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("backend", "annotation"), [("numpy", "f64[n, m]"), ("cpu", "f64[n, m]"), ("cpu", "f64[3, 5]")]
 )

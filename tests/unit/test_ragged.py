@@ -67,7 +67,7 @@ def test_hessians_of_sums_over_segments(segments, sparse, dtype):
     np.testing.assert_allclose(found, squares_hessian(x, s), rtol=1e-12 if dtype == np.float64 else 1e-5)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("source", [SQUARES, PAIRS, LOOP], ids=["squares", "pairs", "loop"])
 @pytest.mark.parametrize("segments", SEGMENTS)
@@ -103,7 +103,7 @@ EMPTY = {
 }
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(4, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", EMPTY)

@@ -261,6 +261,7 @@ LARGE = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_hessian_takes_memory_for_its_entries_alone(name, backend):
