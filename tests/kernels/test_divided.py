@@ -139,7 +139,7 @@ def test_every_program(name: str) -> None:
     holds(PROGRAMS[name])
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)

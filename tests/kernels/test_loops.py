@@ -184,13 +184,13 @@ def holds(program: Program) -> None:
     judged.second_order()
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(loop_programs())
 def test_kernels_of_random_programs(program: Program) -> None:
     kernels_hold(program)

@@ -135,13 +135,14 @@ SMOOTH = {
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives_where_a_value_decides(name):
     source = f"def f(x: f64[n], y: f64[n], z: f64[n]):{SMOOTH[name]}\n"
-    compiled, judge = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    functions = [adc.compile(source, backend=b) for b in ("cpu", "numpy")]
+    first, second = (tuple(map(how, functions)) for how in (adc.grad, adc.hvp))
     for seed in range(20):
         args = drawn("carried", seed, np.float64, 7)
         along = tuple(np.cos(a + 1) for a in args)
-        for found, expected in zip(adc.grad(compiled)(*args), adc.grad(judge)(*args), strict=True):
+        for found, expected in zip(*(f(*args) for f in first), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-        for found, expected in zip(adc.hvp(compiled)(args, along), adc.hvp(judge)(args, along), strict=True):
+        for found, expected in zip(*(f(args, along) for f in second), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -149,11 +150,11 @@ def test_derivatives_where_a_value_decides(name):
 @pytest.mark.parametrize("name", SMOOTH)
 def test_backward_passes_decide_as_forward_ones_did(name, save):
     function = adc.compile(f"def f(x: f64[n], y: f64[n], z: f64[n]):{SMOOTH[name]}\n")
-    split = function.split(save=save)
+    split, gradient = function.split(save=save), adc.grad(function)
     for seed in range(20):
         args = drawn("carried", seed, np.float64, 11)
         _, saved = split.forward(*args)
-        for found, expected in zip(split.propagate(saved, 1.0), adc.grad(function)(*args), strict=True):
+        for found, expected in zip(split.propagate(saved, 1.0), gradient(*args), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 

@@ -19,7 +19,15 @@ import adcompiler as adc
 
 SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
 # How many programs of each kind: what compiles long has one.
-QUICK = {"extrema": 2, "ragged": 1, "routines": 1, "mutated": 3, "forks": 2, "interrupts": 2, "expressions": 3}
+QUICK = {
+    "extrema": 2,
+    "ragged": 1,
+    "routines": 1,
+    "mutated": 3,
+    "forks": 2,
+    "interrupts": 2,
+    "expressions": 3,
+}
 
 
 # -- the tool ------------------------------------------------------------------------------------------

@@ -307,9 +307,9 @@ def test_a_fit_by_compiled_gradients():
     f = adc.compile("def loss(p, x, y):\n    return sum((x @ p['w'] + p['b'] - y)**2)")
     x = np.random.default_rng(1).normal(size=(20, 2))
     params, opt = {"w": np.zeros(2), "b": 0.0}, Adam(lr=0.1)
-    state = opt.init(params)
+    state, gradient = opt.init(params), adc.grad(f, "p")
     for _ in range(400):
-        params, state = opt.update(adc.grad(f, "p")(params, x, x @ [2.0, -1.0] + 0.5), params, state)
+        params, state = opt.update(gradient(params, x, x @ [2.0, -1.0] + 0.5), params, state)
     assert_allclose(params["w"], [2.0, -1.0], 1e-3)
     assert params["b"] == pytest.approx(0.5, 1e-3)
     assert type(params["b"]) is float
