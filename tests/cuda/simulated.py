@@ -178,6 +178,7 @@ STRIDED = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("large", [-1, 10**9])
 @pytest.mark.parametrize("name", STRIDED)
 def test_arrays_on_the_device_may_have_any_strides(

@@ -103,6 +103,7 @@ LEAST = {values: 1, adc.value_and_grad: 2, second: 4}  # loops
 
 
 @pytest.mark.slow_when(lambda transform, turns: transform is second and turns > 1)
+@pytest.mark.slow_when(lambda transform, turns: transform is adc.value_and_grad and turns in (2, 3))
 @pytest.mark.parametrize(("transform", "turns"), [
     *((adc.value_and_grad, turns) for turns in (0, 1, 2, 3, FEWEST, FEWEST + 1, 11)),
     (values, 11), (second, 0), (second, 1), (second, FEWEST + 1),
@@ -192,6 +193,7 @@ def test_captured_turns(name: str, transform: Any, replays: Counts, monkeypatch:
     assert all(times == done for times, done in replays)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_turns_whose_sums_are_cut(
     name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch

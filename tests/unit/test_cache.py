@@ -259,8 +259,8 @@ print(store.find("a", ".test") == b"b")
 
 
 def test_many_processes_at_once(tmp_path):
-    processes = [start(tmp_path) for _ in range(4)]
-    assert [answer(process) for process in processes] == [ANSWER] * 4
+    processes = [start(tmp_path) for _ in range(3)]
+    assert [answer(process) for process in processes] == [ANSWER] * 3
     assert not list(tmp_path.glob("kernels/**/*.tmp"))
 
 
