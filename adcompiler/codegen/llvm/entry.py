@@ -210,7 +210,7 @@ def _define_run(
     )
     if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
         raise UnsupportedError  # an array that is somebody else's
-    for name in inside.heap.keys() - inside.kept:
+    for name in (n for n in inside.heap if n not in inside.kept):  # in order: the cache knows kernels by text
         inside.free(name)
     alone = " noinline" if any(p.rank for p in source.params) else ""
     module.compiled["run"] = inside.definition(
