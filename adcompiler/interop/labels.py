@@ -1,7 +1,7 @@
 """Calls with labelled arrays, as of pandas and xarray: labels agree where axes meet, and results have them.
 
 What a library has to say is in a module of its own (`pandas.py`, `xarray.py`); an array's labels without its
-numbers are a `Mark`.
+numbers are a `Coordinates`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from adcompiler.runtime.splitting import wrapped
 from adcompiler.syntax.containers import mapped, opened
 from adcompiler.syntax.structures import arrays_of, unflatten
 
+Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array, and one of its axes
 
-class Mark(NamedTuple):
+
+class Coordinates(NamedTuple):
     """An array's name, a label for each axis, and what else goes with it."""
 
     name: Any
@@ -31,8 +33,9 @@ class Mark(NamedTuple):
     shape: tuple[int, ...]
     more: Any = None
 
-
-Along = tuple[Mark, int]  # a labelled array, and one of its axes
+    def axes(self) -> list[list[Along]]:
+        """What its own axes run along."""
+        return [[(self, a)] for a in range(len(self.shape))]
 
 
 class Library(Protocol):
@@ -43,7 +46,7 @@ class Library(Protocol):
     def plain(self, name: str, value: Any) -> np.ndarray:
         """The numbers."""
 
-    def mark(self, value: Any) -> Mark | None:
+    def coordinates(self, value: Any) -> Coordinates | None:
         """The labels; None for an object that has none."""
 
     def differ(self, one: Any, other: Any) -> str | None:
@@ -63,10 +66,10 @@ class Labels:
         self, library: Library, function: Any, types: Any, names: Sequence[str], leaves: Sequence[Any]
     ) -> None:
         self.home, self.name, self.names = library.__name__, function.__name__, names
-        self.marks = [library.mark(leaf) if _is_of(library, leaf) else None for leaf in leaves]
+        self.coordinates = [library.coordinates(leaf) if _is_of(library, leaf) else None for leaf in leaves]
         found = flow(function, types)
         for group in found.paired:
-            self._compare([axis for axis in group if self.marks[axis[0]] is not None])
+            self._compare([axis for axis in group if self.coordinates[axis[0]] is not None])
         self.sources = found.results
 
     @property
@@ -90,17 +93,17 @@ class Labels:
                 )
 
     def _length(self, axis: InputAxis) -> int:
-        mark = self.marks[axis[0]]
-        return 0 if mark is None else mark.shape[axis[1]]
+        own = self.coordinates[axis[0]]
+        return 0 if own is None else own.shape[axis[1]]
 
     def _label(self, k: int, axis: int) -> Any:
-        mark = self.marks[k]
-        return None if mark is None else mark.labels[axis]
+        own = self.coordinates[k]
+        return None if own is None else own.labels[axis]
 
     def along(self, source: Source, shape: tuple[int, ...]) -> list[list[Along]]:
         """The labelled arguments' axes that those of an array of some shape run along."""
         return [
-            [(m, a) for k, a in each if (m := self.marks[k]) is not None and m.shape[a] == n]
+            [(m, a) for k, a in each if (m := self.coordinates[k]) is not None and m.shape[a] == n]
             for each, n in zip(source.axes, shape, strict=True)
         ]
 
@@ -114,37 +117,36 @@ class Labels:
 
     def gradient(self, n: int, array: Any) -> Any:
         """A gradient with the labels and the name of what it belongs to."""
-        mark = self.marks[n]
-        if mark is None or np.shape(array) != mark.shape:  # a sum of all elements
+        own = self.coordinates[n]
+        if own is None or np.shape(array) != own.shape:  # a sum of all elements
             return array
-        return self.library.labelled(array, [[(mark, a)] for a in range(len(mark.shape))], mark.name)
+        return self.library.labelled(array, own.axes(), own.name)
 
     def _named(self, source: Source) -> Any:
         """The name of a result, if all that it is called like have one."""
-        marks = self.marks if source.namesakes is None else [self.marks[k] for k in source.namesakes]
-        names = [mark.name for mark in marks if mark is not None]
+        every = range(len(self.coordinates)) if source.namesakes is None else source.namesakes
+        names = [own.name for k in every if (own := self.coordinates[k]) is not None]
         return names[0] if names and all(_same(n, names[0]) for n in names) else None
 
     def cotangent(self, k: int, value: Any) -> Any:
         """The numbers of a cotangent, whose labels must be those of the result."""
-        what, along = f"the cotangent of {self.name}", self.sources[k].axes
-        return self._agreeing(what, value, [[p for p in each if self.marks[p[0]]] for each in along])
+        source, shape = self.sources[k], getattr(value, "shape", ())
+        along = self.along(source, shape) if len(shape) == len(source.axes) else ()
+        return self._agreeing(f"the cotangent of {self.name}", value, along)
 
     def tangent(self, n: int, value: Any) -> Any:
         """The numbers of a tangent, whose labels must be those of the argument."""
-        mark = self.marks[n]
-        along = [] if mark is None else [[(n, a)] for a in range(len(mark.shape))]
-        return self._agreeing(f"the tangent of {self.names[n]}", value, along)
+        own = self.coordinates[n]
+        return self._agreeing(f"the tangent of {self.names[n]}", value, () if own is None else own.axes())
 
-    def _agreeing(self, what: str, value: Any, along: Sequence[Sequence[InputAxis]]) -> Any:
-        """The numbers of a value, if its labels agree with those of inputs that its axes run along."""
+    def _agreeing(self, what: str, value: Any, along: Sequence[Sequence[Along]]) -> Any:
+        """The numbers of a value, if its labels agree with those that its axes run along."""
         if not _is_of(self.library, value):
             return value
-        mark = self.library.mark(value)
-        if mark is not None and len(mark.labels) == len(along):
-            _compare(
-                self.library, what, mark.labels, [self._label(*axes[0]) if axes else None for axes in along]
-            )
+        own = self.library.coordinates(value)
+        if own is not None and len(own.labels) == len(along):
+            others = [axes[0][0].labels[axes[0][1]] if axes else None for axes in along]
+            _compare(self.library, what, own.labels, others)
         return self.library.plain(what, value)
 
 
@@ -186,9 +188,9 @@ def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | N
 
 def agree(library: Library, name: str, value: Any, other: Any) -> None:
     """Raise ShapeError if a value has other labels than another one of its shape."""
-    marks = [library.mark(v) if _is_of(library, v) else None for v in (other, value)]
-    if marks[0] is not None and marks[1] is not None and marks[0].shape == marks[1].shape:
-        _compare(library, name, marks[1].labels, marks[0].labels)
+    own, theirs = (library.coordinates(v) if _is_of(library, v) else None for v in (value, other))
+    if own is not None and theirs is not None and own.shape == theirs.shape:
+        _compare(library, name, own.labels, theirs.labels)
 
 
 def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from adcompiler.errors import DtypeError
 from adcompiler.interop import labels
-from adcompiler.interop.labels import Along, Mark
+from adcompiler.interop.labels import Along, Coordinates
 
 NAMES = "index", "columns"
 FILL = "fill or drop what is missing, x.fillna(0.0), and pass which they are as an array of its own"
@@ -54,17 +54,17 @@ def _convert(dtype: Any) -> str:
     return f'leave it out: x.select_dtypes("number"), or convert it: {convert}'
 
 
-def mark(value: Any) -> Mark | None:
+def coordinates(value: Any) -> Coordinates | None:
     """Index, and columns."""
     if isinstance(value, pd.DataFrame):
-        return Mark(None, (value.index, value.columns), value.shape)
-    return Mark(value.name, (value.index,), value.shape) if isinstance(value, pd.Series) else None
+        return Coordinates(None, (value.index, value.columns), value.shape)
+    return Coordinates(value.name, (value.index,), value.shape) if isinstance(value, pd.Series) else None
 
 
 def like(value: Any, array: np.ndarray) -> Any:
     """An array with the labels of a value of its shape, if that has some."""
-    own = mark(value)
-    return array if own is None else labelled(array, [[(own, a)] for a in range(array.ndim)], own.name)
+    own = coordinates(value)
+    return array if own is None else labelled(array, own.axes(), own.name)
 
 
 def differ(one: Any, other: Any) -> str | None:
@@ -92,7 +92,7 @@ def remedy(first: str, axis: int, second: str, other: int) -> str:
 
 def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> Any:
     """A Series or a DataFrame on the array's memory; what has more axes stays an array."""
-    found = [places[0][0].labels[places[0][1]] if places else None for places in along]
+    found = [axes[0][0].labels[axes[0][1]] if axes else None for axes in along]
     if array.ndim == 1:
         return pd.Series(array, index=found[0], name=name, copy=False)
     if array.ndim == 2:

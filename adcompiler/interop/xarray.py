@@ -13,7 +13,7 @@ import xarray as xr
 
 from adcompiler.errors import DtypeError
 from adcompiler.interop import labels
-from adcompiler.interop.labels import Along, Mark
+from adcompiler.interop.labels import Along, Coordinates
 from adcompiler.interop.pandas import differ as indexes_differ
 
 
@@ -38,11 +38,11 @@ def plain(name: str, value: Any) -> np.ndarray:
     return data
 
 
-def mark(value: Any) -> Mark:
+def coordinates(value: Any) -> Coordinates:
     """The dimensions, and all coordinates."""
     value = value if isinstance(value, xr.DataArray) else xr.DataArray(value)
     found = (Dimension(d, value.indexes.get(d)) for d in value.dims)
-    return Mark(value.name, tuple(found), value.shape, value.coords)
+    return Coordinates(value.name, tuple(found), value.shape, value.coords)
 
 
 def like(value: Any, array: np.ndarray) -> Any:
@@ -74,10 +74,10 @@ def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> 
     """
     dims = list(_names(along))
     made = xr.DataArray(array, dims=dims, name=name)
-    for mark, own in _sources(along, dims):
-        made = made.assign_coords(_lying(mark.more, own, made.coords))
-    for dim, places in zip(dims, along, strict=True):
-        index = next((m.labels[a].index for m, a in places if m.labels[a].index is not None), None)
+    for source, own in _sources(along, dims):
+        made = made.assign_coords(_lying(source.more, own, made.coords))
+    for dim, axes in zip(dims, along, strict=True):
+        index = next((m.labels[a].index for m, a in axes if m.labels[a].index is not None), None)
         if dim not in made.indexes and index is not None and index.nlevels == 1:
             made = made.assign_coords({dim: (dim, index)})
     return made
@@ -97,13 +97,13 @@ def _names(along: Sequence[Sequence[Along]]) -> Iterator[Hashable]:
 
 def _sources(
     along: Sequence[Sequence[Along]], dims: Sequence[Hashable]
-) -> Iterator[tuple[Mark, set[Hashable]]]:
+) -> Iterator[tuple[Coordinates, set[Hashable]]]:
     """The labelled arguments, each with its dimensions that the result has."""
-    found: dict[int, tuple[Mark, set[Hashable]]] = {}
-    for dim, places in zip(dims, along, strict=True):
-        for mark, axis in places:
-            own = found.setdefault(id(mark), (mark, set()))[1]
-            own |= {dim} & {mark.labels[axis].name}
+    found: dict[int, tuple[Coordinates, set[Hashable]]] = {}
+    for dim, axes in zip(dims, along, strict=True):
+        for source, axis in axes:
+            own = found.setdefault(id(source), (source, set()))[1]
+            own |= {dim} & {source.labels[axis].name}
     yield from found.values()
 
 

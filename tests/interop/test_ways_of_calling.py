@@ -157,6 +157,13 @@ def test_pairs_gather_series_of_their_own_labels(library):
     is_same(each.d[0], given.like(0, given.plain[1][0] ** 2))
 
 
+def test_a_cotangent_of_what_has_no_labels_may_have_any():
+    given = Given(in_pandas)
+    pullback = adc.vjp(adc.compile("concatenate([a, b])"), given.y, given.w)[1]
+    ones = np.ones(7)
+    is_same(pullback(given.library(ones, (list("stuvwxy"),)))[0], given.like(2, ones[:4]))
+
+
 # -- labels that differ ----------
 
 
