@@ -186,6 +186,87 @@ def test_studies_of_containers_and_the_progress_bar(client, capsys):
     assert gradients["b"].tolist() == [1.0] * 6
 
 
+def root(a: float) -> dict[str, float]:
+    if a < 0:
+        raise ValueError("no real root")
+    return {"root": a**0.5}
+
+
+def test_an_error_says_of_which_case_it_is(client):
+    with pytest.raises(ValueError, match="no real root") as caught:
+        adc.dask.map(root, np.array([1.0, 4.0, -2.5, 9.0]), batch=3, progress=False)
+    assert caught.value.__notes__ == ["adc.dask.map: this is case 2, of -2.5"]
+
+
+def test_other_cases_are_not_lost(client):
+    values = np.array([1.0, 4.0, -2.5, 9.0])
+    found, failed = adc.dask.map(root, values, batch=3, progress=False, errors="return")
+    assert found == [{"root": 1.0}, {"root": 2.0}, None, {"root": 3.0}]
+    assert [(k, str(error)) for k, error in failed.items()] == [(2, "no real root")]
+
+
+def test_a_failing_case_of_a_compiled_function_has_no_number(client):
+    f = adc.compile("def f(x, k: i64[n]):\n    return sum(x[k]), x * 2, len(k)")
+    places = np.array([[0, 1], [1, 2], [2, 3], [0, 0]])
+    options = {"in_axes": (None, 0), "batch": 3, "progress": False}
+    (sums, doubled, count), failed = adc.dask.map(f, np.arange(3.0), places, errors="return", **options)
+    np.testing.assert_array_equal(sums, [1.0, 3.0, np.nan, 0.0])
+    np.testing.assert_array_equal(doubled[:, 1], [2.0, 2.0, np.nan, 2.0])
+    assert count.tolist() == [2, 2, 0, 2]
+    assert list(failed) == [2]
+    with pytest.raises(adc.OutOfRangeError) as caught:
+        adc.dask.map(f, np.arange(3.0), places, **options)
+    assert "case 2, of [2, 3]" in caught.value.__notes__[0]
+
+
+def test_closures_and_random_numbers(client):
+    """A lambda travels by its content, and equal parameters are runs of their own."""
+    scale = 1e6
+    found = adc.dask.map(
+        lambda a: a + scale * np.random.default_rng().random(), np.zeros(6), batch=2, progress=False
+    )
+    assert len(set(found)) == 6
+
+
+def test_errors_that_cannot_be_sent_are_told_in_words(client):
+    class Odd(Exception):  # noqa: N818
+        def __init__(self, why: str, lock: Any) -> None:
+            super().__init__(why)
+            self.lock = lock
+
+    def odd(a: float) -> None:
+        raise Odd(f"odd {a}", threading.Lock())
+
+    _, failed = adc.dask.map(odd, np.ones(2), progress=False, errors="return")
+    assert [str(error) for error in failed.values()] == ["Odd: odd 1.0"] * 2
+
+
+def test_cancelled_batches_are_failed_cases(client, monkeypatch):
+    started = type(client).map
+
+    def cancelling(self: Any, *args: Any, **options: Any) -> Any:
+        futures = started(self, *args, **options)
+        self.cancel(futures[1:])
+        return futures
+
+    monkeypatch.setattr(type(client), "map", cancelling)
+    found, failed = adc.dask.map(root, np.ones(4), batch=2, progress=False, errors="return")
+    assert found[2:] == [None, None]
+    assert {str(failed[k]).split("\n")[0] for k in (2, 3)} == {"the cases 2 to 3 were cancelled"}
+
+
+def test_what_cannot_be_sent_or_compiled_is_refused_at_once(client):
+    lock = threading.Lock()
+    with pytest.raises(adc.Error, match="cannot be sent to workers"):
+        adc.dask.map(lambda a: lock and a, np.ones(3))
+    with pytest.raises(adc.Error, match="sum takes an array"):
+        adc.dask.map(adc.compile("def f(x):\n    return sum(x)"), {"a": np.ones(3)})
+    with pytest.raises(adc.Error, match="errors='ignore'"):
+        adc.dask.map(root, np.ones(3), errors="ignore")
+    with pytest.raises(adc.ShapeError, match="batch=0"):
+        adc.dask.map(root, np.ones(3), batch=0)
+
+
 @pytest.mark.parametrize(
     ("args", "axes", "why"),
     [

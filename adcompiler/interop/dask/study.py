@@ -7,10 +7,11 @@ compiles then, for all batches of all studies with that content.
 from __future__ import annotations
 
 import hashlib
+import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -57,22 +58,104 @@ class Content:
 
 
 def content(f: Any) -> Content:
-    """A function to be sent to workers."""
+    """A function to be sent to workers; Error if it cannot be."""
     import cloudpickle
 
-    pickled = cloudpickle.dumps(f)
+    try:
+        pickled = cloudpickle.dumps(f)
+    except Exception as error:
+        raise Error(
+            f"{name_of(f)} cannot be sent to workers: {error}",
+            remedy="open files, locks and clients inside of the function, not around it",
+        ) from error
     return Content(hashlib.sha256(pickled).hexdigest(), pickled)
 
 
-def run_batch(batch: tuple[Any, ...], f: Content, axes: Axes, shared: tuple[Any, ...]) -> Any:
+def name_of(f: Any) -> str:
+    """What a function is called."""
+    return str(getattr(f, "__name__", type(f).__name__))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The results of a batch, None if none of its cases has one, and by the number of a case its error with a
+    note, which not every error would bring along."""
+
+    results: Any
+    failed: dict[int, tuple[BaseException, str]]
+
+
+def run_batch(batch: tuple[int, tuple[Any, ...]], f: Content, axes: Axes, shared: tuple[Any, ...]) -> Batch:
     """The results for one batch: stacked arrays of a compiled function, a list of those of any other."""
-    rest = iter(shared)
-    cases = iter(batch)
-    args = tuple(next(rest) if axis is None else next(cases) for axis in axes)
-    if isinstance(f.function, Function):
-        return f.function(*args)
-    count = length(batch[0])
-    return [f.function(*(pick(a, axis, k) for a, axis in zip(args, axes, strict=True))) for k in range(count)]
+    first, cases = batch
+    args = arguments(cases, axes, shared)
+    count = length(cases[0])
+    if not isinstance(f.function, Function):
+        return each(f.function, args, axes, first, count)
+    try:
+        return Batch(f.function(*args), {})
+    except Exception:  # of which case?
+        rows = [
+            tuple(pick(a, axis, slice(k, k + 1)) for a, axis in zip(args, axes, strict=True))
+            for k in range(count)
+        ]
+        found = each(f.function, args, axes, first, count, rows)
+        good = next((r for r in found.results if r is not None), None)
+        return Batch(
+            None if good is None else joined([missing(good) if r is None else r for r in found.results]),
+            found.failed,
+        )
+
+
+def each(f: Any, args: Sequence[Any], axes: Axes, first: int, count: int, rows: Any = None) -> Batch:
+    """The results case by case, None for those that fail."""
+    results: list[Any] = []
+    failed: dict[int, tuple[BaseException, str]] = {}
+    for k in range(count):
+        case = tuple(pick(a, axis, k) for a, axis in zip(args, axes, strict=True))
+        try:
+            results.append(f(*(case if rows is None else rows[k])))
+        except Exception as error:
+            given = ", ".join(shortened(a) for a, axis in zip(case, axes, strict=True) if axis is not None)
+            failed[first + k] = portable(error), f"adc.dask.map: this is case {first + k}, of {given}"
+            results.append(None)
+    return Batch(results, failed)
+
+
+def portable(error: Exception) -> BaseException:
+    """An error that can be sent."""
+    import cloudpickle
+
+    try:
+        cloudpickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
+
+
+def shortened(value: Any) -> str:
+    """An argument in a line of text."""
+    return reprlib.repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+
+
+def arguments(cases: Sequence[Any], axes: Axes, shared: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments of a call, of those that have one entry a case and those that are the same for each."""
+    rest, own = iter(shared), iter(cases)
+    return tuple(next(rest) if axis is None else next(own) for axis in axes)
+
+
+def missing(results: Any, count: int | None = None) -> Any:
+    """What stands for the results of `count` cases that have failed, as many as there are if it is not given:
+    NaN, and 0 where there is none."""
+
+    def like(a: Any) -> Any:
+        if a is None:
+            return None
+        shape = (len(a) if count is None else count, *np.shape(a)[1:])
+        return np.full(shape, np.nan if a.dtype.kind == "f" else 0, a.dtype)
+
+    return mapped(like, results)
 
 
 def pick(value: Any, axis: int | None, where: Any) -> Any:
@@ -114,6 +197,7 @@ def map(
     batch: int = 100,
     client: Any = None,
     progress: bool | None = None,
+    errors: Literal["raise", "return"] = "raise",
 ) -> Any:
     """`f` on many cases, `batch` of them a task, on the workers of a cluster; waits for the results.
 
@@ -126,29 +210,113 @@ def map(
     batch     how many cases a task has; results do not depend on the workers, their last bits may on this
     client    the `distributed.Client`, by default the current one
     progress  whether Dask's progress bar is shown; by default where there is a terminal or a notebook
+    errors    "raise": the first error is raised, with a note of the case and its arguments. "return": the
+              results and a dict, in which the errors stand by the number of the case; the result of such a
+              case is None, and in arrays NaN (0 in those of integers)
 
-    Raises ShapeError for arguments of different lengths, Error where there is no client, and what `f` raises.
+    Raises ShapeError for arguments of different lengths, Error where there is no client, where `f` cannot be
+    sent and where the study is cancelled, and what `f` raises.
     """
     axes: Axes = (in_axes,) * len(args) if isinstance(in_axes, int | None) else tuple(in_axes)
     count = cases(args, axes)
+    check_options(f, batch, errors)
+    spans = [slice(k, k + batch) for k in range(0, count, batch)]
+    pairs = [(a, axis) for a, axis in zip(args, axes, strict=True) if axis is not None]
+    batches = [(span.start, tuple(pick(a, axis, span) for a, axis in pairs)) for span in spans]
+    shared = tuple(a for a, axis in zip(args, axes, strict=True) if axis is None)
+    client = current(client)
     compiled = isinstance(f, Function)
     if isinstance(f, Function):
         f = vmap(f, axes)
-    elif not callable(f):
+        types, values, _ = f.describe(arguments(batches[0][1], axes, shared), {})
+        f.specialise(types, values)  # raises here what no worker could do
+    # Not pure: two batches of equal parameters are two runs, as of a simulation with random numbers.
+    futures = client.map(
+        run_batch, batches, f=content(f), axes=axes, shared=shared, key=f"map_{name_of(f)}", pure=False
+    )
+    found = collected(client, futures, progress, batch, count)
+    failed = {k: noted(*pair) for part in found for k, pair in part.failed.items()}
+    if failed and errors == "raise":
+        raise failed[min(failed)]
+    results = together([part.results for part in found], spans, compiled, count, failed)
+    return (results, failed) if errors == "return" else results
+
+
+def check_options(f: Any, batch: int, errors: str) -> None:
+    """Raise for options that no study has."""
+    if not callable(f):
         raise DtypeError(
             f"adc.dask.map takes a function, not a {type(f).__name__}", remedy="compile it first"
         )
-    spans = [slice(k, k + batch) for k in range(0, count, batch)]
-    pairs = [(a, axis) for a, axis in zip(args, axes, strict=True) if axis is not None]
-    batches = [tuple(pick(a, axis, span) for a, axis in pairs) for span in spans]
-    shared = tuple(a for a, axis in zip(args, axes, strict=True) if axis is None)
-    client = current(client)
-    name = getattr(f, "__name__", type(f).__name__)
-    futures = client.map(run_batch, batches, f=content(f), axes=axes, shared=shared, key=f"map_{name}")
-    if progress or (progress is None and is_watched()):
-        distributed().progress(futures)
-    parts = client.gather(futures)
-    return joined(parts) if compiled else [result for part in parts for result in part]
+    if not isinstance(batch, int) or batch < 1:
+        raise ShapeError(f"batch={batch!r}", remedy="how many cases a task has, 1 or more")
+    if errors not in ("raise", "return"):
+        raise Error(f"errors={errors!r}", remedy='"raise" or "return"')
+
+
+def collected(
+    client: Any, futures: Sequence[Any], progress: bool | None, batch: int, count: int
+) -> list[Batch]:
+    """What the tasks of a study give; that of one which failed as a whole are errors of all its cases."""
+    try:
+        if progress or (progress is None and is_watched()):
+            show(futures)
+        found: list[Batch] = client.gather(futures)
+    except (KeyboardInterrupt, SystemExit):  # the workers are not left with it
+        client.cancel(futures)
+        raise
+    except BaseException:  # one has failed: the others are not lost
+        spans = [range(k, min(k + batch, count)) for k in range(0, count, batch)]
+        found = [settled(future, span) for future, span in zip(futures, spans, strict=True)]
+    return found
+
+
+def settled(future: Any, cases: range) -> Batch:
+    """What a task gives, or its error for each of its cases: as when it killed its workers."""
+    try:
+        batch: Batch = future.result()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as found:
+        error = found
+        if future.cancelled():
+            error = Error(f"the cases {cases[0]} to {cases[-1]} were cancelled", remedy="run the study again")
+        note = f"adc.dask.map: this is of the cases {cases[0]} to {cases[-1]}"
+        return Batch(None, dict.fromkeys(cases, (error, note)))
+    return batch
+
+
+def noted(error: BaseException, note: str) -> BaseException:
+    """An error with a note of which case it is, once."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    return error
+
+
+def show(futures: Sequence[Any]) -> None:
+    """Dask's progress bar, which a notebook has to display."""
+    try:
+        bar = distributed().progress(futures)
+    except ImportError:  # a notebook without widgets
+        bar = distributed().progress(futures, notebook=False)
+    if bar is not None:
+        from IPython.display import display
+
+        display(bar)
+
+
+def together(
+    parts: Sequence[Any], spans: Sequence[slice], compiled: bool, count: int, failed: Mapping[int, Any]
+) -> Any:
+    """The results of all batches as one; of a batch that has none what stands for them."""
+    lengths = [min(span.stop, count) - span.start for span in spans]
+    if not compiled:
+        return [r for part, n in zip(parts, lengths, strict=True) for r in (part or [None] * n)]
+    good = next((part for part in parts if part is not None), None)
+    if good is None:
+        return None
+    pairs = zip(parts, lengths, strict=True)
+    return joined([missing(good, n) if part is None else part for part, n in pairs])
 
 
 def cases(args: Sequence[Any], axes: Axes) -> int:
