@@ -42,6 +42,7 @@ def tiles(f) -> list[list[bool]]:
             for function, _ in functions_of(kernel.text, kernel.rows)]  # fmt: skip
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
 def test_values_and_gradients_are_those_of_the_reference(body, lengths):

@@ -1,7 +1,7 @@
 """Nothing of the rule table or of the library of routines needs numba on the backend `cpu`.
 
 Each is compiled for both types of floats, as a value and to second derivatives, and beside a reduction that
-runs in parallel; numba's door to kernels is shut meanwhile.
+runs in parallel; numba's door to kernels is shut meanwhile. Most cases of a primitive are slow tests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,10 @@ def test_every_primitive(name: str, dtype: Any) -> None:
 
 
 SMOOTH = [name for name, e in TABLE.items() if e.differentiable and e.kind not in ("integer", "logical")]
+WAYS = list(product(FLOATS, (adc.grad, adc.hessian)))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow_when(lambda name, dtype, transform: (dtype, transform) != WAYS[SMOOTH.index(name) % 4])
 @pytest.mark.parametrize("transform", [adc.grad, adc.hessian])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", SMOOTH)

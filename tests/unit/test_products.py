@@ -36,6 +36,7 @@ def derivative(x, order):
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
