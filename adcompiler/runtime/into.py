@@ -11,7 +11,7 @@ from adcompiler.codegen.reference import extent
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.adapters import is_adapted
+from adcompiler.runtime.adapters import as_buffer, is_adapted
 from adcompiler.runtime.device import dtype_of, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
@@ -49,6 +49,8 @@ def write(
     """Call, and write each result into its target; a `device`'s memory is one if the function runs there."""
     sizes = found.sizes(values)
     refuse_masked("a buffer", list(targets))
+    pairs = zip(targets, found.func.result_names, strict=True)
+    targets = [t if isinstance(t, np.ndarray) else as_buffer(f"the buffer for {n}", t) for t, n in pairs]
     for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
         _check(k, target, array, found, sizes, device)
     _refuse_overlaps(targets, found)

@@ -17,7 +17,7 @@ from adcompiler.ir.text import lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lengths import nominal
-from adcompiler.runtime.signature import ArgumentError, Parameter
+from adcompiler.runtime.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.tangents import like
@@ -157,13 +157,21 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    types, values, _ = compiled("jvp", f).describe(args, {})
+    types, values = _described(compiled("jvp", f), args)
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     given = {k: like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt}
     wrt = tuple(k for k in wrt if given[k] is not None)
     pushed = f.derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
     return pushed(*args, *(given[k] for k in wrt))
+
+
+def _described(f: Function, args: Sequence[Any]) -> tuple[Types, Sequence[Any]]:
+    """The types of arguments, and their values; of arrays that only their library reads, the shapes."""
+    if (own := getattr(adapter_in(f, args), "described", None)) is not None:
+        return own(f, bind(f.__name__, f.parameters, args, {}))  # type: ignore[no-any-return]
+    types, values, _ = f.describe(args, {})
+    return types, values
 
 
 def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
@@ -186,7 +194,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 def _multiplied(f: Function, wrt: Any, gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of `f`, whose gradient this is, times `v`; a function of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
-    types, _, _ = f.describe(args, {})
+    types, _ = _described(f, args)
     positions = f.positions(wrt, types)
     bare = not isinstance(wrt, tuple | list) and len(positions) == 1
     directions = (v,) if bare else as_tuple("hvp", "v", v)

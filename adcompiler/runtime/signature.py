@@ -172,6 +172,14 @@ def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
     return own
 
 
+def adapter_in(function: Any, args: Sequence[Any]) -> Any:
+    """The adapter of arrays of another library among the arguments, or in them; None if there are none."""
+    if PLAIN.issuperset(map(type, args)):
+        return None
+    hook = find_hook(zip((p.name for p in function.parameters), args, strict=False))
+    return None if hook is None else adapter_of(type(hook))
+
+
 def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Wrapper | None:
     """How the results of a call go back, if its arguments are arrays of another library; None for NumPy's.
 

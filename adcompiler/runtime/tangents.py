@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime import adapters
-from adcompiler.runtime.adapters import as_numpy
+from adcompiler.runtime.adapters import adapter_of, as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.syntax.containers import Container
@@ -41,7 +41,15 @@ def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:
     tangents = flatten(places_of(kind), tangent, f"the tangent of {name}")
     floats = [(path, k) for path, k in leaves(name, kind) if places_of(k) is None]
     triples = zip(tangents, args, floats, strict=True)
-    return [d if d is None else adapters.like(d, fitted(d, a, k, path)) for d, a, (path, k) in triples]
+    return [d if d is None else _own(d, a, k, path) for d, a, (path, k) in triples]
+
+
+def _own(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
+    """A tangent as arrays of its library, or with its labels."""
+    own = getattr(adapter_of(type(tangent)), "tangent", None)
+    if own is not None:
+        return own(name, tangent, np.shape(arg), kind.dtype)
+    return adapters.like(tangent, fitted(tangent, arg, kind, name))
 
 
 def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:

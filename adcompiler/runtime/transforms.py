@@ -15,7 +15,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import typed
 from adcompiler.runtime.rows import alike
-from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.signature import Parameter, adapter_in, bind
 from adcompiler.runtime.specialise import Types
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import places_of
@@ -122,5 +122,7 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     with the cotangent of each input that `wrt` names, None where it is known to be zero.
     """
     split = compiled("vjp", f).split(wrt)
+    if (own := getattr(adapter_in(f, args), "vjp", None)) is not None:
+        return own(f, bind(f.__name__, f.parameters, args, {}), wrt)  # type: ignore[no-any-return]
     value, saved = split.forward(*args)
     return value, partial(split.propagate, saved)

@@ -12,10 +12,22 @@ if find_spec("torch") is None:
     raise Error("PyTorch is not installed", remedy='pip install "adcompiler[torch]"')
 
 from adcompiler.interop.torch.functions import TorchFunction, of
-from adcompiler.interop.torch.memory import plain
+from adcompiler.interop.torch.memory import buffer, plain
 from adcompiler.interop.torch.module import Module
+from adcompiler.interop.torch.transforms import described, tangent, vjp, wrapper
 
-__all__ = ["Module", "TorchFunction", "call", "of", "plain"]
+__all__ = [
+    "Module",
+    "TorchFunction",
+    "buffer",
+    "call",
+    "described",
+    "of",
+    "plain",
+    "tangent",
+    "vjp",
+    "wrapper",
+]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.interop.programs import Lengths, Program, for_lengths, known_lengths
 from adcompiler.interop.torch import opaque
-from adcompiler.interop.torch.memory import NAMES, taken
-from adcompiler.interop.torch.operation import At, perform
+from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
+from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.signature import bind
-from adcompiler.runtime.specialise import Types
+from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.structures import Column, arrays_of, unflatten
 
@@ -99,24 +100,38 @@ class TorchFunction:
     def described(self, bound: Sequence[Any], key: Any, plain: Sequence[Any]) -> tuple[Site, list[Any]]:
         """Where a call is done, and the tensors and numbers that its program takes. That is remembered by the
         key if these are the `plain` leaves of the arguments."""
-        function = self.function
-        pairs = zip(function.parameters, bound, strict=True)
-        given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
-        types, arrays, _ = function.describe([mapped(_stand_in, a) for a in given], {})
-        leaves = arrays_of(types, given)
-        values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
-        specialisation = function.specialise(types, arrays)
-        known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
-        sizes = specialisation.sizes(values) if known else opaque.lengths(specialisation, values)
-        program = self.program(types, specialisation, known_lengths(specialisation, sizes) if known else NONE)
-        site = At(program, tuple(sizes)), specialisation.lowered.structure
-        fixed = known and not (specialisation.of_values or specialisation.func.counts)
+        site, values, types = self.located(bound)
+        found = self.function.specialise(types)
+        fixed = all(type(n) is int for n in site[0].sizes) and not (found.of_values or found.func.counts)
         same = len(plain) == len(values) and all(map(is_, plain, values))
         if key is not None and fixed and same and len(self.sites) < MOST_SITES:
             self.sites[key] = site
         return site, values
 
-    def program(self, types: Types, of: Any, known: tuple[Lengths, Lengths]) -> Program:
+    def located(self, bound: Sequence[Any]) -> tuple[Site, list[Any], Types]:
+        """Where a call is done, what its program takes, and the types of the arguments."""
+        types, values, found = self.prepared(bound)
+        known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
+        sizes = found.sizes(values) if known else opaque.lengths(found, values)
+        program = self.program(types, found, known_lengths(found, sizes) if known else NONE)
+        at = At(program, tuple(sizes), any(map(is_opaque, values)))
+        return (at, found.lowered.structure), values, types
+
+    def prepared(self, bound: Sequence[Any]) -> tuple[Types, list[Any], Specialisation]:
+        """The types of arguments, what a program takes for them, and the program for these types."""
+        function = self.function
+        if torch._C._get_tracing_state():
+            refuse_trace()
+        pairs = zip(function.parameters, bound, strict=True)
+        given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
+        types, arrays, _ = function.describe([mapped(stand_in, a) for a in given], {})
+        leaves = arrays_of(types, given)
+        found = function.specialise(types, arrays)
+        values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
+        check_devices(found.func.input_names, values, self.function)
+        return types, values, found
+
+    def program(self, types: Types, of: Specialisation, known: tuple[Lengths, Lengths]) -> Program:
         """The flat program for arguments of such types, of whose lengths so much is known."""
         key = types, known
         found = self.programs.get(key)
@@ -142,10 +157,10 @@ def _are_plain(args: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
     they are to `key`, and the tensors and floats to `leaves`."""
     for a in args:
         kind = type(a)
-        if isinstance(a, Tensor):
-            if a.dtype not in NAMES or a.layout is not torch.strided:
+        if kind is Tensor or kind is Parameter:
+            if a.dtype not in NAMES or a.layout is not torch.strided or a.is_nested:
                 return False
-            key += (a.dtype, a.shape)
+            key += (a.dtype, a.shape) if a.is_cpu else (a.dtype, a.shape, a.device)
             leaves.append(a)
         elif kind is float:
             key.append(float)
@@ -170,7 +185,7 @@ def _taken(name: str, value: Any) -> Any:
     return value
 
 
-def _stand_in(value: Any) -> Any:
+def stand_in(value: Any) -> Any:
     """What describes a tensor: its type and shape are all that matters, and of a length that is a symbol of
     PyTorch's only whether it is 1."""
     if not isinstance(value, Tensor):

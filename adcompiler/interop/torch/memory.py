@@ -20,7 +20,14 @@ DTYPES: dict[Dtype, Any] = {
     "bool": torch.bool,
 }
 NAMES: dict[Any, Dtype] = {theirs: ours for ours, theirs in DTYPES.items()}
-WHOLE = (torch.int8, torch.int16, torch.int32, torch.uint8)  # which kernels take as int64
+WHOLE = (
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+)  # which kernels take as int64
 
 
 def arrays(values: Sequence[Any]) -> list[Any]:
@@ -36,12 +43,28 @@ def _array(value: Tensor) -> Any:
 
 
 def plain(name: str, value: Tensor) -> Any:
-    """A tensor's memory as an array of NumPy's, where one is asked for; DtypeError if a gradient is lost."""
-    if value.requires_grad:
+    """A tensor's memory as an array of NumPy's, where one is asked for; DtypeError if a gradient is lost, or
+    if there is no memory."""
+    if value.requires_grad and torch.is_grad_enabled():
         raise DtypeError(f"{name} requires a gradient, which is lost here", remedy="pass x.detach()")
+    if is_opaque(value):
+        raise DtypeError(f"{name} is a tensor without values", remedy="pass one on a device that has memory")
     if value.device.type != "cpu":
         return value
     return taken(name, value).numpy(force=True)
+
+
+def buffer(name: str, value: Tensor) -> Any:
+    """The memory of a tensor that is about to be written to, which PyTorch is told; DtypeError for one that
+    cannot be."""
+    if value.requires_grad and torch.is_grad_enabled():
+        why = f"{name} requires a gradient, and what is written to it has no history"
+        raise DtypeError(why, remedy="pass a buffer that requires none, or x.detach()")
+    if value.is_neg() or is_opaque(value):
+        raise DtypeError(f"{name} is a tensor without memory of its own", remedy="pass torch.empty(...)")
+    if not value.is_inference():
+        torch.autograd.graph.increment_version(value)
+    return taken(name, value.detach()).numpy() if value.is_cpu else value
 
 
 def tensors(program: Program, found: Sequence[Any], values: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -69,6 +92,10 @@ def _there(result: Any, dtype: Any, device: Any) -> Tensor:
 
 def taken(name: str, value: Tensor) -> Tensor:
     """A tensor that a program takes; smaller integers are converted. DtypeError for what it cannot take."""
+    if value.is_nested:
+        raise DtypeError(f"{name} is a nested tensor", remedy="call it on each: map(f, x.unbind())")
+    if value.is_quantized:
+        raise DtypeError(f"{name} is quantized", remedy="pass x.dequantize()")
     if value.layout != torch.strided:
         raise DtypeError(f"{name} is a {value.layout} tensor", remedy="pass x.to_dense()")
     if value.dtype in NAMES:
@@ -78,5 +105,36 @@ def taken(name: str, value: Tensor) -> Tensor:
     half = value.dtype in (torch.float16, torch.bfloat16)
     raise DtypeError(
         f"{name} has dtype {str(value.dtype).removeprefix('torch.')}, which is not supported",
-        remedy="pass x.float()" if half else "pass tensors of bool, integers, float32 or float64",
+        remedy="pass x.float()" if half else "pass tensors of bool, integers to int64, float32 or float64",
     )
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether a value is a tensor whose memory holds no numbers of its own: one on the device "meta", or of a
+    class that handles operators itself, such as PyTorch's fake tensors."""
+    return isinstance(value, Tensor) and (
+        value.is_meta or type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    )
+
+
+def check_devices(names: Sequence[str], values: Sequence[Any], function: Any) -> None:
+    """Refuse tensors on several devices, and those on one where the function does not run; numbers go with
+    all."""
+    found = {
+        v.device: name
+        for name, v in zip(names, values, strict=True)
+        if isinstance(v, Tensor) and (v.ndim or not v.is_cpu)
+    }
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise DtypeError(
+            f"{function.__name__} is given tensors on several devices: {first} on {one}, {second} on {other}",
+            remedy=f"move them to one: {second}.to({first}.device)",
+        )
+    for device, name in found.items():
+        runs = ("cpu", "meta", "cuda") if function.backend.startswith("cuda") else ("cpu", "meta")
+        if device.type not in runs:
+            raise DtypeError(
+                f"{name} is on {device}, and {function.__name__} is compiled for the CPU",
+                remedy=f'pass {name}.cpu(), or compile it with backend="cuda" for a device of CUDA',
+            )

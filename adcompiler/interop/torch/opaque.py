@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adcompiler.errors import LimitError
+from adcompiler.errors import LimitError, ShapeError
 from adcompiler.interop.programs import Program
 from adcompiler.interop.torch.memory import DTYPES, arrays, tensors
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Size
@@ -67,6 +67,13 @@ def _run(
     program: str, backend: str, sizes: Sequence[int], inputs: Sequence[Tensor], held: Sequence[Tensor]
 ) -> list[Tensor]:
     found = program_of(program, backend)
+    for number, k, axis in found.compiled.sources:
+        if inputs[k].shape[axis] != sizes[number]:  # as where a trace is run again
+            raise ShapeError(
+                f"{found.func.name} was recorded for other lengths: axis {axis} of "
+                f"{found.func.input_names[k]} was {sizes[number]}, and is {inputs[k].shape[axis]}",
+                remedy="record it again, or use torch.export with dynamic_shapes",
+            )
     return list(tensors(found, found.run(tuple(sizes), arrays(inputs)), inputs))
 
 

@@ -14,18 +14,20 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from adcompiler.ad.split import Pattern
+from adcompiler.errors import LimitError
 from adcompiler.interop.programs import Derivative, Program
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import arrays, tensors
 
 
 class At:
-    """A program at the lengths of a call; to PyTorch's transforms an object without parts."""
+    """A program at the lengths of a call; to PyTorch's transforms an object without parts. Where tensors are
+    `opaque`, whose memory is not that of numbers, it is an operator of PyTorch's."""
 
-    __slots__ = ("_derived", "_saving", "count", "program", "sizes")
+    __slots__ = ("_derived", "_saving", "count", "opaque", "program", "sizes")
 
-    def __init__(self, program: Program, sizes: tuple[int, ...]) -> None:
-        self.program, self.sizes, self.count = program, sizes, program.count
+    def __init__(self, program: Program, sizes: tuple[int, ...], opaque: bool = False) -> None:
+        self.program, self.sizes, self.count, self.opaque = program, sizes, program.count, opaque
         self._saving: dict[Pattern, At] = {}
         self._derived: dict[Any, tuple[Derivative, At]] = {}
 
@@ -35,7 +37,7 @@ class At:
         if found is None:
             known = all(type(n) is int for n in self.sizes)
             program = self.program.saving(wanted, self.sizes if known else None)
-            found = self._saving.setdefault(wanted, At(program, self.sizes))
+            found = self._saving.setdefault(wanted, At(program, self.sizes, self.opaque))
         return found
 
     def derived(self, how: Callable[..., Derivative], *patterns: Pattern) -> tuple[Derivative, At]:
@@ -44,13 +46,15 @@ class At:
         found = self._derived.get(key)
         if found is None:
             made = how(self.program, *patterns)
-            found = self._derived.setdefault(key, (made, At(made.program, self.sizes)))
+            found = self._derived.setdefault(key, (made, At(made.program, self.sizes, self.opaque)))
         return found
 
 
 def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Any, ...]:
     """The results of a program, those that somebody wants, with whatever history PyTorch gives them. They
     follow from `held` as well, though it is not read."""
+    if torch._C._get_tracing_state():
+        refuse_trace()
     transformed = torch._C._are_functorch_transforms_active()
     if torch.is_grad_enabled():
         wanted = tuple([v.requires_grad if isinstance(v, Tensor) else False for v in values])
@@ -61,6 +65,17 @@ def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[An
     return run(at, values, held)
 
 
+def everything(at: At, values: Sequence[Any]) -> tuple[Tensor, ...]:
+    """All results of a program, saved ones too, with whatever history PyTorch gives them."""
+    transformed = torch._C._are_functorch_transforms_active()
+    followed = torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
+    if not (transformed or followed or forward_ad._current_level >= 0):
+        return run(at, values)
+    operation = Staged if transformed or not followed else Eager
+    found: tuple[Tensor, ...] = operation.apply(at, *values)
+    return found
+
+
 def _applied(operation: Any, at: At, values: Sequence[Any]) -> tuple[Any, ...]:
     found: tuple[Any, ...] = operation.apply(at, *values)
     return found[: at.count]
@@ -68,10 +83,29 @@ def _applied(operation: Any, at: At, values: Sequence[Any]) -> tuple[Any, ...]:
 
 def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor, ...]:
     """All results, without history."""
-    if torch._C._len_torch_dispatch_stack():  # somebody looks at operators
+    if at.opaque or torch._C._len_torch_dispatch_stack():  # somebody looks at operators
         return opaque.call(at.program, at.sizes, values, held)
     program = at.program
-    return tensors(program, program.run(at.sizes, arrays(values)), values)
+    try:
+        given = arrays(values)
+    except RuntimeError as error:
+        raise explained(error) from error
+    return tensors(program, program.run(at.sizes, given), values)
+
+
+def refuse_trace() -> None:
+    """Refuse to be recorded by torch.jit.trace, which takes results for constants."""
+    raise LimitError("compiled functions are not traced by torch.jit", remedy="use torch.export.export")
+
+
+def explained(error: RuntimeError) -> Exception:
+    """What to write instead where PyTorch cannot give a tensor's memory."""
+    if "Batching rule" not in str(error):
+        return error
+    return LimitError(
+        "compiled functions do not run under PyTorch's first vmap, that of is_grads_batched and vectorize",
+        remedy="torch.func has the same: torch.func.vmap, jacrev, jacfwd, hessian",
+    )
 
 
 class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked into
@@ -85,7 +119,7 @@ class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not
         if True not in present or True not in asked:
             return (None,) * (1 + len(asked))
         pulled = at.derived(Program.pulled, present, asked)
-        return None, *_derived(pulled, _saved(ctx), [c for c in cotangents if c is not None])
+        return None, *derived(pulled, _saved(ctx), [c for c in cotangents if c is not None])
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -93,18 +127,18 @@ class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not
         given = tuple([t is not None and f for t, f in zip(tangents, at.program.floats, strict=True)])
         pushed = at.derived(Program.pushed, given)
         values = _saved(ctx)
-        found = _derived(pushed, values, [t for t, here in zip(tangents, given, strict=True) if here])
+        found = derived(pushed, values, [t for t, here in zip(tangents, given, strict=True) if here])
         for k, result in enumerate(values[len(given) :]):
             if found[k] is None and at.program.differentiable[k]:
                 found[k] = torch.zeros_like(result)  # PyTorch does not take None for zero here
         return tuple(found)
 
 
-def _derived(
-    derived: tuple[Derivative, At], values: Sequence[Any], directions: Sequence[Any]
+def derived(
+    made: tuple[Derivative, At], values: Sequence[Any], directions: Sequence[Any]
 ) -> list[Tensor | None]:
     """A derivative of an operation that was performed, None where it is known to be zero."""
-    derivative, at = derived
+    derivative, at = made
     if True not in derivative.known:
         return [None] * len(derivative.known)
     found = iter(perform(at, [*[values[k] for k in derivative.reads], *directions], values))
@@ -162,5 +196,6 @@ class Staged(_Operation):
         _, *axes = in_dims
         mapped = tuple([axis is not None for axis in axes])
         moved = [v.movedim(axis, 0) if axis else v for v, axis in zip(values, axes, strict=True)]
-        found = Staged.apply(At(at.program.batched(mapped), (*at.sizes, info.batch_size)), *moved)
+        batched = At(at.program.batched(mapped), (*at.sizes, info.batch_size), at.opaque)
+        found = Staged.apply(batched, *moved)
         return found, (0,) * len(found)

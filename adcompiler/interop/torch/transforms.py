@@ -1,0 +1,156 @@
+"""`adc.vjp` and `adc.jvp` of tensors: PyTorch differentiates what they return, and transforms it, again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adcompiler.ad.split import Pattern
+from adcompiler.errors import GraphError, ShapeError
+from adcompiler.frames import public
+from adcompiler.interop.programs import Program
+from adcompiler.interop.torch.functions import of, stand_in
+from adcompiler.interop.torch.memory import DTYPES, check_devices, plain, taken
+from adcompiler.interop.torch.operation import At, derived, everything
+from adcompiler.ir.types import Dtype
+from adcompiler.runtime.specialise import Types
+from adcompiler.syntax.containers import mapped
+from adcompiler.syntax.structures import flatten, places_of, unflatten
+
+
+def described(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
+    """The types of arguments among which are tensors, and arrays of their shapes, which hold no values."""
+    pairs = zip(function.parameters, bound, strict=True)
+    given = [a if p.static else mapped(partial(_described, p.name), a) for p, a in pairs]
+    types, arrays, _ = function.describe(given, {})
+    return types, arrays
+
+
+def _described(name: str, value: Any) -> Any:
+    return stand_in(taken(f"the argument {name!r}", value)) if isinstance(value, Tensor) else value
+
+
+def tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:
+    """A tangent in the dtype of its argument; it has its shape."""
+    return _fitted(f"the tangent of {name}", value, tuple(shape), dtype, name)
+
+
+def _fitted(what: str, value: Any, shape: tuple[int, ...], dtype: Dtype, of: str) -> Tensor:
+    """A direction as programs take it: a tensor of a shape."""
+    found = taken(what, value if isinstance(value, Tensor) else torch.as_tensor(value))
+    if tuple(found.shape) != shape:
+        raise ShapeError(
+            f"{what} has shape {tuple(found.shape)}, {of} itself {shape}", remedy="they have one shape"
+        )
+    return found.to(DTYPES[dtype])
+
+
+def vjp(function: Any, bound: Sequence[Any], wrt: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """`adc.vjp`; what the pullback returns follows from the arguments and the cotangent, for PyTorch."""
+    (at, structure), values, types = of(function).located(bound)
+    positions = function.positions(wrt, types)
+    inputs = set(function.inputs_of(positions, types))
+    asked = tuple([k in inputs for k in range(len(values))])
+    saving = at.saving(asked)
+    results = everything(saving, values)
+    gradients = tuple(places_of(types[k]) for k in positions)
+    pullback = Pullback(function, saving, [*values, *results], asked, (structure, gradients))
+    wanted = results[: at.count]
+    return wanted[0] if structure is None else unflatten(structure, wanted), pullback
+
+
+class Pullback:
+    """The pullback of a call with tensors. It keeps them as they are, and refuses to answer when one that it
+    needs has been written to."""
+
+    def __init__(
+        self, function: Any, at: At, values: list[Any], asked: Pattern, nested: tuple[Any, Any]
+    ) -> None:
+        self.function, self.at, self.values, self.asked = function, at, values, asked
+        self.structure, self.gradients = nested  # how results nest, and gradients
+        self.versions = list(map(_version, values))
+
+    @public
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        """The cotangent of each input, None where it is known to be zero."""
+        directions = self._directions(cotangent)
+        present = tuple([d is not None for d in directions])
+        if not any(present) or not any(self.asked):
+            found: list[Any] = [None] * len(self.asked)
+        else:
+            pulled = self.at.derived(Program.pulled, present, self.asked)
+            self._check(pulled[0].reads)
+            found = derived(pulled, self.values, [d for d in directions if d is not None])
+        flat = [g for g, here in zip(found, self.asked, strict=True) if here]
+        gradients: tuple[Any, ...] = unflatten(self.gradients, flat)
+        return gradients
+
+    def _directions(self, cotangent: Any) -> list[Tensor | None]:
+        """A cotangent for each result of the program, None for what it only saves."""
+        func, first = self.at.program.func, len(self.asked)
+        if self.structure is None and isinstance(cotangent, tuple | list) and len(cotangent) == 1:
+            cotangent = cotangent[0]
+        given = [None] if cotangent is None else flatten(self.structure, cotangent, "the cotangent")
+        if cotangent is None:
+            given *= self.at.count
+        found: list[Tensor | None] = [None] * len(func.results)
+        for k, value in enumerate(given):
+            name, result = func.result_names[k], self.values[first + k]
+            if value is not None and self.at.program.differentiable[k]:
+                shape, dtype = tuple(result.shape), func.results[k].dtype
+                found[k] = _fitted(f"the cotangent of {name}", value, shape, dtype, "the result")
+                check_devices((name, "its cotangent"), (result, found[k]), self.function)
+        return found
+
+    def _check(self, reads: Sequence[int]) -> None:
+        func = self.at.program.func
+        names = (*func.input_names, *func.result_names)
+        for k in reads:
+            if _version(self.values[k]) != self.versions[k]:
+                raise GraphError(
+                    f"{names[k]} has been written to since {func.name} was called, and its pullback needs it",
+                    remedy=f"pass a copy to adc.vjp: {names[k]}.clone()",
+                )
+
+
+class Wrapper:
+    """What split functions and SlangPy's styles give for tensors: tensors without history."""
+
+    def result(self, k: int, array: Any) -> Any:
+        """A tensor of a result."""
+        return _tensor(array)
+
+    def gradient(self, n: int, array: Any) -> Any:
+        """A tensor of a gradient."""
+        return _tensor(array)
+
+    def cotangent(self, k: int, value: Any) -> Any:
+        """The memory of a cotangent."""
+        return plain("the cotangent", value) if isinstance(value, Tensor) else value
+
+    def tangent(self, n: int, value: Any) -> Any:
+        """The memory of a tangent."""
+        return plain("the tangent", value) if isinstance(value, Tensor) else value
+
+
+def wrapper(function: Any, bound: Sequence[Any]) -> Wrapper:
+    """How results go back where tensors are among the arguments."""
+    return Wrapper()
+
+
+def _tensor(value: Any) -> Any:
+    """An array or number of NumPy's as a tensor; anything else as it is."""
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = value.copy()
+    is_numbers = isinstance(value, np.ndarray | np.generic | float | int)
+    return torch.from_numpy(np.asarray(value)) if is_numbers else value
+
+
+def _version(value: Any) -> int:
+    """How often a tensor was written to; tensors of inference mode do not count that."""
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
