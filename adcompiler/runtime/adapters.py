@@ -56,16 +56,16 @@ class Adapter(Protocol):
     def like(self, value: Any, array: np.ndarray) -> Any:
         """An array with the labels of a value of its shape."""
 
-    def buffer(self, name: str, value: Any) -> Any:
+    def memory_of(self, name: str, value: Any) -> Any:
         """The memory of a value that is about to be written to, as an array of NumPy's."""
 
-    def vjp(self, function: Any, bound: Sequence[Any], wrt: Any) -> Any:
+    def pullback_of(self, function: Any, bound: Sequence[Any], wrt: Any) -> Any:
         """`adc.vjp` itself, where a library is to differentiate what that returns."""
 
-    def described(self, function: Any, bound: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def types_of(self, function: Any, bound: Sequence[Any]) -> tuple[Any, list[Any]]:
         """The types of arguments, and arrays of their shapes; for `jvp`, whose program is then called."""
 
-    def tangent(self, name: str, value: Any, shape: Sequence[int], dtype: Any) -> Any:
+    def fit_tangent(self, name: str, value: Any, shape: Sequence[int], dtype: Any) -> Any:
         """A tangent as such a call takes it, where that is not an array of NumPy's."""
 
 
@@ -179,7 +179,7 @@ def agree(name: str, value: Any, other: Any) -> None:
 
 def as_buffer(name: str, value: Any) -> Any:
     """What results are written to: the memory of an array of another library, or the value itself."""
-    own = getattr(adapter_of(type(value)), "buffer", None)
+    own = getattr(adapter_of(type(value)), "memory_of", None)
     return value if own is None else own(name, value)
 
 

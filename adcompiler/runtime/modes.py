@@ -168,7 +168,7 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
 
 def _described(f: Function, args: Sequence[Any]) -> tuple[Types, Sequence[Any]]:
     """The types of arguments, and their values; of arrays that only their library reads, the shapes."""
-    if (own := getattr(adapter_in(f, args), "described", None)) is not None:
+    if (own := getattr(adapter_in(f, args), "types_of", None)) is not None:
         return own(f, bind(f.__name__, f.parameters, args, {}))  # type: ignore[no-any-return]
     types, values, _ = f.describe(args, {})
     return types, values

@@ -46,7 +46,7 @@ def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:
 
 def _own(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
     """A tangent as arrays of its library, or with its labels."""
-    own = getattr(adapter_of(type(tangent)), "tangent", None)
+    own = getattr(adapter_of(type(tangent)), "fit_tangent", None)
     if own is not None:
         return own(name, tangent, np.shape(arg), kind.dtype)
     return adapters.like(tangent, fitted(tangent, arg, kind, name))

@@ -122,7 +122,7 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     with the cotangent of each input that `wrt` names, None where it is known to be zero.
     """
     split = compiled("vjp", f).split(wrt)
-    if (own := getattr(adapter_in(f, args), "vjp", None)) is not None:
+    if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:
         return own(f, bind(f.__name__, f.parameters, args, {}), wrt)  # type: ignore[no-any-return]
     value, saved = split.forward(*args)
     return value, partial(split.propagate, saved)

@@ -126,11 +126,11 @@ def test_arrays_of_numpy_go_with_tensors_and_variables_do_not():
         PRODUCT(ONE, adc.Variable(2.0))
 
 
-def test_arrays_of_jax_beside_tensors_are_refused():
+def test_an_array_of_jax_beside_a_tensor_is_a_constant():
     jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed: pip install jax")
-    for given in ((ONE, jnp.ones(3)), (jnp.ones(3), ONE)):
-        with pytest.raises(adc.DtypeError):
-            PRODUCT(*given)
+    a = torch.ones(3, requires_grad=True)
+    found = PRODUCT(a, 2 * jnp.ones(3, "float32"))
+    assert torch.autograd.grad(found.sum(), a)[0].tolist() == [2.0, 2.0, 2.0]
 
 
 # -- modes of PyTorch -------------------------------------------------------------------------------

@@ -12,20 +12,20 @@ if find_spec("torch") is None:
     raise Error("PyTorch is not installed", remedy='pip install "adcompiler[torch]"')
 
 from adcompiler.interop.torch.functions import TorchFunction, of
-from adcompiler.interop.torch.memory import buffer, plain
+from adcompiler.interop.torch.memory import memory_of, plain
 from adcompiler.interop.torch.module import Module
-from adcompiler.interop.torch.transforms import described, tangent, vjp, wrapper
+from adcompiler.interop.torch.transforms import fit_tangent, pullback_of, types_of, wrapper
 
 __all__ = [
     "Module",
     "TorchFunction",
-    "buffer",
     "call",
-    "described",
+    "fit_tangent",
+    "memory_of",
     "of",
     "plain",
-    "tangent",
-    "vjp",
+    "pullback_of",
+    "types_of",
     "wrapper",
 ]
 

@@ -54,7 +54,7 @@ def plain(name: str, value: Tensor) -> Any:
     return taken(name, value).numpy(force=True)
 
 
-def buffer(name: str, value: Tensor) -> Any:
+def memory_of(name: str, value: Tensor) -> Any:
     """The memory of a tensor that is about to be written to, which PyTorch is told; DtypeError for one that
     cannot be."""
     if value.requires_grad and torch.is_grad_enabled():

@@ -23,7 +23,7 @@ from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 
-def described(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
+def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of arguments among which are tensors, and arrays of their shapes, which hold no values."""
     pairs = zip(function.parameters, bound, strict=True)
     given = [a if p.static else mapped(partial(_described, p.name), a) for p, a in pairs]
@@ -35,7 +35,7 @@ def _described(name: str, value: Any) -> Any:
     return stand_in(taken(f"the argument {name!r}", value)) if isinstance(value, Tensor) else value
 
 
-def tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:
+def fit_tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:
     """A tangent in the dtype of its argument; it has its shape."""
     return _fitted(f"the tangent of {name}", value, tuple(shape), dtype, name)
 
@@ -50,7 +50,9 @@ def _fitted(what: str, value: Any, shape: tuple[int, ...], dtype: Dtype, of: str
     return found.to(DTYPES[dtype])
 
 
-def vjp(function: Any, bound: Sequence[Any], wrt: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def pullback_of(
+    function: Any, bound: Sequence[Any], wrt: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """`adc.vjp`; what the pullback returns follows from the arguments and the cotangent, for PyTorch."""
     (at, structure), values, types = of(function).located(bound)
     positions = function.positions(wrt, types)
