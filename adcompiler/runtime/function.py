@@ -72,6 +72,7 @@ class Function(Displayed):
         self.__name__ = self.__qualname__ = name
         self.backend = backend
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
+        self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
         self._specialisations: dict[Types, Specialisation] = {}
         self._settled: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
         self._last: Types | None = None
@@ -130,8 +131,8 @@ class Function(Displayed):
         bound = bind(self.__name__, self.parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
-        for parameter, arg in zip(self.parameters, bound, strict=True):
-            kind, value = describe(parameter if rows else replace(parameter, rows=False), arg)
+        for parameter, arg in zip(self.parameters if rows else self._each_item, bound, strict=True):
+            kind, value = describe(parameter, arg)
             types.append(kind)
             if isinstance(kind, ArgType):
                 values.append(value)
