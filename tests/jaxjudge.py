@@ -129,7 +129,7 @@ class Judged:
 
     def third(self) -> None:
         v, w, u = self.ways
-        pushed = Tangent(Gradient(self.f, self.wrt, with_value=False), self.wrt)
+        pushed = Tangent(Gradient(self.f, self.wrt, "grad"), self.wrt)
         pullback = adc.vjp(pushed, *self.args, *v, wrt=self.wrt)[1]
         none = (None,) * len(self.wrt)
         self.compare("reverse over forward over reverse", pullback((none, tuple(w))), 3)

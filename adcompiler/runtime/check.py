@@ -163,7 +163,7 @@ class _Check:
         self.names = f.specialise(types).func.input_names
         self.types, self.point, _ = scalar.describe(self.args, {})
         self.value = scalar.specialise(self.types)
-        self.slope = Gradient(scalar, self.positions, with_value=False).specialise(self.types)
+        self.slope = Gradient(scalar, self.positions, "grad").specialise(self.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.exact = [np.asarray(g) for g in self.slope(self.point, False)]

@@ -21,7 +21,7 @@ from adcompiler.runtime.signature import ArgumentError, Parameter, adapter_in, b
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.tangents import like
-from adcompiler.runtime.transforms import Derived, Gradient, compiled
+from adcompiler.runtime.transforms import Derived, Gradient, by, compiled, grad
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.structures import grafted, leaves, places_of
@@ -95,7 +95,7 @@ class Hessian(Derived):
         return f"forward over reverse mode: a direction for each entry of {_entries(func, inputs)}, at once"
 
     def trace(self, types: Types) -> Lowered:
-        gradient = Gradient(self.of, self.wrt, with_value=False)
+        gradient = Gradient(self.of, self.wrt, "grad")
         lowered = gradient.trace(types)
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
@@ -187,7 +187,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 
     `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
     """
-    return partial(_multiplied, f, wrt, Gradient(f, wrt, with_value=False))
+    return partial(_multiplied, f, wrt, grad(f, wrt))
 
 
 @public
@@ -222,7 +222,10 @@ def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | S
     dense is made, and such a function is not transformed further. Raises LimitError if there is
     no sparse pattern to speak of.
     """
-    return SparseDerivative(f, wrt, "jacobian") if sparse else Jacobian(f, wrt, "jacobian")
+    kind = (
+        SparseDerivative if sparse else Jacobian
+    )  # made anew: the lengths of its first call choose the mode
+    return kind(f, wrt, "jacobian")
 
 
 @overload
@@ -237,4 +240,6 @@ def hessian(f: Function, wrt: Any = None, sparse: bool = False) -> Hessian | Spa
     if `sparse`, it is a `scipy.sparse.csr_array`, as that of a sparse Jacobian.
     Raises ShapeError if `f` does not return one scalar.
     """
-    return SparseHessian(f, wrt, "hessian") if sparse else Hessian(f, wrt, "hessian")
+    kind = SparseHessian if sparse else Hessian
+    found: Hessian | SparseHessian = by("hessian", f, wrt, kind)
+    return found

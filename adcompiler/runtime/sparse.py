@@ -84,7 +84,7 @@ class SparseDerivative(Derived):
         wanted = self.of.inputs_of(positions, types)
         row = self.places(positions, types)
         if self.symmetric:
-            lowered = Gradient(self.of, self.wrt, with_value=False).trace(types)
+            lowered = Gradient(self.of, self.wrt, "grad").trace(types)
             return _Program(lowered, wanted, grafted(row, row, [0] * len(wanted)), True, self.backend)
         lowered = self.of.trace(types)
         return _Program(

@@ -32,6 +32,13 @@ def compiled(what: str, f: Any) -> Function:
     )
 
 
+def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Function]) -> Any:
+    """A transform of a function by `wrt`, made once: so `adc.grad(f)(x)` in a loop is made in its first
+    iteration only."""
+    f = compiled(what, f)
+    return f.derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
+
+
 class Derived(Function):
     """A function made from another one, of the same arguments."""
 
@@ -65,9 +72,9 @@ class Derived(Function):
 class Gradient(Derived):
     """The gradient of a scalar function, with or without its value: one fused program."""
 
-    def __init__(self, of: Function, wrt: Any, with_value: bool) -> None:
-        super().__init__(of, wrt, "value_and_grad" if with_value else "grad")
-        self.with_value = with_value
+    def __init__(self, of: Function, wrt: Any, name: str) -> None:
+        super().__init__(of, wrt, name)
+        self.with_value = name == "value_and_grad"
 
     def trace(self, types: Types) -> Lowered:
         positions = self.of.positions(self.wrt, types)
@@ -105,13 +112,15 @@ def grad(f: Function, wrt: Any = None) -> Gradient:
     dtype; an input that the result does not depend on has zeros. Raises ShapeError if `f` does not
     return one scalar.
     """
-    return Gradient(f, wrt, with_value=False)
+    found: Gradient = by("grad", f, wrt, Gradient)
+    return found
 
 
 @public
 def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
     """The value of the scalar function `f` and its gradient, computed together: (value, grads)."""
-    return Gradient(f, wrt, with_value=True)
+    found: Gradient = by("value_and_grad", f, wrt, Gradient)
+    return found
 
 
 @public

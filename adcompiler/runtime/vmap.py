@@ -28,7 +28,7 @@ from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import settled
 from adcompiler.runtime.signature import ArgumentError
 from adcompiler.runtime.specialise import Types
-from adcompiler.runtime.transforms import Derived, compiled
+from adcompiler.runtime.transforms import Derived, by, compiled
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint
@@ -42,8 +42,8 @@ class Mapped(Derived):
     """`of` over the axis `axes[k]` of each parameter k (None: the same for every case); results have the
     cases as their first axis."""
 
-    def __init__(self, of: Function, axes: tuple[Any, ...]) -> None:
-        super().__init__(of, None, "vmap")
+    def __init__(self, of: Function, axes: tuple[Any, ...], name: str) -> None:
+        super().__init__(of, None, name)
         self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
 
     def settled(self, types: Types) -> Types:
@@ -209,4 +209,5 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
         raise ArgumentError(
             f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"
         )
-    return Mapped(f, axes)
+    found: Mapped = by("vmap", f, axes, Mapped)
+    return found

@@ -252,7 +252,7 @@ def test_fewer_cotangents_run_a_loop_again_from_its_inputs():
     )
     args = np.array([1.847, 0.529, 1.595]), 0.687, np.array([0, -2]), np.ones(3)
     way = np.array([1.0, 0.5, -1.0]), 0.3
-    product = Tangent(Gradient(f, (0, 1), with_value=False), (0, 1))
+    product = Tangent(Gradient(f, (0, 1), "grad"), (0, 1))
     found = adc.vjp(product, *args, *way, wrt=(0, 1))[1](((None, None), way))
     blocks = adc.jvp(adc.hessian(f, (0, 1)), args, (*way, None, None))[1]
     for one, row in zip(found, blocks, strict=True):

@@ -250,3 +250,26 @@ def test_options_of_wrong_types():
         adc.check_grad(adc.compile("x"), 1.0, order="a")
     with pytest.raises(adc.Error, match="unknown backend"):
         adc.compile("x", backend=[])
+
+
+@pytest.mark.parametrize("transform", [adc.grad, adc.value_and_grad, adc.hessian])
+def test_a_transform_is_made_once(transform):
+    f = adc.compile("def f(x, y): return sum(x * x * y)")
+    assert transform(f) is transform(f)
+    assert transform(f, "x") is transform(f, "x")
+    assert transform(f, 0) is not transform(f, (0,))
+    assert transform(f) is not transform(adc.compile("def f(x, y): return sum(x * x * y)"))
+    x, y = np.arange(3.0), np.ones(3)
+    for bare, several in zip([transform(f, 0)(x, y)], [transform(f, (0,))(x, y)], strict=True):
+        assert type(bare) is not type(several) or transform is adc.value_and_grad
+    with pytest.raises(adc.Error, match="True"):
+        adc.grad(f, True)(x, y)
+
+
+def test_other_transforms_are_made_once_too():
+    f = adc.compile("x * x")
+    assert adc.vmap(f) is adc.vmap(f)
+    assert adc.vmap(f, 0) is not adc.vmap(f, 1)
+    assert adc.hessian(f, sparse=True) is adc.hessian(f, sparse=True)
+    assert adc.hessian(f, sparse=True) is not adc.hessian(f)
+    assert adc.grad(adc.grad(f)) is adc.grad(adc.grad(f))
