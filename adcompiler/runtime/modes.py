@@ -222,9 +222,7 @@ def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | S
     dense is made, and such a function is not transformed further. Raises LimitError if there is
     no sparse pattern to speak of.
     """
-    kind = (
-        SparseDerivative if sparse else Jacobian
-    )  # made anew: the lengths of its first call choose the mode
+    kind = SparseDerivative if sparse else Jacobian  # anew: the first lengths choose the mode
     return kind(f, wrt, "jacobian")
 
 
