@@ -89,7 +89,7 @@ def _bare(name: str, value: Any) -> Any:
 
 def _is_ours(value: Any) -> bool:
     adapter = adapter_of(type(value))
-    return adapter is not None and adapter.call is call
+    return adapter is not None and adapter.plain is plain  # as that of JAX, which calls tracers itself
 
 
 def _namespaces(values: Sequence[Any]) -> Iterator[Any]:

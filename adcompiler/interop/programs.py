@@ -19,7 +19,7 @@ from adcompiler.ad.vjp import vjp
 from adcompiler.fork import Locked
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
-from adcompiler.ir.types import is_float
+from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
@@ -91,6 +91,8 @@ class Program:
         self.count = len(func.results) if count is None else count
         self.gradients = gradients or {}
         self.origin = origin  # which has the same program, and perhaps its kernel
+        self.on_host = not backend.startswith("cuda")
+        self.dtypes = [NUMPY[r.dtype] for r in func.results]
         self.floats = tuple(is_float(i.dtype) for i in func.inputs)
         self.differentiable = tuple(is_float(r.dtype) for r in func.results)
         self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]

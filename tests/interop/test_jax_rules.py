@@ -266,6 +266,17 @@ def test_compiled_functions_take_tracers():
     equal(jax.vmap(adc.grad(f, "x"), (0, None))(ROWS, A), jax.vmap(jax.grad(theirs), (0, None))(ROWS, A))
 
 
+def test_calls_with_arrays_alone_give_arrays_of_jax():
+    f = adc.compile("def f(x, a): return x * a, sum(x)")
+    found = f(jnp.asarray(X), A)
+    assert all(isinstance(r, jax.Array) for r in found)
+    equal(found, (X * A, X.sum()))
+    value, pullback = adc.vjp(f, jnp.asarray(X), jnp.asarray(A))
+    equal(value, (X * A, X.sum()))
+    assert all(isinstance(g, jax.Array) for g in pullback((jnp.ones(7), 1.0)))
+    equal(pullback((jnp.ones(7), 1.0)), (np.full(7, A + 1), X.sum()))
+
+
 def test_it_is_one_function():
     f = adc.compile("x * x")
     assert f.jax() is f.jax()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, from_numpy
 
 from adcompiler.errors import DtypeError
 from adcompiler.interop.programs import Program
@@ -32,14 +32,19 @@ WHOLE = (
 
 def arrays(values: Sequence[Any]) -> list[Any]:
     """The values as kernels take them: NumPy's arrays, arrays of a device as they are, and numbers."""
-    return [_array(v) if isinstance(v, Tensor) else v for v in values]
+    return [
+        v.numpy(force=True) if isinstance(v, Tensor) and v.ndim and v.is_cpu else _other(v) for v in values
+    ]
 
 
-def _array(value: Tensor) -> Any:
-    if not value.ndim:
-        number = value.item()
-        return number if value.dtype is not torch.float32 else np.float32(number)
-    return value.numpy(force=True) if value.is_cpu else value.detach()
+def _other(value: Any) -> Any:
+    """A number, also of a tensor without axes, or an array of a device."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim:
+        return value.detach()
+    number = value.item()
+    return number if value.dtype is not torch.float32 else np.float32(number)
 
 
 def plain(name: str, value: Tensor) -> Any:
@@ -69,18 +74,16 @@ def memory_of(name: str, value: Tensor) -> Any:
 
 def tensors(program: Program, found: Sequence[Any], values: Sequence[Any]) -> tuple[Tensor, ...]:
     """Results as tensors, on the device of the arguments."""
-    results = program.func.results
-    if not program.backend.startswith("cuda"):
-        return tuple([_here(r, of.dtype) for r, of in zip(found, results, strict=True)])
+    if program.on_host:
+        return tuple(
+            [
+                from_numpy(r) if type(r) is np.ndarray else from_numpy(np.array(r, dtype))
+                for r, dtype in zip(found, program.dtypes, strict=True)
+            ]
+        )
     device = next((v.device for v in values if isinstance(v, Tensor)), None)
+    results = program.func.results
     return tuple([_there(r, DTYPES[of.dtype], device) for r, of in zip(found, results, strict=True)])
-
-
-def _here(result: Any, dtype: Dtype) -> Tensor:
-    """An array of NumPy's or a number."""
-    if type(result) is np.ndarray:
-        return torch.from_numpy(result)
-    return torch.scalar_tensor(result, dtype=DTYPES[dtype])
 
 
 def _there(result: Any, dtype: Any, device: Any) -> Tensor:

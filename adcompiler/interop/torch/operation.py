@@ -59,9 +59,9 @@ def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[An
     if torch.is_grad_enabled():
         wanted = tuple([v.requires_grad if isinstance(v, Tensor) else False for v in values])
         if True in wanted:
-            return _applied(Staged if transformed else Eager, at.saving(wanted), values)
+            return _applied(Staged.apply if transformed else eagerly, at.saving(wanted), values)
     if transformed or forward_ad._current_level >= 0:
-        return _applied(Staged, at, values)
+        return _applied(Staged.apply, at, values)
     return run(at, values, held)
 
 
@@ -71,14 +71,20 @@ def everything(at: At, values: Sequence[Any]) -> tuple[Tensor, ...]:
     followed = torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
     if not (transformed or followed or forward_ad._current_level >= 0):
         return run(at, values)
-    operation = Staged if transformed or not followed else Eager
-    found: tuple[Tensor, ...] = operation.apply(at, *values)
+    operation = Staged.apply if transformed or not followed else eagerly
+    found: tuple[Tensor, ...] = operation(at, *values)
     return found
 
 
-def _applied(operation: Any, at: At, values: Sequence[Any]) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = operation.apply(at, *values)
+def _applied(operation: Callable[..., Any], at: At, values: Sequence[Any]) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = operation(at, *values)
     return found[: at.count]
+
+
+def eagerly(at: At, *values: Any) -> tuple[Tensor, ...]:
+    """`Eager.apply` where no transform of torch.func is active, without asking that again."""
+    found: tuple[Tensor, ...] = _apply(at, *[_unwrapped(v) if isinstance(v, Tensor) else v for v in values])
+    return found
 
 
 def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor, ...]:
@@ -177,6 +183,10 @@ class Eager(_Operation):
         found = run(at, values)
         _save(ctx, at, values, found, forward_ad._current_level >= 0)
         return found
+
+
+_apply = super(torch.autograd.Function, Eager).apply  # what torch.autograd.Function.apply calls
+_unwrapped = torch._C._functorch.unwrap_if_dead  # of what a transform of torch.func left behind
 
 
 class Staged(_Operation):
