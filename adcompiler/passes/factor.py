@@ -3,19 +3,29 @@
 The first takes as many multiplications as there are pairs (i, a) for each element of the result; the second
 adds up f once, for all elements. So in the gradient of a mixture of Gaussians the precision matrix meets the
 sum of the points, not every point. It is done where each of the two sums is over fewer long axes than the
-one, and where what stands between them is no larger than the result. And it is done where all else depends on
-every axis: the sum over i and j of m(i) f(i, j), where m stays out of the innermost loop, may be made of sums
-over j that are there already. Sums of floats change by rounding.
+one, and where what stands between them is no larger than the result; also where the sum over a is an array
+that the sum over i alone reads. And it is done where all else depends on every axis: the sum over i and j of
+m(i) f(i, j), where m stays out of the innermost loop, may be made of sums over j that are there already. Sums
+of floats change by rounding.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce as fold_left
 
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, Reduce, const, select
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, substitute, with_elements
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    elements_of,
+    rewrite,
+    substitute,
+    with_elements,
+)
 from adcompiler.ops.build import apply
 from adcompiler.passes.loops import long_axes, loop_order
 
@@ -26,6 +36,53 @@ def factor(func: Func) -> Func:
 
 
 class _Factor(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: Counter[Array] = Counter()
+
+    def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
+        """Rewrite arrays and all that they are made of, once it is known how many read each."""
+        results = tuple(results)
+        self.readers = Counter(results)
+        for array in arrays_of(results):
+            self.readers.update(set(arrays_read(array)))
+        return super().run(results)
+
+    def _rebuilt(self, array: Array) -> Array:
+        return super()._rebuilt(self._in_one(array))
+
+    def _in_one(self, array: Array) -> Array:
+        """A sum of sums as one sum, where a factor can be drawn out of that: the sum over i of that over a of
+        f(i, a) g(a), each of which nothing else reads."""
+        while isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype):
+            _, factors = factors_of(array.body)
+            alone = (f for f in factors if factors.count(f) == 1)
+            joined = next(filter(None, (self._joined(array, f) for f in alone)), None)
+            axis = None if joined is None else _axis(joined)
+            if joined is None or axis is None or not array.rank <= axis < len(array.domain):
+                break
+            array = joined
+        return array
+
+    def _joined(self, array: Reduce, factor: Element) -> Reduce | None:
+        """A sum with a factor that is a sum at each of its points, as one sum."""
+        if not isinstance(factor, Read) or self.readers[factor.array] != 1:
+            return None
+        inner, points = factor.array, len(array.domain)
+        if sum(isinstance(e, Read) and e.array is inner for e in elements_of((array.body,))) > 1:
+            return None
+        places = [i.axis for i in factor.args if isinstance(i, Index)]
+        if not isinstance(inner, Reduce) or (inner.op, inner.dtype) != ("sum", array.dtype):
+            return None
+        if sorted(places) != list(range(points)) or len(places) < inner.rank:
+            return None
+        moved = dict(
+            enumerate(map(Index, (*places, *range(points, points + len(inner.domain) - inner.rank))))
+        )
+        body = substitute(inner.body, moved)
+        (body,) = rewrite((array.body,), lambda e: body if e is factor else e)
+        return Reduce("sum", array.shape, (*array.domain[array.rank :], *inner.domain[inner.rank :]), body)
+
     def array(self, array: Array) -> Array:
         lengths: list[Element] = []
         while isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype):

@@ -36,6 +36,30 @@ FACTORED = {
         "    return [sum(x[i] * A[i, j] * B[j, l] for i in range(n) for j in range(m)) for l in range(k)]",
         (X, A, B), 2,
     ),
+    "a sum of an array of sums": (
+        "def f(A: f64[n, m], B: f64[m, k]):\n    C = A @ B\n"
+        "    return [sum(-C[i, l] for i in range(n)) for l in range(k)]",
+        (A, B), 2,
+    ),
+    "an array of sums that two read": (
+        "def f(A: f64[n, m], B: f64[m, k]):\n    C = A @ B\n"
+        "    return [sum(C[i, l] for i in range(n)) + C[0, l] for l in range(k)]",
+        (A, B), 3,
+    ),
+    "squares of sums": (
+        "def f(A: f64[n, m], B: f64[m, k]):\n    C = A @ B\n"
+        "    return [sum(C[i, l] * C[i, l] for i in range(n)) for l in range(k)]",
+        (A, B), 3,
+    ),
+    "sums that meet a function of themselves": (
+        "def f(A: f64[n, m], B: f64[m, k]):\n    C = A @ B\n"
+        "    return [sum(C[i, l] * exp(-C[i, l]) for i in range(n)) for l in range(k)]",
+        (A, B), 3,
+    ),
+    "a number of sums": (
+        "def f(A: f64[n, m], B: f64[m, k]):\n    C = A @ B\n    return sum(3 * C)",
+        (A, B), 2,
+    ),
     "nothing to gain": (
         "def f(x: f64[n], A: f64[n, m]):\n    return sum(x[i] * A[i, j] for i in range(n) for j in range(m))",
         (X, A), 2,
