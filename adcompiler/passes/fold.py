@@ -1,6 +1,6 @@
 """Fold constants, and what holds in every turn of a loop, and drop operations that do nothing, bit for bit.
 
-Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), x + -0.0.
+Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), (-x) * y, x + -0.0.
 Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
 """
 
@@ -252,6 +252,11 @@ def _identity(element: Apply) -> Element:
                     return kept
                 if is_const(factor, -1):
                     return apply("negative", kept)
+            signs = [isinstance(e, Apply) and e.op == "negative" for e in (x, y)]
+            if is_float(element.dtype) and any(signs):  # a sum around takes the sign in
+                pairs = zip((x, y), signs, strict=True)
+                product = apply("multiply", *(e.args[0] if negated else e for e, negated in pairs))
+                return product if all(signs) else apply("negative", product)
         case "add", (x, y):
             for kept, term in ((x, y), (y, x)):
                 if _negative_zero(term):
