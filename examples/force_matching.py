@@ -4,7 +4,7 @@
 
 The potential is Morse's, softened where atoms meet. It is trained in PyTorch, as part of which adcompiler
 computes the energy and both orders of its derivatives; pairs are never stored. `--time` times one step of
-training beside the same in PyTorch, eager and compiled, and in JAX:
+training beside the same in PyTorch, eager and compiled, in JAX, and inside JAX:
 
     python examples/force_matching.py [--atoms 300] [--steps 200] [--time] [--jax PYTHON]
 """
@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -31,7 +32,7 @@ def energy(x, depth, width, length):
 """
 TRUE = {"depth": 1.0, "width": 1.2, "length": 1.1}
 START = {"depth": 0.6, "width": 0.9, "length": 1.3}
-PEERS = ("adcompiler", "torch", "torch.compile", "jax")
+PEERS = ("adcompiler", "torch", "torch.compile", "jax", "adcompiler in jax")
 
 
 def atoms(n):
@@ -112,14 +113,16 @@ def torch_step(kind, x, known):
     return run
 
 
-def jax_step(x, known):
+def jax_step(kind, x, known):
     import jax
 
     jax.config.update("jax_enable_x64", True)
     jnp = jax.numpy
 
+    energy = partial(dense, jnp) if kind == "jax" else adc.compile(MORSE).jax()
+
     def loss(parameters, x, known):
-        forces = -jax.grad(lambda x: dense(jnp, x, **parameters))(x)
+        forces = -jax.grad(lambda x: energy(x, **parameters))(x)
         return ((forces - known) ** 2).mean()
 
     both = jax.jit(jax.value_and_grad(loss))
@@ -135,7 +138,7 @@ def jax_step(x, known):
 def timed(peer, n):
     """A step's results, and the median time of five after one that is not timed."""
     x, known = atoms(n)
-    run = jax_step(x, known) if peer == "jax" else torch_step(peer, x, known)
+    run = (jax_step if "jax" in peer else torch_step)(peer, x, known)
     found, times = run(), []
     for _ in range(5):
         start = time.perf_counter()
@@ -148,7 +151,7 @@ def compared(n, jax):
     """One step by each peer, in a process of its own, one after the other."""
     rows = []
     for peer in PEERS:
-        command = [jax if peer == "jax" else sys.executable, __file__, "--peer", peer, "--atoms", str(n)]
+        command = [jax if "jax" in peer else sys.executable, __file__, "--peer", peer, "--atoms", str(n)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             print(f"{peer}: {done.stderr.strip().splitlines()[-1]}")
@@ -156,7 +159,7 @@ def compared(n, jax):
         rows.append(json.loads(done.stdout))
         np.testing.assert_allclose(rows[-1]["results"], rows[0]["results"], rtol=1e-8)
         ratio = rows[-1]["seconds"] / rows[0]["seconds"]
-        print(f"{peer:14} {1000 * rows[-1]['seconds']:9.1f} ms  {ratio:6.1f} times ours")
+        print(f"{peer:17} {1000 * rows[-1]['seconds']:9.1f} ms  {ratio:6.1f} times ours")
     return rows
 
 

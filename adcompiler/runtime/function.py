@@ -175,6 +175,12 @@ class Function(Displayed):
             self.__call__ = found.door(lengths, types, args, plain, self._call)
         return unflatten(found.lowered.structure, results)
 
+    def performed(self, args: Sequence[Any]) -> Any:
+        """A call whose arguments kernels take as they are, in order, whatever library they are of."""
+        types, values, plain = self.describe(args, {})
+        found = self.specialise(types, values)
+        return unflatten(found.lowered.structure, found.run(found.sizes(values), values, plain))
+
     @public
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.

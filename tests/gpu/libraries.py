@@ -32,7 +32,26 @@ def torch_arrays() -> Pairs:
         "float64": (hosted(found, host_torch), expected([x.cpu().numpy() for x in made])),
         "bfloat16": (hosted(called(halves), host_torch), expected([x.float().cpu().numpy() for x in halves])),
         "product": product(a, b, host_torch),
+        "autograd": autograd(made),
     }
+
+
+def autograd(made: list[Any]) -> tuple[Any, Any]:
+    """Both orders by PyTorch's engine, on a stream of its own, and under torch.func."""
+    import torch
+
+    f, plain = adc.compile(SUM, backend="cuda"), adc.compile(SUM, backend="numpy")
+    x, w = (m.clone().requires_grad_() for m in made)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        slope, _ = torch.autograd.grad(f(x, w), (x, w), create_graph=True)
+        second = torch.autograd.grad((slope * w.detach()).sum(), (x, w))
+        pushed = torch.func.jvp(f.torch(), tuple(made), tuple(made))[1]
+        torch.cuda.current_stream().synchronize()
+    assert slope.is_cuda
+    here = [m.cpu().numpy() for m in made]
+    product = adc.hvp(plain, (0, 1))(tuple(here), (here[1], np.zeros(LENGTH)))
+    along = adc.jvp(plain, tuple(here), tuple(here))[1]
+    return [*map(host_torch, second), host_torch(pushed)], [*product, along]
 
 
 def cupy_arrays() -> Pairs:
@@ -128,7 +147,7 @@ def expected(arrays: list[np.ndarray]) -> Any:
 def hosted(found: Any, to_host: Callable[[Any], Any]) -> Any:
     """Results on the host."""
     value, gradients = found
-    return value, tuple(map(to_host, gradients))
+    return value if isinstance(value, float) else to_host(value), tuple(map(to_host, gradients))
 
 
 def product(a: Any, b: Any, to_host: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -144,7 +163,7 @@ def host_numba(x: Any) -> Any:
 
 def host_torch(x: Any) -> Any:
     """A tensor as NumPy's array."""
-    return x.cpu().numpy()
+    return x.detach().cpu().numpy()
 
 
 def imported() -> dict[str, str]:

@@ -185,3 +185,17 @@ def test_what_cannot_be_converted_says_why():
 def test_buffers_are_arrays_of_numpys():
     with pytest.raises(adc.DtypeError, match="array of NumPy's, but"):
         product.into(xp.asarray([0.0]), xp.asarray([1.0]), 2.0)
+
+
+def test_arrays_on_a_device_are_its_kernels_arguments(monkeypatch):
+    class There:
+        """An array of a library on a CUDA device."""
+
+        __cuda_array_interface__ = None
+
+        def __array_namespace__(self):
+            raise AssertionError("it is not read here")
+
+    f, array = adc.compile("x * x", backend="cuda"), There()
+    monkeypatch.setattr(type(f), "performed", lambda self, args: args)
+    assert f(array) == (array,)

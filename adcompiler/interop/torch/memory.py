@@ -94,7 +94,8 @@ def _there(result: Any, dtype: Any, device: Any) -> Tensor:
 
 
 def taken(name: str, value: Tensor) -> Tensor:
-    """A tensor that a program takes; smaller integers are converted. DtypeError for what it cannot take."""
+    """A tensor that a program takes; smaller integers are converted, and on a device floats of 16 bits.
+    DtypeError for what it cannot take."""
     if value.is_nested:
         raise DtypeError(f"{name} is a nested tensor", remedy="call it on each: map(f, x.unbind())")
     if value.is_quantized:
@@ -106,6 +107,8 @@ def taken(name: str, value: Tensor) -> Tensor:
     if value.dtype in WHOLE:
         return value.to(torch.int64)
     half = value.dtype in (torch.float16, torch.bfloat16)
+    if half and value.is_cuda:
+        return value.float()
     raise DtypeError(
         f"{name} has dtype {str(value.dtype).removeprefix('torch.')}, which is not supported",
         remedy="pass x.float()" if half else "pass tensors of bool, integers to int64, float32 or float64",
