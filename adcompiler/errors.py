@@ -75,16 +75,12 @@ class Error(Exception):
         return self.rendered
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (type(self), self.cause, self.remedy, self.rendered, self.line, self.column)
+        return _restore, (type(self), self.cause, self.remedy), self.__dict__  # with its place, and notes
 
 
-def _restore(
-    kind: type[Error], cause: str, remedy: str | None, text: str, line: int | None, column: int | None
-) -> Error:
-    """Unpickle an error: its place is already part of its text."""
-    error = kind(cause, remedy=remedy)
-    error.rendered, error.line, error.column = text, line, column
-    return error
+def _restore(kind: type[Error], cause: str, remedy: str | None) -> Error:
+    """Unpickle an error, before it gets its attributes."""
+    return kind(cause, remedy=remedy)
 
 
 class ParseError(Error, SyntaxError):

@@ -170,7 +170,9 @@ def test_the_place_is_that_in_the_users_file() -> None:
     with pytest.raises(ParseError) as caught:
         parse("def f(x):\n    return x +", "model.py", first_line=41, indent=4)
     assert str(caught.value).startswith("model.py:42:18: '+' has nothing on its right\n        return x +\n")
-    assert pickle.loads(pickle.dumps(caught.value)).column == 18
+    caught.value.add_note("of case 3")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.column, again.__notes__, str(again)) == (18, ["of case 3"], str(caught.value))
 
 
 @pytest.mark.parametrize(
