@@ -25,7 +25,7 @@ LEAVES = (
     "(y @ v)",
     "sum(y * y, axis=1)",
     "max(y, axis=1)",
-    "[sum(y[i, k] * v[k] for k in range(d)) for i in range(n)]",
+    "([sum(y[i, k] * v[k] for k in range(d)) for i in range(n)] + 0 * x)",
 )
 ELEMENTS = ("x[i]", "x[i]", "y[i, 0]", "y[i, -1]", "w", "x[at[i]]", "sum(y[i, k] * v[k] for k in range(d))")
 LOCAL = (

@@ -24,8 +24,13 @@ LATE = 2  # seconds in which a signal arrives
 ROUNDS = 9  # interrupts of a program
 
 
-def same(found: Any, expected: Any, relative: float = 1e-7) -> None:
-    """Integers and truth values exactly, floats but for rounding; what is not finite at the same places."""
+def same(found: Any, expected: Any, relative: float = 1e-7, together: bool = False) -> None:
+    """Integers and truth values exactly, floats but for rounding; what is not finite at the same places.
+
+    Rounding is told by the largest number of a result, or of all `together`: a derivative may be a difference
+    of numbers as large as another one's.
+    """
+    largest = max((_largest(e) for e in leaves(expected) if e is not None), default=1.0) if together else 0
     for k, (one, other) in enumerate(zip(leaves(found), leaves(expected), strict=True)):
         assert (one is None) == (other is None), f"result {k}: {one} is not {other}"
         if one is None:
@@ -33,8 +38,14 @@ def same(found: Any, expected: Any, relative: float = 1e-7) -> None:
         one, other = np.asarray(one), np.asarray(other)
         assert one.dtype.kind == other.dtype.kind, f"result {k}: {one.dtype} is not {other.dtype}"
         rtol = relative if other.dtype.kind == "f" else 0.0
-        size = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+        size = largest or _largest(other)
         np.testing.assert_allclose(one, other, rtol, rtol * size, err_msg=f"result {k}")
+
+
+def _largest(value: Any) -> float:
+    """The largest finite magnitude, at least 1."""
+    value = np.asarray(value)
+    return float(np.max(np.abs(value), initial=1.0, where=np.isfinite(value)))
 
 
 def bits(value: Any) -> list[bytes]:
@@ -66,9 +77,9 @@ def exact_extrema(program: Program) -> None:
     fast, plain = (adc.compile(alone, backend=b) for b in ("cpu", "numpy"))
     wrt = floats(args)
     ways = tuple(np.cos(np.asarray(args[k])).astype(np.asarray(args[k]).dtype) for k in wrt)
-    same(adc.grad(fast, wrt)(*args), adc.grad(plain, wrt)(*args), relative)
-    same(backward(fast, args), backward(plain, args), relative)
-    same(adc.hvp(fast, wrt)(args, ways), adc.hvp(plain, wrt)(args, ways), 100 * relative)
+    same(adc.grad(fast, wrt)(*args), adc.grad(plain, wrt)(*args), relative, together=True)
+    same(backward(fast, args), backward(plain, args), relative, together=True)
+    same(adc.hvp(fast, wrt)(args, ways), adc.hvp(plain, wrt)(args, ways), 100 * relative, together=True)
 
 
 def backward(f: adc.Function, args: Sequence[Any]) -> Any:
