@@ -149,3 +149,29 @@ def test_gradbench_bundle_adjustment():
     seen = torch.tensor([[0, 0], [0, 1], [0, 1]])
     given = camera[None], torch.stack([point, point + 0.1]), *drawn(3, (3, 2)), seen
     assert_both_orders(evals("ba").errors, *given, fast=True)
+
+
+@pytest.mark.slow
+def test_gradbench_hand():
+    hand = evals("ht")
+    theta, rest, weights, points = drawn(26, (3, 4), (3, 5), (2, 3), low=0.1)
+    bones = [torch.eye(4, dtype=torch.float64) + 0.1 * m for m in drawn((5, 4, 4), (5, 4, 4))]
+    parents, vertex = torch.tensor([-1, 0, 1, 2, 3]), torch.tensor([0, 2])
+    assert_both_orders(
+        lambda *a: hand.simple(*a[:1], parents, *a[1:5], 1, a[5], vertex),
+        theta, *bones, rest, weights, points, fast=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_gradbench_descents(tmp_path):
+    """Where a descent ends jumps with its first point; what it descends on is smooth."""
+
+    def loaded(name, end):
+        parts = [(EVALS / f"{part}.adc").read_text("utf-8") for part in ("descent", name)]
+        (tmp_path / f"{name}.adc").write_text("\n".join([*parts, end]), "utf-8")
+        return adc.load(tmp_path / f"{name}.adc", backend=INTERPRETED)
+
+    crosses = loaded("particle", "def crosses(w):\n    return crossing(w, reverse)\n").crosses
+    assert_both_orders(crosses, *drawn((), low=0.5), fast=True)
+    assert_both_orders(loaded("saddle", "").height, *drawn(2, 2))
