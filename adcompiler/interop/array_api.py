@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
+from adcompiler.runtime.adapters import adapter_of, any_leaf, each_leaf, refuse_beside
 from adcompiler.runtime.device import is_on_device
 from adcompiler.syntax.containers import mapped, opened
 
@@ -22,7 +22,7 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     Raises DtypeError for arrays of several namespaces. NumPy's own arrays go with any. Kernels of a CUDA
     device take arrays that are there as they are.
     """
-    if function.backend.startswith("cuda") and any(map(_is_there, bound)):
+    if function.backend.startswith("cuda") and any(any_leaf(is_on_device, a) for a in bound):
         return function.performed(bound)
     into = partial(_into, _namespace(function, bound).__name__)
     named = zip(function.parameters, bound, strict=True)
@@ -89,12 +89,6 @@ def _numbers(name: str, value: Any) -> Any:
 
 def _bare(name: str, value: Any) -> Any:
     return plain(name, value) if _is_ours(value) else value
-
-
-def _is_there(value: Any) -> bool:
-    """Whether a value, or a leaf of it, is an array on a CUDA device."""
-    container = opened(value, "an argument")
-    return is_on_device(value) if container is None else any(map(_is_there, container.parts))
 
 
 def _is_ours(value: Any) -> bool:

@@ -143,6 +143,12 @@ def each_leaf(f: Callable[[str, Any], Any], name: str, value: Any) -> Any:
     return container.build([each_leaf(f, name + container.path(key), part) for key, part in pairs])
 
 
+def any_leaf(holds: Callable[[Any], bool], value: Any) -> bool:
+    """Whether something holds of a value, or of a leaf of a container."""
+    container = opened(value, "an argument")
+    return holds(value) if container is None else any(any_leaf(holds, part) for part in container.parts)
+
+
 def refuse_beside(name: str, value: Any, library: str) -> None:
     """Raise DtypeError for an array of one library beside those of another one in a call."""
     raise DtypeError(

@@ -187,25 +187,27 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 
     `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
     """
-    return partial(_multiplied, f, wrt, grad(f, wrt))
+    return partial(_multiplied, grad(f, wrt))
 
 
 @public
-def _multiplied(f: Function, wrt: Any, gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
-    """The Hessian of `f`, whose gradient this is, times `v`; a function of a module, so that it pickles."""
+def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
+    """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
-    types, _ = _described(f, args)
-    positions = f.positions(wrt, types)
-    bare = not isinstance(wrt, tuple | list) and len(positions) == 1
-    directions = (v,) if bare else as_tuple("hvp", "v", v)
+    types, _ = _described(gradient.of, args)
+    directions = directions_of(gradient, types, v)
+    return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)
+
+
+def directions_of(gradient: Gradient, types: Types, v: Any) -> dict[int, Any]:
+    """What a Hessian is multiplied with, by parameter; it is structured like the gradient."""
+    positions = gradient.of.positions(gradient.wrt, types)
+    directions = (v,) if gradient.bare(positions) else as_tuple("hvp", "v", v)
     if len(directions) != len(positions):
         raise ShapeError(
             f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"
         )
-    tangents: list[Any] = [None] * len(args)
-    for k, d in zip(positions, directions, strict=True):
-        tangents[k] = d
-    return _pushed(gradient, args, tangents, with_value=False)
+    return dict(zip(positions, directions, strict=True))
 
 
 @overload

@@ -18,7 +18,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime import transforms
 from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import Tangent, as_tuple
+from adcompiler.runtime.modes import Tangent, as_tuple, directions_of
 from adcompiler.runtime.signature import Parameter, bind
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import like
@@ -58,13 +58,7 @@ def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[
 def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], v: Any) -> Any:
     args = as_tuple("hvp", "args", args)
     types, _ = described(gradient, args)
-    positions = gradient.of.positions(gradient.wrt, types)
-    directions = (v,) if gradient.bare(positions) else as_tuple("hvp", "v", v)
-    if len(directions) != len(positions):
-        raise ShapeError(
-            f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like the gradient"
-        )
-    return pushed(gradient, args, dict(zip(positions, directions, strict=True)), False, keep)
+    return pushed(gradient, args, directions_of(gradient, types, v), False, keep)
 
 
 @public

@@ -15,16 +15,16 @@ from jax.core import Tracer
 from adcompiler.interop import array_api
 from adcompiler.interop.array_api import plain, wrapper
 from adcompiler.interop.jax.function import JaxFunction
-from adcompiler.syntax.containers import opened
+from adcompiler.runtime.adapters import any_leaf
 
 __all__ = ["JaxFunction", "call", "plain", "wrapper"]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call with JAX's arrays or tracers among the arguments, in order."""
-    return function.jax()(*bound) if any(map(_is_traced, bound)) else array_api.call(function, bound)
+    traced = any(any_leaf(_is_traced, a) for a in bound)
+    return function.jax()(*bound) if traced else array_api.call(function, bound)
 
 
 def _is_traced(value: Any) -> bool:
-    container = opened(value, "an argument")
-    return isinstance(value, Tracer) if container is None else any(map(_is_traced, container.parts))
+    return isinstance(value, Tracer)

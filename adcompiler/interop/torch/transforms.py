@@ -110,8 +110,7 @@ class Pullback:
         return found
 
     def _check(self, reads: Sequence[int]) -> None:
-        func = self.at.program.func
-        names = (*func.input_names, *func.result_names)
+        func, names = self.at.program.func, self.at.program.names
         for k in reads:
             if _version(self.values[k]) != self.versions[k]:
                 raise GraphError(
