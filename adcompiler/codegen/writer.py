@@ -13,6 +13,7 @@ from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY,
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.ops.costs import costly
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.conditions import shifted
 
@@ -220,7 +221,11 @@ class Writer:
             if text is None:
                 text = self.operation(element, [found[a] for a in element.args])
                 once = self.uses[element] <= 1
-                if not (once and (element is root or self.stands_alone(element, text, users[element]))):
+                if element is root:
+                    inline = once and not self.is_invariant(element)
+                else:
+                    inline = once and self.stands_alone(element, text, users[element])
+                if not inline:
                     text = self.name(element, text)
             found[element] = text
         return found[root]
@@ -240,6 +245,11 @@ class Writer:
             and not (isinstance(user, Apply) and user.op not in DTYPES and self.repeats(user))
             and self.level(user) == self.level(element)
         )
+
+    def is_invariant(self, element: Element) -> bool:
+        """Whether a loop would repeat costly work that no iteration changes. A loop adds up in one order,
+        whether its terms are computed before it or read from memory."""
+        return self.level(element) < len(self.loops) and costly(element, {})
 
     def repeats(self, user: Apply) -> bool:
         """Whether a primitive's kernel text names a parameter more than once."""

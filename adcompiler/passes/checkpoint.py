@@ -6,9 +6,9 @@ of n. The length of a segment is chosen at the call: the square root of n, which
 n stands after the segments; so do all iterations if their stacks fit the budget. An iteration does the same
 wherever it stands, and sums go on from one loop to the next (`accumulators.py`): what is carried, and what
 is added up iteration by iteration, has the same bits. What a loop that is kept whole adds up at once
-(`sums.py`), as one sum or one product of matrices, may differ in last bits. (Griewank 1992, "Achieving
-logarithmic growth of temporal and spatial complexity in reverse automatic differentiation", for more levels
-than two.)
+(`sums.py`), as one sum or one product of matrices, and sums that share a nest with other arrays then, may
+differ in last bits. (Griewank 1992, "Achieving logarithmic growth of temporal and spatial complexity in
+reverse automatic differentiation", for more levels than two.)
 """
 
 from __future__ import annotations

@@ -55,9 +55,8 @@ def compile(
     backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
                   such as "64MB". A loop that needs more runs in segments, each run again backwards. The
-                  gradient is made of the same operations in the same order, to the last bit, but for that by
-                  a matrix that each iteration multiplies: over a whole loop it is one product of matrices,
-                  over segments the sum of theirs
+                  gradient is made of the same operations. What is carried has the same bits; sums over an
+                  axis, and the product of matrices that a whole loop collects, may add in another order
     precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
                   smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
                   backend="cpu-precise"

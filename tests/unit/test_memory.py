@@ -123,6 +123,14 @@ def f(x, a):
         x = [(w if w > 0.1 else w) for k in range(n)]
     return x
 """,
+    "sums of a costly number": """
+def f(x, a):
+    u, s, n = x[0], 0.0, len(x) + 2
+    for t in range(n):
+        u = sin(u + a[0])
+        s = cos(tanh(mean(u for k in range(n))) + 0.3)
+    return s + u
+""",
     "a network of constant weights": """
 def f(x, a):
     n = len(x)
