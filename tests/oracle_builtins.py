@@ -352,9 +352,9 @@ def solve_triangular(a: Value, b: Value, lower: bool = False) -> Value:
 
 
 SHAPING = (
-    "arange broadcast_to concatenate cumprod cumsum diag dot einsum expand_dims eye flip full full_like "
-    "linspace matmul ones ones_like outer roll squeeze stack swapaxes tensordot trace tril triu zeros "
-    "zeros_like"
+    "arange broadcast_to column_stack concatenate cumprod cumsum diag dot einsum expand_dims eye flip full "
+    "full_like hstack linspace matmul moveaxis ones ones_like outer pad repeat roll squeeze stack swapaxes "
+    "take take_along_axis tensordot tile trace tril triu vstack zeros zeros_like"
 )
 LINALG = "cholesky det inv solve"
 

@@ -28,7 +28,10 @@ GUARDED = (
     "where({0} > 0.2, {0}**0.5, {1})",
     "where({0} > 0.2, {1} / {0}, {1})",
 )
-RUNNING = ("cumsum({})", "0.5 * {}[::-1]", "tanh({} @ {}) * {}", "concatenate([{}[1:], {}[:1]])")
+RUNNING = (
+    "cumsum({})", "0.5 * {}[::-1]", "tanh({} @ {}) * {}", "concatenate([{}[1:], {}[:1]])",
+    "roll({}, 1) * {}", "flip({}) + pad({}[1:], (0, 1))", "take({}, [0, -1])[0] * tile({}, (2, 1))[1]",
+)  # fmt: skip
 FILTERED = ("sum", "prod", "sum", "max", "min", "logsumexp", "mean")
 
 

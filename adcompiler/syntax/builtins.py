@@ -20,6 +20,7 @@ from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
+from adcompiler.syntax.moving import MOVING
 from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
@@ -254,7 +255,7 @@ _builtins: dict[str, Builtin] = (
         "matmul": _matmul,
     }
     | dict(FUNCTIONALS)
-    | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING))))
+    | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING))))
 )
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
@@ -284,7 +285,7 @@ METHODS: Mapping[str, Builtin] = MappingProxyType(
         name: BUILTINS[name]
         for name in ("sum", "prod", "mean", "var", "std", "any", "all", "argmin", "argmax", "dot", "ravel")
     }
-    | {name: BUILTINS[name] for name in ("clip", "copy", "round")}
+    | {name: BUILTINS[name] for name in ("clip", "copy", "round", "repeat", "squeeze", "swapaxes", "take")}
     | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
     | {name: _spread(name) for name in ("reshape", "transpose")}
     | {"flatten": BUILTINS["ravel"]}
