@@ -351,15 +351,22 @@ def solve_triangular(a: Value, b: Value, lower: bool = False) -> Value:
     return np.linalg.solve(np.tril(a) if lower else np.triu(a), b)
 
 
+def log_softmax(x: Value, axis: Value = None) -> Value:
+    return x - BUILTINS["logsumexp"](x, axis, True)
+
+
 SHAPING = (
-    "arange broadcast_to column_stack concatenate cumprod cumsum diag dot einsum expand_dims eye flip full "
-    "full_like hstack linspace matmul moveaxis ones ones_like outer pad repeat roll squeeze stack swapaxes "
-    "take take_along_axis tensordot tile trace tril triu vstack zeros zeros_like"
+    "arange average broadcast_to column_stack concatenate convolve cross cumprod cumsum diag dot einsum "
+    "expand_dims eye flip full full_like hstack linspace matmul moveaxis ones ones_like outer pad repeat "
+    "roll squeeze stack swapaxes take take_along_axis tensordot tile trace trapezoid tril triu vstack "
+    "zeros zeros_like"
 )
 LINALG = "cholesky det inv solve"
 
 BUILTINS |= {name: shared(name, getattr(np, name)) for name in SHAPING.split()}
 BUILTINS |= {name: shared(name, getattr(np.linalg, name)) for name in LINALG.split()}
+BUILTINS["log_softmax"] = log_softmax
+BUILTINS["softmax"] = lambda x, axis=None: BUILTINS["exp"](log_softmax(x, axis))
 BUILTINS["solve_triangular"] = shared("solve_triangular", solve_triangular)
 BUILTINS |= {
     "min": extreme("min", "minimum"),

@@ -21,8 +21,10 @@ from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
 from adcompiler.syntax.moving import MOVING
+from adcompiler.syntax.neighbours import DIFFERENCES, NEIGHBOURS, diff
 from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
+from adcompiler.syntax.statistics import STATISTICS
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
 # What stands before a name of another library, and how its names begin in this language.
@@ -30,6 +32,10 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
+)
+# Names that mean something else with the name of a library before them.
+PREFIXED: Mapping[tuple[str, str], Builtin] = MappingProxyType(
+    {("np", "diff"): DIFFERENCES, ("numpy", "diff"): DIFFERENCES}
 )
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
@@ -222,7 +228,7 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
 
 FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
     {
-        "diff": functionals.diff,
+        "diff": diff,
         "grad": functionals.grad,
         "value_and_grad": functionals.value_and_grad,
         "jvp": functionals.jvp,
@@ -255,7 +261,11 @@ _builtins: dict[str, Builtin] = (
         "matmul": _matmul,
     }
     | dict(FUNCTIONALS)
-    | dict(chain(*(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING))))
+    | dict(
+        chain(
+            *(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS))
+        )
+    )
 )
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))

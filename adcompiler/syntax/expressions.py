@@ -19,6 +19,7 @@ from adcompiler.syntax.builtins import (
     BUILTINS,
     CONSTANTS,
     METHODS,
+    PREFIXED,
     PREFIXES,
     as_value,
     dotted,
@@ -353,6 +354,8 @@ class Expressions(Context):
             case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
                 if (prefix, name) in OTHERWISE:
                     self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                if (prefix, name) in PREFIXED:
+                    return PREFIXED[prefix, name]
                 if PREFIXES[prefix] + name in BUILTINS:
                     return BUILTINS[PREFIXES[prefix] + name]
                 self.fail(

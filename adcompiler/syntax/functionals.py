@@ -182,7 +182,7 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     """`diff(u, "x", 2)`: the partial derivative as a function of the same parameters."""
     if keywords or len(args) < 2 or not isinstance(args[0], Function):
         what = describe(args[0]) if args else "nothing"
-        remedy = f"{FORMS}; differences of neighbours are x[1:] - x[:-1]"
+        remedy = f"{FORMS}; differences of neighbours are diff(x), np.diff(x, 2)"
         context.fail(ParseError, f"diff takes a function and its variables, not {what}", span, remedy)
     function, *rest = args
     names = parameters(function)

@@ -26,13 +26,10 @@ ELSEWHERE = {
     "float64": "remove it: whole numbers become floats where they must",
     "array": "remove it: [x, y] is an array",
     "asarray": "remove it: arguments are arrays",
-    "softmax": "write exp(x - logsumexp(x))",
 }
 
 
 # Functions of other libraries that mean something else than ours of the same name.
 OTHERWISE = {
     ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
-    ("np", "diff"): "differences of neighbours are x[1:] - x[:-1]",
-    ("numpy", "diff"): "differences of neighbours are x[1:] - x[:-1]",
 }

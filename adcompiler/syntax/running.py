@@ -1,5 +1,5 @@
-"""Running totals along an axis: `cumsum`, `cumprod`, `cummax`, `cummin`: a loop over the axis that collects
-what it carries."""
+"""Running totals along an axis: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`: a loop over the
+axis that collects what it carries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.errors import Span
 from adcompiler.ir.bodies import Body, Carried, build, fresh
 from adcompiler.ir.nodes import Array, Element, Index, Map, Read, closed, const, identity
-from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ir.types import NUMPY, Dtype, as_float, is_float
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import shapes
@@ -22,14 +22,15 @@ from adcompiler.syntax.shapes import ZERO
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Value
 
-STEPS = {"cumsum": "add", "cumprod": "multiply", "cummax": "maximum", "cummin": "minimum"}
+STEPS = {"cumsum": "add", "cumprod": "multiply", "cummax": "maximum", "cummin": "minimum",
+         "logcumsumexp": "logaddexp"}  # fmt: skip
 
 
 def _start(name: str, dtype: Dtype) -> float | int:
     """What a running total starts from."""
     if name in ("cumsum", "cumprod"):
         return int(name == "cumprod")
-    sign = -1 if name == "cummax" else 1
+    sign = 1 if name == "cummin" else -1
     if is_float(dtype):
         return sign * float("inf")
     return int(np.iinfo(NUMPY[dtype]).min if sign < 0 else np.iinfo(NUMPY[dtype]).max)
@@ -41,6 +42,8 @@ def running(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span
     if axis is None and value.rank != 1:
         value, axis = shapes.reshape(context, value, (-1,), span), 0
     (along,) = context.normalise((known_integer(context, "axis", axis, 0, span),), value.rank, span)
+    if name == "logcumsumexp" and not is_float(value.dtype):
+        value = Value(value.shape, cast(value.element, as_float(value.dtype)), value.weak)
     if value.dtype == "bool":
         counted = running(
             context, name, Value(value.shape, cast(value.element, "i64"), value.weak), along, span
