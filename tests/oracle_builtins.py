@@ -233,6 +233,12 @@ def listed(*items: Value) -> Value:
     return array(Stream(list(items), float)) if same else list(items)
 
 
+def read(x: Value, index: Value) -> Value:
+    """`x[index]`; one element of an array of exact reals is a real, with `...` too."""
+    found = x[index]
+    return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+
+
 def peek(x: Value, index: Value) -> Value:
     """`x[index]` in a probe, where every loop variable is 0 and `x` may be empty."""
     shape = tuple(max(size, 1) for size in np.shape(x))
@@ -291,13 +297,13 @@ def compare(names: Sequence[str], *operands: Value) -> Value:
 def reduction(name: str, fast: Callable[..., Value]) -> Callable[..., Value]:
     """A reduction of an array over all axes or some, or of a comprehension."""
 
-    def apply(x: Value, axis: Value = None, keepdims: bool = False) -> Value:
+    def apply(x: Value, axis: Value = None, keepdims: bool = False, **options: Value) -> Value:
         weak = is_weak(x)
         if isinstance(x, Stream):
             weak, x, axis = all(map(is_weak, x.samples())), array(x), 0
         if is_jax(x):
-            return jax_column()[name](x, axis=axis, keepdims=keepdims)
-        value = fast(np.asarray(x), axis=axis, keepdims=keepdims)
+            return jax_column()[name](x, axis=axis, keepdims=keepdims, **options)
+        value = fast(np.asarray(x), axis=axis, keepdims=keepdims, **options)
         return value.item() if weak else value
 
     return apply
@@ -308,8 +314,10 @@ def mean(x: Value, axis: Value, keepdims: bool) -> Value:
     return BUILTINS["divide"](total, x.size // max(np.size(total), 1))
 
 
-def variance(x: Value, axis: Value, keepdims: bool) -> Value:
-    return mean(np.square(x - mean(x, axis, True)), axis, keepdims)
+def variance(x: Value, axis: Value, keepdims: bool, ddof: Value = 0) -> Value:
+    squares = np.square(x - mean(x, axis, True))
+    total = np.sum(squares, axis=axis, keepdims=keepdims)
+    return BUILTINS["divide"](total, max(x.size // max(np.size(total), 1) - ddof, 0))
 
 
 def logsumexp(x: Value, axis: Value, keepdims: bool) -> Value:
@@ -331,10 +339,21 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "argmax": np.argmax,
     "mean": mean,
     "var": variance,
-    "std": lambda x, axis, keepdims: BUILTINS["sqrt"](variance(x, axis, keepdims)),
+    "std": lambda x, axis, keepdims, ddof=0: BUILTINS["sqrt"](variance(x, axis, keepdims, ddof)),
     "logsumexp": logsumexp,
 }
 BUILTINS |= {name: reduction(name, fast) for name, fast in REDUCTIONS.items()}
+
+
+def float_of(x: Value) -> Value:
+    return x if is_exact(x) else float(x)
+
+
+def as_array(x: Value, dtype: Value = None) -> Value:
+    """`array(x)`; Python's types are named by the functions that convert to them."""
+    kind = {BUILTINS["int"]: np.int64, BUILTINS["bool"]: np.bool_}.get(dtype)
+    x = array(x) if isinstance(x, Stream) else np.asarray(x)
+    return x if kind is None else x.astype(kind)
 
 
 def extreme(name: str, pair: str) -> Callable[..., Value]:
@@ -379,14 +398,18 @@ BUILTINS |= {
         x, axes if len(axes) > 1 else None if not axes else axes[0]
     ),
     "len": len,
+    "int": int,
+    "float": float_of,
+    "bool": bool,
+    "array": as_array,
+    "asarray": as_array,
     "enumerate": enumerate,
     "zip": zip,
 }
 INTERNAL: dict[str, Callable[..., Value]] = {
     "stream": Stream,
-    "array": array,
     "listed": listed,
-    "read": operator.getitem,
+    "read": read,
     "peek": peek,
     "store": store,
     "slice": slice,

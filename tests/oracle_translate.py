@@ -19,7 +19,7 @@ from oracle_derivatives import FUNCTIONALS, diff
 
 Function = Callable[..., Value]
 
-CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None}
 PREFIXES = ("np", "math", "numpy")
 RESERVED = ("and", "or", "not", "if", "else", "elif", "for", "while", "in", "def", "return")
 KEYWORDS = [word for word in keyword.kwlist if word not in (*RESERVED, "True", "False", "None")]

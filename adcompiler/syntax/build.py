@@ -121,6 +121,9 @@ class Builder:
         start, stop, step = (*bounds, None)[:3]
         return tree.Slice(between(parts), start, stop, step)
 
+    def ellipsis(self, parts: Parts) -> tree.Ellipsis:
+        return tree.Ellipsis(between(parts))
+
     def subscript(self, parts: Parts) -> tree.Subscript:
         return tree.Subscript(between(parts), parts[0], _expressions(parts[2:]))
 

@@ -16,6 +16,7 @@ from adcompiler.syntax import functionals, reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.conversions import CONVERSIONS, with_dtype
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
@@ -99,16 +100,22 @@ def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
 
 
 def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
+    own = ("ddof",) if name in ("std", "var") else ()  # what it takes besides
+    params = ("x", "axis", "keepdims", *own)
+
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        x, axis, keepdims = bind_arguments(
-            context, name, ("x", "axis", "keepdims"), args, keywords, span, optional=2
+        x, axis, keepdims, *options = bind_arguments(
+            context, name, params, args, keywords, span, optional=len(params) - 1
         )
         if isinstance(keepdims, Value):
             context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
         if isinstance(x, Family):
+            if any(option is not None for option in options):
+                remedy = f"name the list first: v = [...], and {name}(v, ddof=1)"
+                context.fail(ParseError, f"{name} of a generator takes no ddof", span, remedy)
             return reduce_family(context, name, x, span)
         x = shapes.array(context, name, x, span)
-        return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span)
+        return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options)
 
     return call
 
@@ -252,14 +259,15 @@ _builtins: dict[str, Builtin] = (
         "copy": _moving("copy", ("x",), 0, _copy),
         "stack": _joining("stack", shapes.stack),
         "concatenate": _joining("concatenate", shapes.join),
-        "zeros": _filled("zeros", 0.0),
-        "ones": _filled("ones", 1.0),
-        "full": _full,
-        "arange": _arange,
-        "linspace": _linspace,
+        "zeros": with_dtype(_filled("zeros", 0.0)),
+        "ones": with_dtype(_filled("ones", 1.0)),
+        "full": with_dtype(_full),
+        "arange": with_dtype(_arange),
+        "linspace": with_dtype(_linspace),
         "dot": _dot,
         "matmul": _matmul,
     }
+    | dict(CONVERSIONS)
     | dict(FUNCTIONALS)
     | dict(
         chain(

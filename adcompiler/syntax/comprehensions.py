@@ -18,7 +18,8 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.iterables import Iterable, iterable
 from adcompiler.syntax.shapes import array, listed
-from adcompiler.syntax.values import AnyValue, Family, Value, describe
+from adcompiler.syntax.unpack import unpacked
+from adcompiler.syntax.values import AnyValue, Family, Value
 
 Steps = Generator[Any, AnyValue, AnyValue]
 
@@ -78,12 +79,8 @@ def _bind(context: Context, clause: tree.Clause, item: AnyValue, scope: dict[str
     if len(clause.targets) == 1:
         scope[clause.targets[0]] = item
         return
-    if not isinstance(item, tuple) or len(item) != len(clause.targets):
-        context.fail(
-            ParseError, f"{len(clause.targets)} names for {describe(item)}", clause.span,
-            "name as many as there are",
-        )  # fmt: skip
-    scope.update(zip(clause.targets, item, strict=True))
+    parts = unpacked(context, item, len(clause.targets), clause.span)
+    scope.update(zip(clause.targets, parts, strict=True))
 
 
 def _collected(context: Context, node: tree.Comprehension, opened: _Opened, value: Value) -> AnyValue:

@@ -33,6 +33,7 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.binders import Binders
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container
+from adcompiler.syntax.narrow import narrowed
 from adcompiler.syntax.powers import exponent
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
@@ -109,6 +110,7 @@ class Context:
                 self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
         if TABLE[op].orders is not None:
             args = (self.order(op, args[0], span), *args[1:])
+        args = narrowed(self.sizes, self.binders, args, span)
         common, weak = self.meet(args)
         if op == "reciprocal" and not is_float(common):
             self.fail(
@@ -230,6 +232,7 @@ class Context:
         for part in (guard, then, otherwise):
             if not (isinstance(part, Value) or is_number(part)):
                 self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)
+        guard, then, otherwise = narrowed(self.sizes, self.binders, (guard, then, otherwise), span)
         dtype, weak = self.meet((then, otherwise))
         shape = self.broadcast("where", (guard, then, otherwise), span)
         g, a, b = over(guard, shape, "bool"), over(then, shape, dtype), over(otherwise, shape, dtype)

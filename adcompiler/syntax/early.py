@@ -27,7 +27,8 @@ from adcompiler.syntax.iterables import ITERATE, called, spanned
 from adcompiler.syntax.lower import Lowering, Returned
 from adcompiler.syntax.program import no_result, result_span
 from adcompiler.syntax.reductions import axes_of
-from adcompiler.syntax.subscripts import SliceValue, not_an_index, step_of, subscript
+from adcompiler.syntax.slices import SliceValue, step_of
+from adcompiler.syntax.subscripts import not_an_index, subscript
 from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, describe, is_number
 
 SCALAR = Value((), const(0.0, "f64"))  # in whose words attributes are refused
@@ -189,7 +190,7 @@ class _Checker(Lowering):
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
         indices = yield from self.indices(node)
-        if isinstance(value, tuple) and not any(isinstance(i, Unknown) for i in indices):
+        if isinstance(value, tuple) and not any(map(_is_unknown, indices)):
             return subscript(self, value, indices, node.span)
         if is_number(value) or isinstance(value, str):
             return subscript(self, value, [0], node.span)
@@ -302,6 +303,13 @@ class _Checker(Lowering):
             axes_of(self, given["axis"], span)
         if not (self.elements or isinstance(next(iter(given.values()), ANY), str)):
             raise BoundError
+
+
+def _is_unknown(index: AnyValue) -> bool:
+    """Whether an index, or a bound of a slice, is unknown."""
+    if isinstance(index, SliceValue):
+        return any(isinstance(bound, Unknown) for bound in (index.start, index.stop, index.step))
+    return isinstance(index, Unknown)
 
 
 def _texts(value: AnyValue) -> Iterator[str]:

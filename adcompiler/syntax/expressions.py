@@ -6,7 +6,6 @@ the subtree it needs and is resumed with that subtree's value. `expression` keep
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Generator, Mapping
 from typing import Any, NoReturn
 
@@ -29,14 +28,17 @@ from adcompiler.syntax.builtins import (
 from adcompiler.syntax.comprehensions import comprehension
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.conversions import dtype_named
 from adcompiler.syntax.functionals import differentiated, is_partial
 from adcompiler.syntax.located import located
-from adcompiler.syntax.operators import BINARY, COMPARE, ELSEWHERE, LOGICAL, OTHERWISE
+from adcompiler.syntax.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.rows import field
 from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
 from adcompiler.syntax.shapes import listed, matmul, transpose
-from adcompiler.syntax.subscripts import SliceValue, subscript
+from adcompiler.syntax.slices import SliceValue
+from adcompiler.syntax.subscripts import subscript
+from adcompiler.syntax.suggestions import instead, similar
 from adcompiler.syntax.values import (
     AnyValue,
     Closure,
@@ -140,7 +142,7 @@ class Expressions(Context):
         if node.id in CONSTANTS:
             return CONSTANTS[node.id]
         remedy = f"{node.id} is a function: call it as {node.id}(...)" if node.id in BUILTINS else None
-        self.fail(ParseError, f"unknown name {node.id!r}", node.span, remedy or _similar(node.id, scope))
+        self.fail(ParseError, f"unknown name {node.id!r}", node.span, remedy or similar(node.id, scope))
         yield node
 
     def unary(self, node: tree.Unary) -> Steps:
@@ -164,7 +166,9 @@ class Expressions(Context):
         """The values of a subscript's indices."""
         indices: list[Any] = []
         for index in node.indices:
-            if isinstance(index, tree.Slice):
+            if isinstance(index, tree.Ellipsis):
+                indices.append(...)
+            elif isinstance(index, tree.Slice):
                 parts = []
                 for part in (index.start, index.stop, index.step):
                     parts.append(None if part is None else (yield part))
@@ -260,10 +264,10 @@ class Expressions(Context):
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
         if library(node.value, scope) is not None:
-            if node.name in CONSTANTS:
-                return CONSTANTS[node.name]
+            if node.name in CONSTANTS or node.name == "newaxis":
+                return CONSTANTS.get(node.name)
             whole = dotted(node)
-            remedy = f"call it as {whole}(...)" if node.name in BUILTINS else _similar(node.name, {})
+            remedy = f"call it as {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         return self.part((yield node.value), node)
 
@@ -306,7 +310,8 @@ class Expressions(Context):
         for name, argument in node.keywords:
             if name in keywords:
                 self.fail(ParseError, f"the argument {name!r} is given twice", node.span)
-            keywords[name] = yield argument
+            known = dtype_named(argument, scope) if name == "dtype" else None
+            keywords[name] = (yield argument) if known is None else known
         return self.invoke(target, args, keywords, node.span)
 
     def is_function(self, target: AnyValue) -> bool:
@@ -350,7 +355,7 @@ class Expressions(Context):
                         node.function.span,
                         f"write * to multiply: {name} * (...)",
                     )
-                self.fail(ParseError, f"unknown function {name!r}", node.function.span, _similar(name, scope))
+                self.fail(ParseError, f"unknown function {name!r}", node.function.span, similar(name, scope))
             case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
                 if (prefix, name) in OTHERWISE:
                     self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
@@ -359,7 +364,7 @@ class Expressions(Context):
                 if PREFIXES[prefix] + name in BUILTINS:
                     return BUILTINS[PREFIXES[prefix] + name]
                 self.fail(
-                    ParseError, f"unknown function {prefix}.{name}", node.function.span, _similar(name, {})
+                    ParseError, f"unknown function {prefix}.{name}", node.function.span, similar(name, {})
                 )
             case tree.Attribute(name=name):
                 if name in METHODS:
@@ -369,26 +374,8 @@ class Expressions(Context):
                     remedy = f"write {name}(...), or np.{name}(...)"
                     self.fail(ParseError, f"unknown name {owner!r}", node.function.value.span, remedy)
                 cause = f"arrays have no method .{name}()"
-                self.fail(ParseError, cause, node.function.span, _instead(name))
+                self.fail(ParseError, cause, node.function.span, instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)
-
-
-def _instead(method: str) -> str:
-    """What to write for a method that there is not."""
-    if method in BUILTINS:
-        return f"write {method}(x) instead of x.{method}()"
-    if method == "astype":
-        return "convert the argument before the call"
-    near = difflib.get_close_matches(method, METHODS, n=1, cutoff=0.7)
-    return f"did you mean .{near[0]}()?" if near else f"there are {', '.join(sorted(METHODS))}"
-
-
-def _similar(name: str, scope: Mapping[str, Any]) -> str | None:
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
-    known = [n for n in (*scope, *BUILTINS, *CONSTANTS) if len(n) > 1]
-    close_names = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
-    return f"did you mean {' or '.join(close_names)}?" if close_names else None
 
 
 def _is_bool(value: AnyValue) -> bool:

@@ -13,14 +13,14 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.branches import assigned, returns
-from adcompiler.syntax.containers import Container
 from adcompiler.syntax.expressions import Expressions, Steps
-from adcompiler.syntax.iterables import Iterable, iterable, literal, rows
+from adcompiler.syntax.iterables import Iterable, iterable, literal
 from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
 from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.sequences import is_display
 from adcompiler.syntax.subscripts import stored
+from adcompiler.syntax.unpack import unpacked
 from adcompiler.syntax.values import (
     AnyValue,
     Closure,
@@ -262,28 +262,13 @@ class Lowering(Expressions):
             case tree.Name(id=name):
                 scope[name] = self.bind(name, value, target.span)
             case tree.Sequence(items=items):
-                value = self.parts(value)
-                if not isinstance(value, tuple):
-                    cause = f"cannot unpack {describe(value)}"
-                    self.fail(ParseError, cause, target.span, "assign it to one name")
-                if len(items) != len(value):
-                    cause = f"{len(value)} values for {len(items)} names"
-                    self.fail(ParseError, cause, target.span, f"write {len(value)} names")
-                for item, part in zip(items, value, strict=True):
+                parts = unpacked(self, value, len(items), target.span)
+                for item, part in zip(items, parts, strict=True):
                     self.assign(item, part, scope)
             case tree.Subscript():
                 self.store(target, value, scope)
             case _:
                 self.unsupported(target)
-
-    def parts(self, value: AnyValue) -> AnyValue:
-        """A container, or an array whose first length is known, as a tuple of its parts."""
-        if isinstance(value, Container) and value.sequence:
-            return value.parts
-        if isinstance(value, Value) and value.rank and is_const(value.shape[0]):
-            count = int(value.shape[0].value)
-            return tuple(rows(self, value).at(const(k, "i64")) for k in range(count))
-        return value
 
     def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
         """`x[indices] = value`."""

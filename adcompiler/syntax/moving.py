@@ -16,7 +16,8 @@ from adcompiler.syntax.padding import pad
 from adcompiler.syntax.reductions import axes_of
 from adcompiler.syntax.shapes import ZERO, combine
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.subscripts import ALL, SliceValue, located, not_an_index, subscript
+from adcompiler.syntax.slices import ALL, SliceValue
+from adcompiler.syntax.subscripts import located, not_an_index, subscript
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe
 
 

@@ -17,7 +17,8 @@ from adcompiler.syntax.functionals import diff as derivative
 from adcompiler.syntax.moving import one_axis, own_index, replaced
 from adcompiler.syntax.shapes import ZERO, combine
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.subscripts import ALL, SliceValue, subscript
+from adcompiler.syntax.slices import ALL, SliceValue
+from adcompiler.syntax.subscripts import subscript
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe
 
 MODES = ("full", "same", "valid")

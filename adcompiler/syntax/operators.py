@@ -22,10 +22,7 @@ ELSEWHERE = {
     "range": "it stands behind `in`: [i for i in range(n)]; an array of numbers is arange(n)",
     "enumerate": "it stands behind `in`: [i * v for i, v in enumerate(x)]",
     "zip": "it stands behind `in`: [a * b for a, b in zip(x, y)]",
-    "float": "remove it: whole numbers become floats where they must",
     "float64": "remove it: whole numbers become floats where they must",
-    "array": "remove it: [x, y] is an array",
-    "asarray": "remove it: arguments are arrays",
 }
 
 

@@ -15,6 +15,7 @@ from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, close
+from adcompiler.syntax.conversions import dtype_named
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.records import Records
@@ -66,8 +67,10 @@ def free_names(expression: tree.Expression) -> list[str]:
         if isinstance(n, tree.Attribute) and library(n.value) is not None
         for name in _walk(n.value)
     }
+    calls = [n for n in nodes if isinstance(n, tree.Call)]
+    types = {id(v) for n in calls for k, v in n.keywords if k == "dtype" and dtype_named(v, ())}
     bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
-    skipped = called | prefixes
+    skipped = called | prefixes | types
     found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
     return [

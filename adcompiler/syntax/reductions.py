@@ -13,10 +13,10 @@ from adcompiler.syntax import shapes
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.squares import root_of_squares
-from adcompiler.syntax.values import AnyValue, Value
+from adcompiler.syntax.values import AnyValue, Value, describe
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
-Reduction = Callable[[Context, Value, tuple[int, ...] | None, bool, Span], AnyValue]
+Reduction = Callable[..., AnyValue]  # (context, x, axes, keepdims, span), and what a few take besides
 BIGGEST = const(2**63 - 1, "i64")
 
 
@@ -59,19 +59,44 @@ def mean(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: boo
 
 
 def variance(
-    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    context: Context,
+    x: Value,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    span: Span,
+    ddof: AnyValue = None,
 ) -> AnyValue:
-    """The mean squared distance from the mean (no degree of freedom is subtracted)."""
+    """The mean squared distance from the mean; `ddof` is subtracted from the number of elements."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
-    return mean(context, context.elementwise("square", (centred,), span), axes, keepdims, span)
+    squares = context.elementwise("square", (centred,), span)
+    if ddof is None:
+        return mean(context, squares, axes, keepdims, span)
+    whole = context.reduce("sum", squares, axes, keepdims, span)
+    return context.elementwise("divide", (whole, degrees(context, x, axes, ddof, span)), span)
 
 
 def deviation(
-    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    context: Context,
+    x: Value,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    span: Span,
+    ddof: AnyValue = None,
 ) -> AnyValue:
     """The square root of the variance; where that is 0 all its derivatives are 0."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
-    return root_of_squares(context, centred, axes, keepdims, span, count(context, x, axes, span))
+    return root_of_squares(context, centred, axes, keepdims, span, degrees(context, x, axes, ddof, span))
+
+
+def degrees(context: Context, x: Value, axes: tuple[int, ...] | None, ddof: AnyValue, span: Span) -> AnyValue:
+    """The degrees of freedom: how many elements there are, less `ddof`, and not less than 0."""
+    whole = count(context, x, axes, span)
+    if ddof is None:
+        return whole
+    if not isinstance(ddof, int | float):
+        cause = f"ddof is a number known while compiling, not {describe(ddof)}"
+        context.fail(ParseError, cause, span, "write ddof=1")
+    return context.elementwise("maximum", (context.elementwise("subtract", (whole, ddof), span), 0), span)
 
 
 def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:

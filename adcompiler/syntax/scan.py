@@ -23,7 +23,8 @@ _TOKEN = re.compile(
     | (?P<number>    0[xX][A-Za-z0-9_.]* | \.?[0-9] (?: [eE][+-]?(?=[0-9]) | [A-Za-z0-9_.] )*+ )
     | (?P<open>      [(\[] )
     | (?P<close>     [)\]] )
-    | (?P<foreign>   && | \|\| | :=(?!=) | <> | \.\.\. | !(?!=) | [{}`$?\\] )
+    | (?P<ellipsis>  \.\.\. )
+    | (?P<foreign>   && | \|\| | :=(?!=) | <> | !(?!=) | [{}`$?\\] )
     | (?P<separator> [,;:] )
     | (?P<operator>  (?: \*\* | // | << | >> | [-+*/%@&|^<>=!] ) =? | -> | ~ | \. )
     | (?P<stray>     . )
@@ -41,7 +42,6 @@ _FOREIGN = {
     "!": ("'!' is not an operator", "write not, or != to compare"),
     "<>": ("'<>' is not an operator", "write != to compare"),
     ":=": ("':=' cannot assign inside an expression", "assign on a line of its own: name = value"),
-    "...": ("'...' is not part of the language", "write a : for each axis left out, as in x[:, :, 0]"),
     "{": ("'{' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
     "}": ("'}' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
     "\\": ("a backslash can only end a line", "remove it, or what follows it on its line"),
@@ -93,7 +93,7 @@ class _Scan:
     def newline(self, token: re.Match[str]) -> None:
         self.towers[-1] = self.elses[-1] = 0
 
-    separator = newline
+    separator = ellipsis = newline
 
     def name(self, token: re.Match[str]) -> None:
         if not token[0].isascii() and not token[0].isidentifier():

@@ -39,6 +39,7 @@ class Sizes:
         self.constraints: list[Constraint] = []
         self.whole: dict[Input, str] = {}  # the scalar int64 inputs and their names
         self.counts: dict[Input, Size] = {}
+        self.single: set[Element] = set()  # lengths of slices that are 1 by construction, or 0
 
     def fresh(self, owner: str) -> Size:
         """A new symbol: the length of `owner`, an axis in words."""

@@ -18,7 +18,8 @@ from adcompiler.syntax.moving import one_axis, own_index, squeeze
 from adcompiler.syntax.reductions import axes_of, mean
 from adcompiler.syntax.shapes import ZERO
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.subscripts import ALL, not_an_index, subscript
+from adcompiler.syntax.slices import ALL
+from adcompiler.syntax.subscripts import not_an_index, subscript
 from adcompiler.syntax.values import AnyValue, Value, describe
 
 

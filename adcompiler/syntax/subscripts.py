@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
@@ -15,24 +14,13 @@ from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
-from adcompiler.syntax.shapes import ZERO, combine, counted, integer
+from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
 from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
 
 OUTSIDE = "an index is out of range"
 INSIDE = "indices count from 0, negative ones from the end; both must lie in the axis"
-
-
-@dataclass(frozen=True, slots=True)
-class SliceValue:
-    """`start:stop:step` with its parts lowered; None where left out."""
-
-    start: Any
-    stop: Any
-    step: Any
-
-
-ALL = SliceValue(None, None, None)
 
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
@@ -42,6 +30,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     if isinstance(value, Container):
         if issubclass(value.kind, Records) and not any(isinstance(i, str) for i in indices):
             rank = rank_of_structs(value)
+            indices = _filled(context, indices, rank, span)
             if sum(1 for i in indices if i is not None) > rank:
                 cause = f"{len(indices)} indices for a structured array of rank {rank}"
                 context.fail(
@@ -56,11 +45,23 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(value, Value):
         context.fail(DtypeError, f"{describe(value)} has no elements", span, "index an array")
+    indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
         remedy = f"use at most {value.rank}"
         context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
+
+
+def _filled(context: Context, indices: list[Any], rank: int, span: Span) -> list[Any]:
+    """Indices with a `:` for each axis that a `...` stands for."""
+    places = [k for k, index in enumerate(indices) if index is ...]
+    if len(places) > 1:
+        context.fail(ParseError, "two '...' in one index", span, "write : for the axes of one of them")
+    for k in places:
+        missing = rank - sum(1 for i in indices if i is not None and i is not ...)
+        return [*indices[:k], *[ALL] * missing, *indices[k + 1 :]]
+    return indices
 
 
 def _of_items(context: Context, value: Rows, indices: list[Any], span: Span) -> AnyValue:
@@ -110,7 +111,13 @@ class _Subscript:
                 continue
             size = self.context.sizes.find(self.operand.shape[axis])
             if isinstance(index, SliceValue):
-                length, place = _slice(self.context, index, size, len(self.shape), self.span)
+                alone = computed_single(self.context, index, self.span)
+                if alone is not None:
+                    later.append((axis, alone, size))
+                    self.shape.append(ONE)
+                    axis += 1
+                    continue
+                length, place = sliced(self.context, index, size, len(self.shape), self.span)
                 self.shape.append(length)
                 self.places[axis] = ZERO if unit(size) else place
             else:
@@ -143,23 +150,12 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
 
 
-def step_of(context: Context, part: SliceValue, span: Span) -> int:
-    """The step of a slice, whose bounds are lengths."""
-    step = 1 if part.step is None else part.step
-    for bound in (part.start, part.stop, step):
-        if not (bound is None or _is_length(bound)):
-            cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
-            context.fail(ParseError, cause, span, "write x[1:n]")
-    if not isinstance(step, int) or step == 0:
-        context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
-    return step
-
-
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
     """What an array is after `array[indices] = value`."""
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(array, Value) or not array.rank:
         context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")
+    indices = _filled(context, indices, array.rank, span)
     if len(indices) > array.rank:
         remedy = f"use at most {array.rank}"
         context.fail(
@@ -178,7 +174,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     for k, index in enumerate(indices + [ALL] * (array.rank - len(indices))):
         size = context.sizes.find(array.shape[k])
         if isinstance(index, SliceValue):
-            length, place = _slice(context, index, size, k, span)
+            length, place = sliced(context, index, size, k, span)
             places[len(shape)] = _position(place, index, k, length, size, guards)
             shape.append(length)
         else:
@@ -273,8 +269,11 @@ def _demand(context: Context, size: Element, least: Element, what: str, span: Sp
 
 
 def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Span) -> AnyValue:
+    if len(indices) == 1 and isinstance(indices[0], SliceValue):
+        return _part(context, value, indices[0], span)
     if len(indices) != 1 or not isinstance(indices[0], int):
-        context.fail(ParseError, "a tuple is indexed by one integer", span, "write t[0]")
+        remedy = "write t[0], or t[1:]"
+        context.fail(ParseError, "a tuple is indexed by one integer known while compiling", span, remedy)
     if not -len(value) <= indices[0] < len(value):
         context.fail(
             OutOfRangeError,
@@ -283,6 +282,15 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
             f"use 0 to {len(value) - 1}",
         )
     return value[indices[0]]
+
+
+def _part(context: Context, value: tuple[Any, ...], part: SliceValue, span: Span) -> AnyValue:
+    """A slice of a tuple, whose bounds are known while compiling."""
+    bounds = (part.start, part.stop, part.step)
+    if any(isinstance(b, Value) for b in bounds) or step_of(context, part, span) == 0:
+        cause = "a slice of a tuple has bounds that are known while compiling"
+        context.fail(ParseError, cause, span, "write t[1:], t[:-1]")
+    return value[slice(*bounds)]
 
 
 def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
@@ -319,63 +327,3 @@ def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Elem
     else:
         _demand(context, size, integer(need), f"index {index}", span)
     return integer(index) if index >= 0 else combine("add", size, integer(index))
-
-
-def _slice(
-    context: Context, part: SliceValue, size: Element, axis: int, span: Span
-) -> tuple[Element, Element]:
-    """The length of a slice and the index it reads, by Python's rules for slices."""
-    part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
-    step = step_of(context, part, span)
-    if step == 1 and part.stop is None and isinstance(part.start, int) and part.start >= 0:
-        # x[1:] and x[:-1] have one length, max(n - 1, 0), which is then known to be the same.
-        length = combine("maximum", combine("subtract", size, integer(part.start)), ZERO)
-        return length, combine("add", ZERO if is_const(length, 1) else Index(axis), integer(part.start))
-    if step > 0:
-        start = _bound(part.start, size, ZERO, size, ZERO)
-        stop = _bound(part.stop, size, ZERO, size, size)
-    else:
-        last = combine("subtract", size, ONE)
-        start = _bound(part.start, size, integer(-1), last, last)
-        stop = _bound(part.stop, size, integer(-1), last, integer(-1))
-    span_length = combine("subtract", stop, start) if step > 0 else combine("subtract", start, stop)
-    rounded = combine("add", span_length, integer(abs(step) - 1))
-    length = combine("floor_divide", rounded, integer(abs(step)))
-    if not _never_negative(part, step):
-        length = combine("maximum", length, ZERO)
-    index: Element = ZERO if is_const(length, 1) else Index(axis)
-    place = index if step == 1 else combine("multiply", index, integer(step))
-    return length, combine("add", place, start)
-
-
-def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:
-    """A bound that is an integer argument as the size that it is."""
-    if not isinstance(bound, Value):
-        return bound
-    return replace(bound, element=counted(context, bound.element, span))
-
-
-def _never_negative(part: SliceValue, step: int) -> bool:
-    """Whether a slice's length needs no clamp: one bound at most is given."""
-    return part.start is None or part.stop is None
-
-
-def _bound(value: AnyValue, size: Element, low: Element, high: Element, missing: Element) -> Element:
-    """A slice bound, counted from the end if it is negative, and clamped to the axis."""
-    if value is None:
-        return missing
-    if isinstance(value, int):
-        at = combine("add", size, integer(value)) if value < 0 else integer(value)
-        if is_const(at):
-            return combine("minimum", combine("maximum", at, low), high)
-        return combine("maximum", at, low)  # value < 0: it cannot be beyond the end
-    at = value.element
-    at = select(apply("less", at, ZERO), apply("add", at, size), at)
-    return apply("minimum", apply("maximum", at, low), high)
-
-
-def _is_length(value: AnyValue) -> bool:
-    """Whether a value is an integer, or arithmetic of sizes."""
-    if isinstance(value, Value):
-        return not (value.rank or value.dtype != "i64" or value.element.axes or is_computed(value.element))
-    return isinstance(value, int) and not isinstance(value, bool)

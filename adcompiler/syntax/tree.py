@@ -107,6 +107,11 @@ class Slice(Expression):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ellipsis(Expression):
+    """`...` inside a subscript: a `:` for each axis that the other indices leave out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Subscript(Expression):
     value: Expression
     indices: tuple[Expression, ...]

@@ -130,6 +130,8 @@ def _block(at: Context) -> Fault | None:
 
 def _foreign(at: Context) -> Fault | None:
     word, token = at.last_text, at.token
+    if token.value == "...":
+        return at.fault("'...' is no value of the language", "it stands in an index: x[..., 0]")
     if word in _FOREIGN and token.type in (*_BEGINS, "COLON", "DEF", "FOR", "NOT", "AT"):
         return at.fault(f"'{word}' is not part of the language", _FOREIGN[word], at.last)
     if at.after_operand and token.type == "NAME" and token.value in _FOREIGN:

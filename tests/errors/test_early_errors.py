@@ -23,7 +23,7 @@ EARLY = [
     "[x for i in range(1, 2, 0)]", "sum(x for i in range(1, 2, 3, 4))", "grad()", "jvp()",
     "sin('a')", "hypot(x, 'a')", "'a'", "(x, 'a')", "(x, ('a', 1))", "x @ 'a'", "einsum(x)",
     "def f(x):\n    y = 'a'\n    return y", "def f(x):\n    if x > 0:\n        return 'a'\n    return 'a'",
-    "1[0]", "inf[0]", "'a'[0]", "(x, x)['a']", "(x, x)[0:1]", "sum('a')", "len('a')", "zeros('a')",
+    "1[0]", "inf[0]", "'a'[0]", "(x, x)['a']", "(x, x)[0.5:1]", "sum('a')", "len('a')", "zeros('a')",
     "norm('a', ord=2)", "mean('a', axis=0)",
     "def f(x):\n    for i in range(0, 5, 1.0):\n        x = x + i\n    return x",
     "def f(x):\n    return y",

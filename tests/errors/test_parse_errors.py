@@ -66,7 +66,9 @@ SLIPS = [
     ("a ==»= b", "nothing stands between '==' and '='", "write =="),
     ("a =»< b", "nothing stands between '=' and '<'", "write <="),
     ("x+»+", "'+' has nothing on its right", "write a value after it"),
-    ("x[»...]", "'...' is not part", "write a :"),
+    ("x + »...", "'...' is no value", "x[..., 0]"),
+    ("[x, »...]", "'...' is no value", "x[..., 0]"),
+    ("def f(x): »...", "'...' is no value", "x[..., 0]"),
     ("(a »:= 3)", "':=' cannot assign", "on a line of its own"),
     ("a »-> b", "'->' cannot stand here", "remove it"),
     # assignments where none can stand
