@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.split import value_and_grad
-from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.kernels import Kernels
 from adcompiler.codegen.reference import Reference
+from adcompiler.codegen.targets import finished
 from adcompiler.ir.nodes import Array, Func, Index, Map, Read, Reduce, Size, const
 from adcompiler.ir.read import parse_func
 from adcompiler.ir.types import NUMPY, is_float
@@ -60,9 +61,9 @@ def kernel(func: Func) -> Func:
     return run(KERNEL, optimised(func), check)
 
 
-def compiled(func: Func) -> Compiled:
+def compiled(func: Func) -> Kernels:
     """The kernels of a program after all passes."""
-    return Compiled(kernel(func))
+    return finished(kernel(func))
 
 
 def reference(func: Func, args: Sequence[Any]) -> list[np.ndarray]:
@@ -143,4 +144,4 @@ def backends(func: Func, args: Sequence[Any], rtol: float = 1e-11) -> None:
     true, sizes = reference(func, args), sizes_of(func, args)
     near(Reference(optimised(func))(sizes, args), true, rtol, f"{func.name} optimised")
     made = compiled(func)
-    near(made(sizes, arguments(func, args)), true, rtol, f"{func.name}\n{made.kernel.source}")
+    near(made(sizes, arguments(func, args)), true, rtol, f"{func.name}\n{made.general.kernel.source}")

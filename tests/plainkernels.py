@@ -23,10 +23,13 @@ from programs import Program
 
 import adcompiler as adc
 from adcompiler.codegen import library
-from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.cpu import Compiled, Mode
 from adcompiler.codegen.kernel import Kernel
+from adcompiler.codegen.kernels import Kernels
 from adcompiler.codegen.llvm import inorder
 from adcompiler.codegen.llvm.jam import Jam
+from adcompiler.codegen.materialise import scheduled
+from adcompiler.codegen.targets import Finished
 from adcompiler.ir.nodes import Func
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
@@ -145,9 +148,17 @@ class PlainKernel(Compiled):
         return self.serial
 
 
-def executable(func: Func) -> PlainKernel:
+class _Plain(Finished):
+    """The target: kernels that Python runs."""
+
+    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> PlainKernel:
+        made = scheduled(func) if plain is None else plain.made
+        return PlainKernel(made, mode=mode, plain=plain)
+
+
+def executable(func: Func, **_: Any) -> Kernels:
     """The backend."""
-    return PlainKernel(run(KERNEL, func))
+    return Kernels(_Plain(), run(KERNEL, func))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.ir.nodes import Accumulate, Array, Func, Map, read_whole
 from adcompiler.ir.walk import arrays_of, arrays_read, operands
 from adcompiler.passes.gemm import found
@@ -27,4 +28,4 @@ def adding(func: Func, number: int, precise: bool, threads: int | None) -> Compi
     read = any(result in arrays_read(a) for a in arrays_of(ready.roots))
     if not isinstance(result, Accumulate) or read or found(func):
         return None
-    return Compiled(ready.with_(adding=frozenset({number})), precise, threads=threads)
+    return Compiled(scheduled(ready.with_(adding=frozenset({number}))), precise, threads=threads)

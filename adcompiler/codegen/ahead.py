@@ -17,6 +17,7 @@ from adcompiler.codegen.cuts import plan_lines
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Buffer, Kernel
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError, Error
@@ -61,7 +62,7 @@ def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constr
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
         raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
-    kernel = emit(func, allocates=False)
+    kernel = emit(scheduled(func), allocates=False)
     func = kernel.func
     entry = _Entry(kernel, compared)
     module = cache.load(entry.source)

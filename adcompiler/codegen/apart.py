@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.codegen.buffers import Into
-from adcompiler.codegen.variants import Compiled
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read
@@ -29,9 +28,9 @@ class _Product(NamedTuple):
 
 
 class Apart:
-    """A program, and its last products beside its kernel."""
+    """The last products of a program, beside the kernel of the rest: its `program` gives their factors."""
 
-    def __init__(self, func: Func, compiled: Callable[[Func], Compiled]) -> None:
+    def __init__(self, func: Func) -> None:
         self.func = func
         self.last = {r: p for r in func.results if (p := _last(r, func)) is not None}
         self.rest = tuple(dict.fromkeys(r for r in func.results if r not in self.last))
@@ -40,12 +39,14 @@ class Apart:
         self.made = results = (*self.rest, *given)
         named = dict(zip(func.results, func.result_names, strict=True))
         names = tuple(named.get(r, "factor") for r in results)
-        self.inner = compiled(func.with_(results=results, result_names=names))
+        self.program = func.with_(results=results, result_names=names)
 
-    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
-        """The results: arrays, or scalars where the rank is 0."""
+    def __call__(
+        self, kernel: Callable[..., list[Any]], sizes: Sequence[int], args: Sequence[Any], into: Into = None
+    ) -> list[Any]:
+        """The results, by the kernel of the program: arrays, or scalars where the rank is 0."""
         given = dict(zip(self.func.results, into or (), strict=False))
-        made = self.inner(sizes, args, [given.get(a) for a in self.made])
+        made = kernel(sizes, args, [given.get(a) for a in self.made])
         values: dict[Array, Any] = dict(zip(self.made, made, strict=True))
         values |= {
             a: args[a.position] for p in self.last.values() for a in p.call.operands if isinstance(a, Input)

@@ -12,6 +12,7 @@ from typing import Any
 from adcompiler.codegen import cache
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.jitted import wrapper_source
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.names import Names
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Func
@@ -75,4 +76,4 @@ def _entry(func: Func, signature: str, params: Sequence[str], body: Sequence[str
     """The generated module's C entry: `body` may call `call`, which returns a flat tuple."""
     lines = [f"signature = {signature}", "", "", f"def entry({', '.join(params)}):"]
     after = "\n".join([*lines, *("    " + line for line in body), ""])
-    return cache.callback(cache.load(wrapper_source(emit(func), after)))
+    return cache.callback(cache.load(wrapper_source(emit(scheduled(func)), after)))

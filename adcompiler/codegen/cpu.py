@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from adcompiler.codegen.llvm.lanes import found as with_lanes
 from adcompiler.codegen.llvm.lanes import widened
 from adcompiler.codegen.llvm.machine import Native, compiled, report
 from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.reference import require
 from adcompiler.codegen.threads import region
 from adcompiler.codegen.trips import are_low
-from adcompiler.ir.nodes import Array, Const, Func, Input, Shape
+from adcompiler.ir.nodes import Array, Const, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.lazy import cached_property
 from adcompiler.progress import compiling
@@ -32,25 +33,40 @@ MOST_LAYOUTS = 1000  # that are remembered
 Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bool]
 
 
+class Mode(NamedTuple):
+    """What a kernel is compiled for.
+
+    divided    loops of the program divide their iterations among threads
+    low_trips  loops in their iterations are short (`trips.py`)
+    polled     an iteration of a nest has so many points that loops inside it poll for signals
+    """
+
+    divided: bool = False
+    low_trips: bool = False
+    polled: bool = False
+
+
+PLAIN = Mode()
+
+
 class Compiled:
-    """A program and its kernel, whose blocks `threads` threads share where there are enough points (None: as
-    many as the process has); and one whose loops `divide` their turns among threads, where these are
-    long enough."""
+    """A program and one kernel of it, whose blocks `threads` threads share where there are enough points
+    (None: as many as the process has). `plain` is that in the plain mode, if it has been made."""
 
     def __init__(
         self,
-        func: Func,
+        made: Scheduled,
         precise: bool = False,
-        kernel: Kernel | None = None,
-        divides: bool = False,
         threads: int | None = None,
-        heavy: bool = False,
-        low_trips: bool = False,
+        mode: Mode = PLAIN,
+        plain: Compiled | None = None,
+        kernel: Kernel | None = None,
     ) -> None:
-        self.given, self.divides, self.threads = func, divides, threads
-        self.heavy, self.low_trips = heavy, low_trips
-        self.kernel = kernel or emit(func, divides=divides)
-        func = self.kernel.func
+        self.made, self.threads, self.mode = made, threads, mode
+        if plain is not None and plain.mode.divided == mode.divided:
+            kernel = plain.kernel
+        self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
+        func = made.func
         self.func, self.precise = func, precise
         self.lanes = with_lanes(self.kernel.text, self.kernel.rows)
         self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
@@ -62,15 +78,15 @@ class Compiled:
         ]
         # A program of scalars has no loops and no buffers: its results are picked from what it returns.
         scalars = self.kernel.scalars
-        self.made = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
-        plain = not (self.plans or self.shapes or self.made) and all(r in scalars for r in func.roots)
-        self.picks = [scalars.index(r) for r in func.results] if plain else None
+        self.computed = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
+        alone = not (self.plans or self.shapes or self.computed) and all(r in scalars for r in func.roots)
+        self.picks = [scalars.index(r) for r in func.results] if alone else None
         self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
-        self.are_low = None if low_trips else are_low(self.kernel.text, self.kernel.sizes)
+        self.are_low = are_low(self.kernel.text, self.kernel.sizes)
 
     @cached_property
     def source(self) -> Source:
@@ -86,7 +102,7 @@ class Compiled:
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        how = self.precise, sorted(kernel.rows), written, self.heavy, self.low_trips
+        how = self.precise, sorted(kernel.rows), written, self.mode.polled, self.mode.low_trips
         return Source(kernel.text, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
@@ -129,8 +145,6 @@ class Compiled:
             if self.checked:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
-        if (kernel := self.at(sizes)) is not self:
-            return kernel(sizes, args, into)
         buffers, scalars = self.launch(sizes, args, into)
         if self.checked:
             self.check(scalars)
@@ -141,37 +155,32 @@ class Compiled:
     ) -> tuple[list[np.ndarray], Sequence[Any]]:
         """Run the kernel: its buffers, and what it returns."""
         key = tuple(sizes)
-        blocks, parallel, needed, heavy = self.layouts.get(key) or self.layout(key)
+        blocks, parallel, needed, _ = self.layouts.get(key) or self.layout(key)
         given = dict(zip(self.out, into or (), strict=False))
         buffers = [POOL.empty(*need) if (b := given.get(p)) is None else b for p, need in enumerate(needed)]
-        kernel = self.polling if heavy else self
-        run = kernel.parallel if parallel else kernel.serial
+        run = self.parallel if parallel else self.serial
         return buffers, run(*sizes, *args, *buffers, *blocks)
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:
         """Whether blocks run in parallel for these lengths."""
         return self.layout(tuple(sizes))[1]
 
-    def at(self, sizes: Sequence[int]) -> Compiled:
-        """The kernel for these lengths."""
+    def mode_at(self, sizes: Sequence[int]) -> Mode:
+        """The mode that these lengths ask for."""
         if self.is_long is not None and self.is_long(sizes):
-            return self.divided
-        return self.short if self.are_low is not None and self.are_low(sizes) else self
+            return Mode(divided=True, polled=self.divided.polls(sizes))
+        if self.polls(sizes):
+            return Mode(polled=True)
+        return Mode(low_trips=self.are_low is not None and self.are_low(sizes))
 
     @cached_property
     def divided(self) -> Compiled:
-        """The kernel whose loops divide their turns."""
-        return type(self)(self.given, self.precise, divides=True, threads=self.threads)
+        """The kernel whose loops divide their iterations, for its layouts."""
+        return Compiled(self.made, self.precise, self.threads, Mode(divided=True))
 
-    @cached_property
-    def polling(self) -> Compiled:
-        """The kernel whose turns poll."""
-        return Compiled(self.given, self.precise, self.kernel, self.divides, self.threads, heavy=True)
-
-    @cached_property
-    def short(self) -> Compiled:
-        """The kernel for short loops in turns."""
-        return Compiled(self.given, self.precise, self.kernel, self.divides, self.threads, low_trips=True)
+    def polls(self, sizes: Sequence[int]) -> bool:
+        """Whether an iteration of a nest has so many points that loops inside it poll."""
+        return self.layout(tuple(sizes))[3]
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """What follows from the lengths of a call; the same lengths are likely to come again."""
@@ -195,7 +204,7 @@ class Compiled:
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
         """Results in order."""
         values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
-        for array in self.made:
+        for array in self.computed:
             if isinstance(values[array], tuple):
                 contents, *shape = values[array]
                 values[array] = np.frombuffer(contents, NUMPY[array.dtype]).reshape(shape)

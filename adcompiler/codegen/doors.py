@@ -10,6 +10,7 @@ import numpy as np
 
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.kernels import kernel_at
 from adcompiler.codegen.llvm.door import (
     ARRAY,
     FROM_FLOAT,
@@ -22,7 +23,6 @@ from adcompiler.codegen.llvm.door import (
     TUPLE,
 )
 from adcompiler.codegen.llvm.machine import guarded
-from adcompiler.codegen.variants import kernel_at
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
 from adcompiler.syntax.values import ArgType, Kind, Static
@@ -43,11 +43,13 @@ def door(
     door: for containers as results, many threads, arrays whose lengths a kernel computes, and other backends.
     """
     kernel = kernel_at(executable, sizes)
-    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)) or kernel.made:
+    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
         return None
-    blocks, parallel, needed, heavy = kernel.layout(tuple(sizes))
+    if kernel.computed or kernel.mode.polled:
+        return None
+    blocks, parallel, needed, _ = kernel.layout(tuple(sizes))
     flat = iter(zip(kernel.func.results, kernel.out, strict=True))
-    if parallel or heavy or any(isinstance(r, Input) for r in kernel.func.results):
+    if parallel or any(isinstance(r, Input) for r in kernel.func.results):
         return None
     table = _Table(kernel)
     table.words += sizes

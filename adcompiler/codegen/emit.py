@@ -12,23 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.codegen.kernel import Buffer, Kernel
-from adcompiler.codegen.loans import with_loans
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, computed, tasks_of
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rounding import uncontracted
-from adcompiler.codegen.rows import with_rows
-from adcompiler.codegen.schedule import CPU, Style
 from adcompiler.codegen.statements import Statements
-from adcompiler.codegen.stored import with_stored
 from adcompiler.codegen.strands import Strands, StrandTurns
 from adcompiler.codegen.writer import Writer, zero
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
     Element,
-    Func,
     Index,
     Input,
     Read,
@@ -39,14 +35,14 @@ from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.passes.loops import is_short
 
 
-def emit(func: Func, allocates: bool = True, divides: bool = False) -> Kernel:
+def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
     """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
     if threads share the turns of its loops."""
-    return Emitter(func, allocates=allocates, divides=divides).kernel()
+    return Emitter(made, allocates, divides).kernel()
 
 
 class Emitter(Statements):
-    """Writes the kernel of a program; `style` is that of its schedule.
+    """Writes the kernel of a program.
 
     The loops in a turn of a loop stand in the driver, or, if it `divides`, are nests too: that takes a call a
     nest and turn.
@@ -54,10 +50,11 @@ class Emitter(Statements):
 
     fills = True  # rows, before the diagonals of a matrix
 
-    def __init__(self, func: Func, style: Style = CPU, allocates: bool = True, divides: bool = False) -> None:
+    def __init__(self, made: Scheduled, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
-        self.func, self.schedule, loans = with_loans(*with_stored(*with_rows(func, style), style), style)
-        func, self.uncontracted = self.func, uncontracted(self.schedule)
+        func, loans = made.func, made.loans
+        self.func, self.schedule = func, made.schedule
+        self.uncontracted = uncontracted(self.schedule)
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}

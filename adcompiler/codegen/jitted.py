@@ -15,6 +15,7 @@ from adcompiler.codegen.cuts import plan_lines
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Kernel
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
@@ -118,7 +119,7 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
         kinds = [_described(n, t) for n, t in zip(params, types, strict=True)]
         func, structure = specialise(kinds)
         made: dict[str, Any] = {f"_to_{d}": t.type for d, t in NUMPY.items()}
-        made["_call"] = cache.load(wrapper_source(emit(func))).call
+        made["_call"] = cache.load(wrapper_source(emit(scheduled(func)))).call
         reads = [read for n, kind in zip(names, kinds, strict=True) for read in _reads(n, kind)]
         given = zip(reads, func.inputs, strict=True)
         casts = ", ".join(n if kind.ones else f"_to_{i.dtype}({n})" for (n, kind), i in given)

@@ -11,11 +11,11 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.cpu import Compiled, Mode
 from adcompiler.codegen.emit import Emitter
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Func
 
 FEWEST_CALLS, MOST_CALLS = 5, 1000
 
@@ -23,8 +23,8 @@ FEWEST_CALLS, MOST_CALLS = 5, 1000
 class _Stamped(Emitter):
     """Writes a kernel that returns when each item of its schedule starts and ends, 0 if it does not run."""
 
-    def __init__(self, func: Func, has_clock: bool, divides: bool) -> None:
-        super().__init__(func, divides=divides)
+    def __init__(self, made: Scheduled, has_clock: bool, divides: bool) -> None:
+        super().__init__(made, divides=divides)
         self.has_clock = has_clock
         self.items: list[Loop | Task] = []  # nests, loops of the program and calls
         self.rest: list[Task] = []
@@ -62,14 +62,14 @@ class Timed(Compiled):
 
     def __init__(
         self,
-        func: Func,
+        made: Scheduled,
         precise: bool = False,
         threaded: bool | None = None,
-        divides: bool = False,
+        divided: bool = False,
         threads: int | None = None,
     ) -> None:
-        emitter = _Stamped(func, self.has_clock, divides)
-        super().__init__(func, precise, emitter.kernel(), divides, threads)
+        emitter = _Stamped(made, self.has_clock, divided)
+        super().__init__(made, precise, threads, Mode(divided=divided), kernel=emitter.kernel())
         self.items, self.rest, self.threaded = emitter.items, emitter.rest, threaded
 
     def in_parallel(self, sizes: Sequence[int]) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from adcompiler import store
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.timed import Timed, fastest
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Input, Map, Read, Size, const
@@ -156,7 +157,7 @@ def _seconds(program: Program, n: int, ranges: Sequence[Interval] = (), threaded
     """The fastest time of a loop of `n` turns, on numbers from these ranges."""
     inputs, results, names = program
     of = tuple(f"x{i.position}" for i in inputs)
-    timed = Timed(Func("ceiling", inputs, of, results, names, ("n",)), threaded=threaded)
+    timed = Timed(scheduled(Func("ceiling", inputs, of, results, names, ("n",))), threaded=threaded)
     given = ranges or [(0.1, 0.9)] * len(inputs)
     args = [np.linspace(*r, n).astype(NUMPY[i.dtype]) for i, r in zip(inputs, given, strict=True)]
     found = timed.seconds([n], args, SECONDS)

@@ -11,10 +11,10 @@ import numpy as np
 
 from adcompiler.ad.split import value_and_grad
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.kernels import kernel_at
 from adcompiler.codegen.reference import extent
 from adcompiler.codegen.threads import get_num_threads
 from adcompiler.codegen.timed import Timed, fastest
-from adcompiler.codegen.variants import kernel_at
 from adcompiler.codegen.work import Counted, Operations, Work
 from adcompiler.errors import Error
 from adcompiler.ir.types import NUMPY, Dtype, is_float
@@ -119,7 +119,8 @@ class Measured:
         self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
         compiled = kernel_at(program.executable, sizes)
         assert isinstance(compiled, Compiled)
-        timed = Timed(compiled.given, compiled.precise, divides=compiled.divides, threads=compiled.threads)
+        how = compiled.mode.divided, compiled.threads
+        timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
         counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from adcompiler.codegen.cuda.backend import kernels, ptx
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.errors import Error
 from adcompiler.ir import text
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -81,7 +82,7 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
 
 def _kernel(f: Shown, types: Types, wrt: Any) -> str:
     func = run(OPTIMISE, f.trace(types).func)
-    return kernels(func) if f.backend.startswith("cuda") else emit(run(KERNEL, func)).source
+    return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
 
 
 def _ptx(f: Shown, types: Types, wrt: Any) -> str:

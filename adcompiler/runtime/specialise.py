@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adcompiler.codegen.buffers import Into, put
+from adcompiler.codegen.kernels import Kernels
 from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
 from adcompiler.codegen.threads import checked
 from adcompiler.errors import Error, LimitError, OutOfRangeError, ShapeError
@@ -18,9 +19,8 @@ from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
-from adcompiler.passes.gemm import APART, found, with_calls
 from adcompiler.passes.own import own
-from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
+from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint, merged
@@ -59,10 +59,14 @@ def closed(func: Func) -> Func:
     return func
 
 
+def _optimised(func: Func) -> Func:
+    return closed(run(OPTIMISE, func))
+
+
 class _Interpreted:
     """The NumPy backend; results are copied into given buffers."""
 
-    def __init__(self, func: Func) -> None:
+    def __init__(self, func: Func, **_: Any) -> None:
         self.reference = Reference(own(func))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
@@ -75,36 +79,25 @@ class _Interpreted:
         return put(found, into)
 
 
-def _cpu(func: Func, precise: bool = False, threads: int | None = None) -> Executable:
-    from adcompiler.codegen.apart import Apart, worth
-    from adcompiler.codegen.cpu import Compiled
-    from adcompiler.codegen.variants import Choice, Variants, chosen_later
+class Backend(Protocol):
+    """What makes a program executable; `alternatives` are those of `Kernels`."""
 
-    def finish(one: Func) -> Compiled:
-        return Compiled(run(FINISH, one), precise, threads=threads)
-
-    def kernel(one: Func) -> Compiled | Choice:
-        return chosen_later(run(PREPARE, one), finish)
-
-    def compiled(one: Func) -> Apart | Compiled | Choice:
-        return Apart(one, kernel) if worth(one) else kernel(one)
-
-    products = found(func)
-    if not products:
-        return kernel(func)
-    return Variants(func, products, compiled, APART if worth(with_calls(func, products)) else None)
+    def __call__(self, func: Func, **alternatives: Any) -> Executable: ...
 
 
-def _cuda(func: Func, atomics: bool = False, fast: bool = False) -> Executable:
-    from adcompiler.codegen.cuda.backend import executable
-    from adcompiler.codegen.variants import Variants
+def _cpu(func: Func, precise: bool = False, threads: int | None = None, **alternatives: Any) -> Executable:
+    from adcompiler.codegen.targets import Cpu
 
-    products, compiled = found(func), partial(executable, atomics=atomics, fast=fast)
-    made: Executable = Variants(func, products, compiled) if products else compiled(func)
-    return made
+    return Kernels(Cpu(precise, threads), func, **alternatives)
 
 
-BACKENDS: dict[str, Callable[[Func], Executable]] = {
+def _cuda(func: Func, atomics: bool = False, fast: bool = False, **alternatives: Any) -> Executable:
+    from adcompiler.codegen.targets import Cuda
+
+    return Kernels(Cuda(atomics, fast), func, **alternatives)
+
+
+BACKENDS: dict[str, Backend] = {
     "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda,
     "cuda-atomics": partial(_cuda, atomics=True), "cuda-fast": partial(_cuda, fast=True),
     "numpy": _Interpreted,
@@ -120,7 +113,7 @@ def backend_of(name: str, precise: bool, threads: int | None = None) -> str:
     return f"{chosen}{count}" if chosen in ("cpu", "cpu-precise") else name
 
 
-def maker(backend: str) -> Callable[[Func], Executable]:
+def maker(backend: str) -> Backend:
     """What makes executables for a backend; Error for a name that is none."""
     name, _, threads = backend.partition(":") if isinstance(backend, str) else ("", "", "")
     if name not in BACKENDS or (threads and not name.startswith("cpu")):
@@ -183,18 +176,14 @@ class Specialisation:
         whether it is there: not where the two are one.
         """
 
-        def made(func: Func) -> Executable:
-            return maker(self.backend)(closed(run(OPTIMISE, func)))
-
-        equal = list(self.likely_equal())
+        make, equal = maker(self.backend), list(self.likely_equal())
         if not equal or self.backend == "numpy":
-            return made(self.func)
-        from adcompiler.codegen.variants import Choice
+            return make(_optimised(self.func))
 
         def holds(sizes: Sequence[int]) -> bool:
             return all(sizes[a] == sizes[b] for a, b in equal)
 
-        return Choice(self.func, merged(self.func, equal), made, holds)
+        return make(self.func, equal=merged(self.func, equal), holds=holds, optimised=_optimised)
 
     def likely_equal(self) -> Iterator[tuple[int, int]]:
         """The numbers of lengths one of which must be no less than the other."""

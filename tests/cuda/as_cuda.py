@@ -38,7 +38,7 @@ def compiled(func: Any) -> Any:
     from adcompiler.codegen.cuda.backend import executable
 
     made = executable(optimised(func))
-    made.kernel = SimpleNamespace(source="")
+    made.general = SimpleNamespace(kernel=SimpleNamespace(source=""))
     return made
 
 

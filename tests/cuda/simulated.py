@@ -13,7 +13,7 @@ from loopprograms import BEHIND
 from numba import cuda
 
 import adcompiler as adc
-from adcompiler.codegen import variants
+from adcompiler.codegen import kernels
 from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated, tiles
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.backend import of_device
@@ -185,7 +185,7 @@ def test_arrays_on_the_device_may_have_any_strides(
     name: str, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executable, "LARGE_TURN", large)
-    monkeypatch.setattr(variants, "chosen", lambda lengths, fewest=0: True)
+    monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
     x, w = cuda.to_device(RANDOM.normal(size=(14, 6))), cuda.to_device(RANDOM.normal(size=(3, 7)))
     args = x[::2, 1:4], w.T
@@ -405,7 +405,7 @@ def undisturbed(call: Any) -> Any:
 
 @pytest.mark.parametrize("expression", ["x @ y", "x @ z.T", "z @ x.T", "y.T @ x.T", "x.T @ x"])
 def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "chosen", lambda lengths, fewest=0: True)
+    monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
     args = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(5, 6)), RANDOM.normal(size=(6, 5))
     f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))

@@ -240,8 +240,8 @@ def test_kernels_of_turns_read_their_number(name: str, tmp_path: Path) -> None:
 
     (source, make) = next((s, m) for n, s, m in FEATURES if n == name)
     f = adc.value_and_grad(adc.compile(source))
-    func = of_device(optimised(f.trace(f.describe(make(np.random.default_rng(0)), {})[0]).func))
-    emitter = DeviceEmitter(func, hosted=True)
+    made = of_device(optimised(f.trace(f.describe(make(np.random.default_rng(0)), {})[0]).func))
+    emitter = DeviceEmitter(made, hosted=True)
     reads = 0
     for text in ptx.texts(emitter, True):
         assert not any(param.startswith("turn") for param in text.params)
@@ -279,8 +279,9 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
 
     x, y = np.ones(3, np.float32), np.ones((3, 2), np.float32)
     f = adc.compile("tanh(x[:, None] * y), sum(y, axis=0), sum(y * x[:, None], axis=1)", args="x y")
-    func = of_device(optimised(f.trace(f.describe((x, y), {})[0]).func))
-    emitter = DeviceEmitter(func, half=True, narrow=range(len(func.results)))
+    made = of_device(optimised(f.trace(f.describe((x, y), {})[0]).func))
+    func = made.func
+    emitter = DeviceEmitter(made, half=True, narrow=range(len(func.results)))
     assert emitter.narrowed == set(func.results)
     half, single = getattr(types, stored), types.float32
     outs = {emitter.labels[r]: types.Array(half, r.rank, "C") for r in func.results}

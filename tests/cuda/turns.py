@@ -17,7 +17,7 @@ from loopprograms import BEHIND, SOURCES
 from numba import cuda
 
 import adcompiler as adc
-from adcompiler.codegen import variants
+from adcompiler.codegen import kernels
 from adcompiler.codegen.cuda import arrays, copies, executable, plan
 from adcompiler.codegen.cuda import program as device_program
 from adcompiler.codegen.cuda.simulated import captured
@@ -186,7 +186,7 @@ def f(x: f64[n], w: f64[n]):
     *((name, second) for name in PROGRAMS if name != "products and routines"),  # long in the simulator
 ])  # fmt: skip
 def test_captured_turns(name: str, transform: Any, replays: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "chosen", lambda lengths, fewest=0: True)
+    monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     source, args = PROGRAMS[name]
     agree(transform, source, *args)
     assert replays

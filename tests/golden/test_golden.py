@@ -19,6 +19,7 @@ import pytest
 import adcompiler as adc
 from adcompiler.ad.split import Propagate, split, value_and_grad
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.read import parse_func
 from adcompiler.ir.text import show
@@ -107,7 +108,7 @@ def stages(source: str, given: str, asked: Collection[str]) -> dict[str, str]:
             made[name] = of(adc.compile(source), tuple(types.values()))
     for stage in made.values():
         checked(KERNEL, checked(OPTIMISE, stage))
-    kernel = emit(checked(KERNEL, optimised)).source
+    kernel = emit(scheduled(checked(KERNEL, optimised))).source
     return {name: show(func) for name, func in made.items()} | {"kernel": kernel.rstrip()}
 
 

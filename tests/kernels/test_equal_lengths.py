@@ -7,7 +7,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.variants import kernel_at
+from adcompiler.codegen.kernels import kernel_at
 
 SOURCE = """
 def f(x: f64[n, d], scale, a):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.variants import Variants
+from adcompiler.codegen.kernels import Configuration, Kernels
+from adcompiler.codegen.targets import Cpu
 from adcompiler.ir.call import Call
 from adcompiler.ir.verify import verify
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import chosen, found, with_calls
-from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.syntax.program import Lowered, lower
 from adcompiler.syntax.values import ArgType
@@ -118,9 +118,9 @@ def test_results_go_into_buffers_of_any_layout():
 def test_each_kernel_is_compiled_when_lengths_first_ask_for_it(monkeypatch):
     monkeypatch.setattr("adcompiler.passes.gemm.FEWEST", 2**20)
     func, _ = program("x @ y")
-    variants = Variants(func, found(func), lambda one: Compiled(run(KERNEL, one)))
-    variants((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))
-    assert list(variants.kernels) == [()]
-    variants((120, 100, 130), (X, Y))
-    assert list(variants.kernels) == [(), (0,)]
-    assert "library_matmul" in variants.kernels[(0,)].kernel.source
+    kernels, called = Kernels(Cpu(), func), Configuration(products=(0,))
+    kernels((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))
+    assert list(kernels.kernels) == [Configuration()]
+    kernels((120, 100, 130), (X, Y))
+    assert list(kernels.kernels) == [Configuration(), called]
+    assert "library_matmul" in kernels.kernels[called].kernel.source

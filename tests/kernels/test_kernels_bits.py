@@ -76,7 +76,7 @@ BIG = {
 @pytest.mark.parametrize("order", [0, 1])
 def test_threads_do_not_change_bits(text, order):
     func = derivative(text) if order else program(text)
-    args, kernels = BIG[text], compiled(func)
+    args, kernels = BIG[text], compiled(func).general
     sizes = sizes_of(func, args)
     assert len(kernels.plans) > 0
     assert max(plan(sizes)[0] for plan in kernels.plans) > 1, "several blocks"
@@ -89,13 +89,13 @@ def test_threads_do_not_change_bits(text, order):
 
 def test_the_number_of_threads_does_not_change_bits():
     func, args = derivative(SUM), BIG[SUM]
-    kernels, sizes = compiled(func), sizes_of(func, args)
+    kernels, sizes = compiled(func).general, sizes_of(func, args)
     threads.same_bits(lambda: tuple(kernels(sizes, args)))
 
 
 def test_places_of_their_own_are_added_to_in_parallel():
-    assert not compiled(program(ROWS)).kernel.sequential
-    assert compiled(program(SCATTER)).kernel.sequential
+    assert not compiled(program(ROWS)).general.kernel.sequential
+    assert compiled(program(SCATTER)).general.kernel.sequential
 
 
 def read_only(array):
@@ -150,7 +150,7 @@ def test_whole_numbers():
 
 def test_new_lengths_do_not_compile_again():
     func = derivative(PLANE)
-    kernels = compiled(func)
+    kernels = compiled(func).general
     kernels([3, 4], (plane(3, 4),))
     run = cache.load(kernels.kernel.source).run
     before = len(run.signatures)  # this process may have run the same kernel on other layouts
@@ -161,7 +161,7 @@ def test_new_lengths_do_not_compile_again():
 
 def test_results_can_be_written_to_given_arrays():
     func = program(PLANE)
-    kernels, x = compiled(func), plane(5, 4)
+    kernels, x = compiled(func).general, plane(5, 4)
     into = [np.full(4, np.nan), np.full(5, np.nan), None, None, None]
     found = kernels([5, 4], (x,), into)
     assert found[0] is into[0]

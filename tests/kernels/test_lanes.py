@@ -14,6 +14,7 @@ from adcompiler.codegen.llvm import functions
 from adcompiler.codegen.llvm.across import Alone, Kept, Lane, Lanes
 from adcompiler.codegen.llvm.lanes import MOST, found, vectorised
 from adcompiler.codegen.llvm.turns import updated
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 NEAREST = """
@@ -283,7 +284,8 @@ def test_other_loops_stay_as_they_are(old, new):
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     f = adc.compile(LAYERS)
-    kernel = Compiled(run((*OPTIMISE, *KERNEL), f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func))
+    func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func
+    kernel = Compiled(scheduled(run((*OPTIMISE, *KERNEL), func)))
     sizes = (2000, D, K)
     assert kernel.lanes.rows
     wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]

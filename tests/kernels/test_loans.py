@@ -9,9 +9,7 @@ from threads import same_bits
 
 import adcompiler as adc
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.loans import with_loans
-from adcompiler.codegen.rows import with_rows
-from adcompiler.codegen.schedule import CPU
+from adcompiler.codegen.materialise import scheduled
 
 SUM = "def f(x: f64[n]):\n    a = max(x)\n    return a + log(sum(exp(x[i] - a) for i in range(n)))"
 # The value is needed once more after the first result that is made of it; the second one may lend to it.
@@ -59,11 +57,11 @@ REFUSED = {
 
 def lent(func):
     """How many values stand in the memory of results."""
-    return len(with_loans(*with_rows(func), CPU)[2])
+    return len(scheduled(func).loans)
 
 
 def buffers(func):
-    return [b.name for b in emit(func).buffers if b.nest is None]
+    return [b.name for b in emit(scheduled(func)).buffers if b.nest is None]
 
 
 def test_an_exponential_is_computed_once_for_a_sum_and_its_gradient():
@@ -131,7 +129,7 @@ def test_what_shares_the_turn_of_a_result_reads_the_value_before():
     func = kernel(program(SHARED))
     assert lent(func) == 2, "the sine stands in one result, the cosine in the other"
     assert buffers(func) == ["p", "q"]
-    text = emit(func).text
+    text = emit(scheduled(func)).text
     assert text.count("math.sin") == text.count("math.cos") == 1
     rng = np.random.default_rng(3)
     backends(program(SHARED), [rng.standard_normal((5, 4)), rng.standard_normal(5)])

@@ -57,18 +57,18 @@ def leaves(found: object) -> list[object]:
 def test_lengths_choose_the_kernel():
     f = adc.compile(STATE)
     f(*arguments(3))
-    kernel = f.specialise(f._last).executable
-    n, t = (kernel.kernel.sizes.index(name) for name in "nt")
-    sizes = [0] * len(kernel.kernel.sizes)
+    kernels = f.specialise(f._last).executable
+    n, t = (kernels.general.kernel.sizes.index(name) for name in "nt")
+    sizes = [0] * len(kernels.general.kernel.sizes)
 
     def at(length: int, steps: int) -> object:
         sizes[n], sizes[t] = length, steps
-        return kernel.at(sizes)
+        return kernels.at(sizes)
 
-    assert at(LOW, 1000) is kernel.short
-    assert at(LOW + 1, 1000) is kernel
-    assert "vectorize.width" in translated(kernel.short.source, True).text
-    assert "vectorize.width" not in translated(kernel.source, True).text
+    assert at(LOW, 1000).mode.low_trips
+    assert at(LOW + 1, 1000) is kernels.general
+    assert "vectorize.width" in translated(at(LOW, 1000).source, True).text
+    assert "vectorize.width" not in translated(kernels.general.source, True).text
 
 
 def test_a_call_of_other_lengths_takes_the_other_kernel():

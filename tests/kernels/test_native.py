@@ -23,6 +23,7 @@ from adcompiler.codegen.cpu import Compiled, _loaded
 from adcompiler.codegen.llvm.entry import Param, Source, translated
 from adcompiler.codegen.llvm.machine import compiled
 from adcompiler.codegen.llvm.values import UnsupportedError
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.ir.nodes import Func, Input, Map, Read, const
 from adcompiler.ir.types import DTYPES
 from adcompiler.ops.build import apply
@@ -87,7 +88,7 @@ PRIMITIVES = [
 @pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 5)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
-    kernel = Compiled(program(op, dtype))
+    kernel = Compiled(scheduled(program(op, dtype)))
     assert kernel.native is not None
     for args in product(SAMPLES[dtype], repeat=len(kernel.func.inputs)):
         if not numba_cannot(op, dtype, args):
@@ -102,7 +103,7 @@ def test_every_primitive_has_the_bits_of_numba(op, dtype):
 @pytest.mark.parametrize("x", [0, 1, -1, 2, 3, -7, 10, 2**62])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 50, 63, 64, 2**16, 2**62])
 def test_powers_of_integers_wrap(x, n):
-    found = Compiled(program("power", "i64")).serial(x, n)[0]
+    found = Compiled(scheduled(program("power", "i64"))).serial(x, n)[0]
     assert (found - pow(x, n, 2**64)) % 2**64 == 0
 
 
@@ -110,7 +111,7 @@ def test_powers_of_integers_wrap(x, n):
 def test_the_least_integer_by_minus_one_wraps(op):
     with np.errstate(all="ignore"):
         expected = TABLE[op].numpy(np.int64(-(2**63)), np.int64(-1))
-    assert Compiled(program(op, "i64")).serial(-(2**63), -1)[0] == expected
+    assert Compiled(scheduled(program(op, "i64"))).serial(-(2**63), -1)[0] == expected
 
 
 STATEMENTS = """
@@ -149,7 +150,7 @@ def test_statements_mean_what_they_mean_in_python():
 def test_whole_programs_and_their_derivatives_need_no_numba(text):
     for pair in orders(read(text)):
         for func in pair:
-            assert kernels(func).native is not None, func.name
+            assert kernels(func).general.native is not None, func.name
 
 
 ARRAYS = {
@@ -202,7 +203,7 @@ def test_threads_do_the_same_to_the_bit():
     x = np.random.default_rng(0).normal(size=300_000)
     f = adc.grad(adc.compile("sum(exp(-x**2)) / sum(x**2)"))
     first = f(x)
-    kernel = next(iter(f._specialisations.values())).executable
+    kernel = next(iter(f._specialisations.values())).executable.general
     assert kernel.native is not None
     parallel = kernel([len(x)], [x])[0]
     kernel.parallel = kernel.serial  # from here on without threads
@@ -259,10 +260,10 @@ def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
     assert np.allclose(slope, expected[1], rtol=1e-11)
     types, values, _ = f.describe((x, k), {})
     program = f.specialise(types)
-    kernel, sizes = program.executable, program.sizes(values)
+    kernel, sizes = program.executable.general, program.sizes(values)
     assert "np.empty" in kernel.kernel.text
     assert kernel.native is not None
-    by_numba = Compiled(kernel.func)
+    by_numba = Compiled(kernel.made)
     by_numba.native = None
     found = kernel(sizes, values), by_numba(sizes, values)
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
@@ -365,4 +366,4 @@ def test_empty_arrays_are_contiguous(shape):
     total, double = f(np.empty(shape), np.arange(3.0))
     assert total == 5.0
     assert double.shape == shape
-    assert "strided" not in vars(f.specialise(f._last).executable.native)
+    assert "strided" not in vars(f.specialise(f._last).executable.general.native)

@@ -11,7 +11,7 @@ from plainkernels import executable as plain
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.emit import emit
-from adcompiler.codegen.rows import with_rows
+from adcompiler.codegen.materialise import scheduled
 
 LAYERS = """
 def loss(x: f64[n, d], w: f64[d, k], b: f64[k], v: f64[k, m]):
@@ -36,13 +36,14 @@ def energy(x: f64[n, 3]):
 
 def texts(func):
     """A line for each line of a kernel that calls a function of mathematics."""
-    return [line.strip() for line in emit(func).text.splitlines() if "math." in line and "inf" not in line]
+    lines = emit(scheduled(func)).text.splitlines()
+    return [line.strip() for line in lines if "math." in line and "inf" not in line]
 
 
 def test_a_row_is_computed_once():
     func = kernel(program(SOFTMAX))
     assert sum("exp" in line for line in texts(func)) == 1
-    (row,) = [b for b in emit(func).buffers if b.nest is not None and b.shape]
+    (row,) = [b for b in emit(scheduled(func)).buffers if b.nest is not None and b.shape]
     assert len(row.shape) == 1, "one row for each block, not one for each turn"
 
 
@@ -55,7 +56,7 @@ def test_softmax_of_several_rows(n):
 def test_what_another_nest_reads_is_computed_again():
     """Stored, it would be an array over pairs."""
     func = kernel(program(TURNED))
-    made = emit(func)
+    made = emit(scheduled(func))
     results = {made.arrays[r] for r in made.func.results}
     assert all(len(b.shape) < 2 for b in made.buffers if b.name not in results)
     rng = np.random.default_rng(0)
@@ -64,7 +65,7 @@ def test_what_another_nest_reads_is_computed_again():
 
 def test_a_program_without_rows_stays_as_it_is():
     func = kernel(program("func @f(%x: f64[n]) -> (%r: f64[n]) { %r = array (i < n) { exp(%x[i]) } }"))
-    assert with_rows(func)[0] is func
+    assert scheduled(func).func is func
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_one_and_many_blocks_agree():
     """Each block has rows of its own: threads do not share them."""
     func = program(SOFTMAX)
     x = np.random.default_rng(2).standard_normal((3000, 40))
-    made = Compiled(kernel(func))
+    made = Compiled(scheduled(kernel(func)))
     result = made(list(x.shape), [x])[0]
     e = np.exp(x)
     np.testing.assert_allclose(result, e / e.sum(1, keepdims=True), rtol=1e-14)

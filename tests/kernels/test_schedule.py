@@ -7,13 +7,14 @@ from irprograms import kernel, orders, program
 from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.nests import Loop, Task
 from adcompiler.codegen.schedule import schedule
 from adcompiler.ir.nodes import Apply, Const, Map, Reduce
 from adcompiler.ir.walk import arrays_of, elements_of
 
 
-def scheduled(func):
+def nests_of(func):
     return schedule(kernel(func))
 
 
@@ -78,7 +79,7 @@ def test_value_and_gradient_run_in_one_loop():
     "text", [PAIRWISE, UNROLLED, ANY_DIMENSION], ids=["sums", "unrolled", "any dimension"]
 )
 def test_pairs_are_never_stored(text):
-    made = emit(kernel(derivative(text)))
+    made = emit(scheduled(kernel(derivative(text))))
     allowed = (
         {("n", "p")} if text is ANY_DIMENSION else set()
     )  # a row for each point, not a point for each pair
@@ -88,12 +89,12 @@ def test_pairs_are_never_stored(text):
 
 @pytest.mark.parametrize("text", [PAIRWISE, UNROLLED], ids=["sums", "unrolled"])
 def test_pairs_are_never_stored_at_second_order(text):
-    assert pairs(emit(kernel(derivative(text, 2)))) == []
+    assert pairs(emit(scheduled(kernel(derivative(text, 2))))) == []
 
 
 def test_a_symmetric_gradient_is_one_sum_for_each_coordinate():
     """f(i, j) and f(j, i) are one term, so the kernel has the sums of one written by hand."""
-    made = scheduled(derivative(PAIRWISE))
+    made = nests_of(derivative(PAIRWISE))
     *_, pairwise = nests(made)
     sums = [t for t in pairwise.tasks if isinstance(t.array, Reduce)]
     assert len(sums) == 5  # the energy, three coordinates, the masses
@@ -105,7 +106,7 @@ def test_a_symmetric_gradient_is_one_sum_for_each_coordinate():
 def test_rows_columns_and_the_whole_are_summed_in_one_pass():
     func = kernel(program(ROWS_AND_COLUMNS))
     assert len(nests(schedule(func))) == 1
-    (buffer,) = pairs(emit(func)) or [None]
+    (buffer,) = pairs(emit(scheduled(func))) or [None]
     assert buffer is None
 
 
@@ -114,7 +115,7 @@ def test_chains_of_row_reductions_share_the_outer_loop(text):
     func = kernel(program(text))
     rows = [nest for nest in nests(schedule(func)) if any(isinstance(item, Loop) for item in nest.body)]
     assert len(rows) == 1
-    assert pairs(emit(func)) == []
+    assert pairs(emit(scheduled(func))) == []
 
 
 def test_a_costly_part_over_an_inner_axis_is_an_array_of_its_own():
@@ -140,9 +141,9 @@ def test_reads_that_are_surely_inside_are_not_checked():
         func @steps<n>(%x: f64[n]) -> (%s: f64) {
           %s = reduce sum (| i < n - 1) { (%x[i + 1] - %x[i]) * (%x[i + 1] - %x[i]) }
         }"""
-    source = emit(kernel(program(text))).source
+    source = emit(scheduled(kernel(program(text)))).source
     assert " if " not in source
-    source = emit(kernel(program(text.replace("n - 1", "n")))).source
+    source = emit(scheduled(kernel(program(text.replace("n - 1", "n"))))).source
     assert source.count(" if ") == 1
 
 
@@ -156,13 +157,13 @@ def test_small_powers_are_products():
 
 
 def test_expressions_have_no_needless_parentheses():
-    source = emit(kernel(program(ELEMENTWISE))).source
+    source = emit(scheduled(kernel(program(ELEMENTWISE)))).source
     assert "reduce_add(s, (a[i0] + v0) * v0)" in source
     text = """
         func @f(%x: f64[n], %y: f64) -> (%r: f64[n]) {
           %r = array (i < n) { -(%x[i] - (%y - 2.0)) / (3.0 * %y) }
         }"""
-    source = emit(kernel(program(text))).source
+    source = emit(scheduled(kernel(program(text)))).source
     assert "r[i0] = -(x[i0] - v0) / v1" in source
 
 
@@ -173,6 +174,6 @@ TRIANGLE = """
 
 
 def test_conditions_on_an_axis_are_bounds_of_its_loop():
-    source = emit(kernel(program(TRIANGLE))).source
+    source = emit(scheduled(kernel(program(TRIANGLE)))).source
     assert "range(uint64(0), uint64(min(np.int64(i0), n)))" in source
     assert "select" not in source

@@ -162,4 +162,4 @@ def test_turns_count_as_points() -> None:
     for m, parallel in ((2, False), (100, True)):
         f(np.ones(m), np.ones(5000))
         program = f.specialise(f._last)
-        assert program.executable.in_parallel(program.sizes([np.ones(m), np.ones(5000)])) == parallel
+        assert program.executable.general.in_parallel(program.sizes([np.ones(m), np.ones(5000)])) == parallel

@@ -37,7 +37,7 @@ def arguments(n: int, m: int, dtype: type = np.float64) -> list[np.ndarray]:
 
 def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
-    kernel = f.specialise(f._last).executable.kernel
+    kernel = f.specialise(f._last).executable.general.kernel
     return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, ast.For)]
             for function, _ in functions_of(kernel.text, kernel.rows)]  # fmt: skip
 
@@ -110,7 +110,7 @@ def test_what_goes_along_rows_only_is_not(body):
 def test_blocks_have_whole_lines_of_the_cache():
     f = compiled(PROGRAMS["copy"])
     f(*arguments(10_000, 64))
-    (plan,) = f.specialise(f._last).executable.plans
+    (plan,) = f.specialise(f._last).executable.general.plans
     blocks, rows, *_ = plan((10_000, 64))
     assert rows % LINE == 0
     assert blocks > 1

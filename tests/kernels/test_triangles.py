@@ -8,8 +8,9 @@ from irprograms import check, optimised, program
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import variants
+from adcompiler.codegen import targets
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.passes.triangles import pays, triangles
 
@@ -75,7 +76,7 @@ SUMS = """
 def always(monkeypatch):
     """Lengths that are too short to pay are compiled so too."""
     met = []
-    monkeypatch.setattr(variants, "bounded_pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(targets, "bounded_pays", lambda lengths: met.append(lengths) or True)
     return met
 
 
@@ -159,14 +160,14 @@ def test_the_same_bits_for_any_number_of_threads():
 
 def test_loops_are_over_points_and_half_of_the_pairs():
     prepared = run(PREPARE, optimised(program(SUMS)), check)
-    text = emit(run(FINISH, triangles(prepared), check)).text
+    text = emit(scheduled(run(FINISH, triangles(prepared), check))).text
     rows = [line for line in text.splitlines() if line.lstrip().startswith("for") and "min(" in line]
     assert len(rows) == 2, text  # L x, and the gradient of L
 
 
 def test_lengths_choose(monkeypatch):
     met = {}
-    monkeypatch.setattr(variants, "bounded_pays", lambda lengths: met.setdefault(lengths, pays(lengths)))
+    monkeypatch.setattr(targets, "bounded_pays", lambda lengths: met.setdefault(lengths, pays(lengths)))
     f = adc.value_and_grad(adc.compile(MIXTURE))
     for d, n in ((16, 128), (16, 5), (3, 128)):
         f(*mixture(3, d, n))

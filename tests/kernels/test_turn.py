@@ -8,11 +8,13 @@ from irprograms import arguments, check, optimised, program, sizes_of
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import cuts, variants
+from adcompiler.codegen import cuts, targets
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.kernels import Kernels
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.reference import Reference
-from adcompiler.codegen.variants import shares
+from adcompiler.codegen.targets import shares
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.passes.turn import FEW, FEWEST, LONGEST, SHARE, WIDEST, pays, turn
 from adcompiler.runtime.specialise import BACKENDS
@@ -115,7 +117,7 @@ def test_a_value_of_pairs_is_computed_once(name, n, m):
     func = turned(TURNED[name])
     assert func.turned
     assert shares(func)
-    kernel = emit(func)
+    kernel = emit(scheduled(func))
     assert kernel.text.count("math.exp") == 1
     results = {kernel.arrays[r] for r in kernel.func.results}
     assert all(len(b.shape) < 2 for b in kernel.buffers if b.name not in results), "no array over pairs"
@@ -123,7 +125,8 @@ def test_a_value_of_pairs_is_computed_once(name, n, m):
     args = arguments(func, [rng.standard_normal(n), rng.standard_normal(m)])
     sizes = sizes_of(func, args)
     with np.errstate(all="ignore"):
-        for got, expected in zip(Compiled(func)(sizes, args), Reference(func)(sizes, args), strict=True):
+        found = Compiled(scheduled(func))(sizes, args)
+        for got, expected in zip(found, Reference(func)(sizes, args), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
@@ -164,7 +167,7 @@ def test_the_bits_do_not_depend_on_threads():
 
 def test_derivatives_of_second_order_are_turned_too(monkeypatch):
     met = []
-    monkeypatch.setattr(variants, "turned_pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(targets, "turned_pays", lambda lengths: met.append(lengths) or True)
     adc.check_grad(adc.compile(GAUSSIAN), *clouds(4, 3), order=2)
     assert met
 
@@ -197,7 +200,7 @@ def given(name, n, dtype=np.float64):
 def always(monkeypatch):
     """Sums are turned for all lengths, in small blocks; which programs were."""
     met = []
-    monkeypatch.setattr(variants, "turned_pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(targets, "turned_pays", lambda lengths: met.append(lengths) or True)
     monkeypatch.setattr(cuts, "BLOCK", 200)
     monkeypatch.setattr(cuts, "ADDING", 1)
     return met
@@ -209,14 +212,14 @@ def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
     func = turned(OUTER[name])
     assert func.turned
     assert shares(func)
-    kernel = emit(func)
+    kernel = emit(scheduled(func))
     assert len(kernel.nests) == 1
     rng = np.random.default_rng(n)
     shapes = [
         tuple({"n": n, "d": D, "k": K}[func.size_names[s.number]] for s in i.shape) for i in func.inputs
     ]
     args = arguments(func, [rng.standard_normal(shape) for shape in shapes])
-    sizes, compiled = sizes_of(func, args), Compiled(func)
+    sizes, compiled = sizes_of(func, args), Compiled(scheduled(func))
     assert compiled.lanes.functions == {"nest0"}
     for got, expected in zip(compiled(sizes, args), Reference(func)(sizes, args), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
@@ -283,7 +286,7 @@ def test_ties_share_the_gradient(always):
 def test_products_that_are_not_called_are_turned_where_lengths_say_so():
     func = optimised(program(OUTER["weights"]))
     made = BACKENDS["cpu"](func)
-    assert isinstance(made, variants.Variants)
+    assert isinstance(made, Kernels)
     names = {"n": 200, "d": D, "k": K}
     many = [names[name] for name in func.size_names]
     names["n"] = FEW - 1

@@ -35,7 +35,7 @@ def choice(request, monkeypatch):
 
 def executable(f):
     """What the last call of a function ran."""
-    return f.specialise(f._last).executable
+    return f.specialise(f._last).executable.general
 
 
 def code(f, *args) -> str:

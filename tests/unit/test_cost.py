@@ -10,6 +10,7 @@ import pytest
 import adcompiler as adc
 from adcompiler.cli import main
 from adcompiler.codegen.emit import emit
+from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.timed import Timed
 from adcompiler.codegen.work import Counted
 from adcompiler.ops.table import TABLE
@@ -23,7 +24,7 @@ def counted(f, *args):
     types, values, _ = f.describe(args, {})
     program = f.specialise(types, values)
     sizes = program.sizes(values)
-    made = Timed(program.executable.at(sizes).func)
+    made = Timed(program.executable.at(sizes).made)
     counts = Counted(made.func, made.kernel.arrays, sizes, program.values(values))
     return made, sizes, [counts.item(item) for item in made.items], counts
 
@@ -179,7 +180,7 @@ def test_weights_follow_the_table_of_costs():
 def test_the_clock_changes_nothing_in_the_nests(source):
     x = np.linspace(0.1, 1, 3000)
     made, sizes, works, _ = counted(adc.compile(source), x, x)
-    plain = emit(made.func)
+    plain = emit(scheduled(made.func))
     assert made.kernel.text.split("def run(")[0] == plain.text.split("def run(")[0]
     times = made.seconds(sizes, [x, x], 0.01)
     if times is None:

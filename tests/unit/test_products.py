@@ -160,7 +160,7 @@ def work(f, *args):
     types, values, _ = f.describe(args, {})
     program = f.specialise(types, values)
     sizes = program.sizes(values)
-    made = Timed(program.executable.at(sizes).func)
+    made = Timed(program.executable.at(sizes).made)
     counts = Counted(made.func, made.kernel.arrays, sizes, program.values(values))
     return sum(sum(counts.item(item).operations.values()) for item in made.items)
 

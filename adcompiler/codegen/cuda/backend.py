@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from adcompiler.codegen.materialise import Scheduled, scheduled
 from adcompiler.errors import Error
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.pipeline import KERNEL, run
@@ -26,9 +27,11 @@ def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
     return Compiled(of_device(func), atomics, fast)
 
 
-def of_device(func: Func) -> Func:
-    """The program as its kernels are made."""
-    return run(KERNEL, func)
+def of_device(func: Func) -> Scheduled:
+    """The loop nests of which the kernels of a program are made."""
+    from adcompiler.codegen.cuda.order import STYLE
+
+    return scheduled(run(KERNEL, func), STYLE)
 
 
 def kernels(func: Func) -> str:

@@ -32,11 +32,12 @@ from adcompiler.codegen.cuda.steps import (
 )
 from adcompiler.codegen.cuda.teams import TeamEmitter
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Reduce
 from adcompiler.ir.types import Dtype
 
 
@@ -47,14 +48,14 @@ class DeviceEmitter(TeamEmitter):
 
     def __init__(
         self,
-        func: Func,
+        made: Scheduled,
         alone: bool = False,
         fast: bool = False,
         hosted: bool = False,
         half: bool = False,
         narrow: Collection[int] = (),
     ) -> None:
-        super().__init__(func, narrow)
+        super().__init__(made, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()

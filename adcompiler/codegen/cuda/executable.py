@@ -11,10 +11,12 @@ import numpy as np
 from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.cuda.arrays import Caller, is_half
 from adcompiler.codegen.cuda.device import SIMULATED
+from adcompiler.codegen.cuda.order import STYLE
 from adcompiler.codegen.cuda.program import Program
+from adcompiler.codegen.materialise import Scheduled, scheduled
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Func, Map, Read, identity
+from adcompiler.ir.nodes import Map, Read, identity
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 
@@ -30,8 +32,8 @@ class Compiled:
     by one block, or by the host if they are large.
     """
 
-    def __init__(self, func: Func, atomics: bool = False, fast: bool = False) -> None:
-        self.func, self.atomics, self.fast = func, atomics, fast
+    def __init__(self, made: Scheduled, atomics: bool = False, fast: bool = False) -> None:
+        self.made, self.func, self.atomics, self.fast = made, made.func, atomics, fast
         self.copies: dict[tuple[int, ...], Program] = {}
         self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], Program] = {}
 
@@ -66,7 +68,7 @@ class Compiled:
         """The program on one block or on all, with its loops there or on the host."""
         key = alone, hosted, half, narrow
         if key not in self.programs:
-            self.programs[key] = Program(self.func, alone, self.atomics, self.fast, hosted, half, narrow)
+            self.programs[key] = Program(self.made, alone, self.atomics, self.fast, hosted, half, narrow)
         return self.programs[key]
 
     @cached_property
@@ -82,7 +84,8 @@ class Compiled:
             copies = tuple(Map(i.shape, Read(i, identity(i.shape))) for i in inputs)
             names = tuple(self.func.input_names[k] for k in places)
             func = self.func.with_(results=copies, result_names=names, checks=())
-            self.copies[tuple(places)] = Program(func, alone=False, atomics=False, half=True)
-        made = self.copies[tuple(places)].call(sizes, caller.args, caller.stream)
-        found = dict(zip(places, made, strict=True))
+            made = scheduled(func, STYLE)
+            self.copies[tuple(places)] = Program(made, alone=False, atomics=False, half=True)
+        copied = self.copies[tuple(places)].call(sizes, caller.args, caller.stream)
+        found = dict(zip(places, copied, strict=True))
         return [found.get(k, arg) for k, arg in enumerate(caller.args)]

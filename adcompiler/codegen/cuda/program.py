@@ -25,9 +25,10 @@ from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
 from adcompiler.codegen.cuda.tiles import is_wide, turns_of
 from adcompiler.codegen.cuts import Lengths, lengths
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import extent, require
-from adcompiler.ir.nodes import Array, Element, Func, Input, const
+from adcompiler.ir.nodes import Array, Element, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute
 from adcompiler.lazy import cached_property
@@ -43,7 +44,7 @@ class Program:
 
     def __init__(
         self,
-        func: Func,
+        made: Scheduled,
         alone: bool,
         atomics: bool,
         fast: bool = False,
@@ -52,7 +53,7 @@ class Program:
         narrow: Collection[int] = (),
     ) -> None:
         self.atomics = atomics
-        self.emitter = DeviceEmitter(func, alone, fast, hosted, half, narrow)
+        self.emitter = DeviceEmitter(made, alone, fast, hosted, half, narrow)
         self.func = self.emitter.func
         self.steps: list[Step] = self.emitter.steps
         self.labels = self.emitter.labels

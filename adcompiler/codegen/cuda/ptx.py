@@ -13,7 +13,7 @@ from adcompiler.codegen.cuda.device import loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
 from adcompiler.codegen.cuda.steps import KernelText, Nest, Scatter, flat
 from adcompiler.codegen.cuda.texts import texts
-from adcompiler.ir.nodes import Func
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.ir.types import Dtype
 
 NEWEST = (9, 0)
@@ -30,10 +30,10 @@ class Compiled:
 
 
 def compiled(
-    func: Func, arch: tuple[int, int] = NEWEST, every: bool = False, fast: bool = False
+    made: Scheduled, arch: tuple[int, int] = NEWEST, every: bool = False, fast: bool = False
 ) -> list[Compiled]:
     """The kernels of a program, one a nest; with `every`, all that lengths may choose between."""
-    emitter = DeviceEmitter(func, fast=fast)
+    emitter = DeviceEmitter(made, fast=fast)
     with _device(arch):
         return [_compiled(emitter, text, arch) for text in texts(emitter, every)]
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from adcompiler.codegen.cuda.order import STYLE
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
+from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.precedence import TERNARY
 from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Map, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Map, Read, Reduce, const
 from adcompiler.lazy import cached_property
 
 
@@ -28,9 +28,9 @@ class TeamEmitter(Emitter):
 
     fills = False  # threads share the loop over a row, or have a point of it each
 
-    def __init__(self, func: Func, narrow: Collection[int] = ()) -> None:
+    def __init__(self, made: Scheduled, narrow: Collection[int] = ()) -> None:
         self.narrow = narrow
-        super().__init__(func, STYLE)
+        super().__init__(made)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
 
     def kept(self, task: Task, text: str) -> str:

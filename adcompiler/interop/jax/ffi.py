@@ -24,12 +24,12 @@ from typing import Any
 import jax
 
 from adcompiler.codegen.cpu import Compiled
+from adcompiler.codegen.kernels import kernel_at
 from adcompiler.codegen.llvm.entry import Code
 from adcompiler.codegen.llvm.machine import for_ever, linked
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import extent
 from adcompiler.codegen.threads import region
-from adcompiler.codegen.variants import kernel_at
 from adcompiler.errors import OutOfRangeError
 from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Array, Input
@@ -61,7 +61,7 @@ def target(executable: Any, sizes: Sequence[int]) -> Target | None:
     kernel = kernel_at(executable, sizes)
     if _version() is None or not isinstance(kernel, Compiled) or kernel.native is None:
         return None
-    if kernel.made or any(r.rank and isinstance(r, Input) for r in kernel.func.results):
+    if kernel.computed or any(r.rank and isinstance(r, Input) for r in kernel.func.results):
         return None
     handler = _Handler(kernel, sizes)
     text = handler.text()

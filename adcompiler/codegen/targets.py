@@ -1,0 +1,133 @@
+"""The pipeline from an optimised program to its kernels, for each target: the passes, and what lengths
+choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from adcompiler.codegen.apart import Apart, worth
+from adcompiler.codegen.cpu import PLAIN, Compiled, Mode
+from adcompiler.codegen.cuts import lengths
+from adcompiler.codegen.kernels import Form, Kernels, Pays, Sizes
+from adcompiler.codegen.materialise import scheduled
+from adcompiler.codegen.schedule import schedule
+from adcompiler.ir.nodes import Func
+from adcompiler.ir.walk import arrays_of
+from adcompiler.passes.gemm import APART, Product, found, with_calls
+from adcompiler.passes.pipeline import FINISH, PREPARE, run
+from adcompiler.passes.triangles import lengths as rows
+from adcompiler.passes.triangles import pays as bounded_pays
+from adcompiler.passes.triangles import triangles
+from adcompiler.passes.turn import pays as turned_pays
+from adcompiler.passes.turn import turn
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Processors: kernels that `threads` threads share (None: as many as the process has); `precise`, without
+    mathematics in vectors."""
+
+    precise: bool = False
+    threads: int | None = None
+
+    def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
+        """Products after all loops of a program are worth a call earlier: the kernel stays as it is."""
+        products = found(func)
+        return products, APART if products and worth(with_calls(func, products)) else None
+
+    def form(self, func: Func) -> Form:
+        """Passes up to the choice of the order of loops; products that come last stand after the kernel."""
+        if not worth(func):
+            return _alternatives(run(PREPARE, func))
+        apart = Apart(func)
+        form = _alternatives(run(PREPARE, apart.program))
+        return form._replace(around=lambda kernel: partial(apart, kernel))
+
+    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
+        """The last passes, the schedule, and what it materialises."""
+        made = scheduled(run(FINISH, func)) if plain is None else plain.made
+        return Compiled(made, self.precise, self.threads, mode, plain)
+
+    def mode(self, kernel: Compiled, sizes: Sizes) -> Mode:
+        """What the kernel's loops and points ask for."""
+        return kernel.mode_at(sizes)
+
+
+@dataclass(frozen=True)
+class Finished(Cpu):
+    """Processors, for a program that has been through all passes."""
+
+    def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
+        """None are looked for."""
+        return (), None
+
+    def form(self, func: Func) -> Form:
+        """As it is."""
+        return Form(func)
+
+    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
+        """The schedule, and what it materialises."""
+        made = scheduled(func) if plain is None else plain.made
+        return Compiled(made, self.precise, self.threads, mode, plain)
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """Devices; with `atomics` sums at computed places have other last bits in every run, and with `fast`
+    mathematics is approximate."""
+
+    atomics: bool = False
+    fast: bool = False
+
+    def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
+        """Those that are large."""
+        return found(func), None
+
+    def form(self, func: Func) -> Form:
+        """All passes come when it is compiled."""
+        return Form(func)
+
+    def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
+        """The program on a device, which has kernels of its own for small and large calls."""
+        from adcompiler.codegen.cuda.backend import executable
+
+        return executable(func, self.atomics, self.fast)
+
+    def mode(self, kernel: Any, sizes: Sizes) -> Mode:
+        """There is one."""
+        return PLAIN
+
+
+def finished(func: Func) -> Kernels:
+    """The kernels of a program that has been through all passes."""
+    return Kernels(Finished(), func)
+
+
+def _alternatives(func: Func) -> Form:
+    """A program, and that with loops in another order, if it has one: sums bounded by triangles, or
+    interchanged."""
+    bounded = triangles(func)
+    if bounded.across:
+        of = lengths(rows(bounded))
+        return Form(func, bounded, lambda sizes: bounded_pays(of(sizes)))
+    for turned in (turn(func), turn(func, outer=False)):
+        if turned.turned and shares(run(FINISH, turned)):
+            return Form(func, turned, _turned_pays(turned))
+    return Form(func)
+
+
+def _turned_pays(turned: Func) -> Pays:
+    """Whether the sums that are interchanged shall be."""
+    each = [lengths(a.domain) for a in arrays_of(turned.roots) if a in turned.turned]
+    return lambda sizes: all(turned_pays(of(sizes)) for of in each)
+
+
+def shares(func: Func) -> bool:
+    """Whether all sums that are interchanged share a loop with others of several loops. A sum that needs all
+    of another one does not."""
+    tasks = [t for t in schedule(func).tasks if t.array in func.turned]
+    nests = ([o for o in t.loops[0].tasks if o.array not in func.turned] for t in tasks)
+    return bool(tasks) and all(any(len(o.order) > 1 for o in others) for others in nests)
