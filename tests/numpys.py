@@ -11,11 +11,12 @@ import scipy.special  # type: ignore[import-untyped]
 import adcompiler as adc
 
 RANDOM = np.random.default_rng(5)
-# Vectors, matrices and a stack of floats; integers `i` that index the vector `v`.
+# Vectors, matrices and a stack of floats; integers `i` that index the vector `v`;
+# a stack `s` whose elements are far from each other.
 VALUES = {
     "v": RANDOM.normal(size=5), "w": RANDOM.normal(size=3), "m": RANDOM.normal(size=(4, 3)),
     "n": RANDOM.normal(size=(3, 4)), "c": RANDOM.uniform(0.5, 2.0, size=(3, 4, 2)),
-    "i": np.array([4, 0, -1, 2]),
+    "i": np.array([4, 0, -1, 2]), "s": np.random.default_rng(6).permutation(24).reshape(3, 4, 2) / 8,
 }  # fmt: skip
 
 

@@ -375,10 +375,10 @@ def log_softmax(x: Value, axis: Value = None) -> Value:
 
 
 SHAPING = (
-    "arange average broadcast_to column_stack concatenate convolve cross cumprod cumsum diag dot einsum "
-    "expand_dims eye flip full full_like hstack linspace matmul moveaxis ones ones_like outer pad repeat "
-    "roll squeeze stack swapaxes take take_along_axis tensordot tile trace trapezoid tril triu vstack "
-    "zeros zeros_like"
+    "arange argsort average broadcast_to column_stack concatenate convolve cross cumprod cumsum diag dot "
+    "einsum expand_dims eye flip full full_like hstack interp linspace matmul median moveaxis ones "
+    "ones_like outer pad percentile quantile repeat roll searchsorted sort squeeze stack swapaxes take "
+    "take_along_axis tensordot tile trace trapezoid tril triu vstack zeros zeros_like"
 )
 LINALG = "cholesky det inv solve"
 

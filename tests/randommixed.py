@@ -32,6 +32,7 @@ RUNNING = (
     "cumsum({})", "0.5 * {}[::-1]", "tanh({} @ {}) * {}", "concatenate([{}[1:], {}[:1]])",
     "roll({}, 1) * {}", "flip({}) + pad({}[1:], (0, 1))", "take({}, [0, -1])[0] * tile({}, (2, 1))[1]",
     "softmax({}) * {}", "log_softmax({})", "convolve({}, [0.5, -1.0])[1:]",
+    "sort(x) * {}", "median(x) * {}",
 )  # fmt: skip
 FILTERED = ("sum", "prod", "sum", "max", "min", "logsumexp", "mean")
 

@@ -34,10 +34,9 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
-from adcompiler.ops.library import LIBRARY, call
+from adcompiler.ops.library import CONSTANT, LIBRARY, call
 
 ZERO = const(0, "i64")
-CONSTANT = frozenset(("lu",))
 
 
 # -- matrices ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from adcompiler.codegen.reference import Numbers, Reference, reduce_real
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.ops.library import LIBRARY
+from adcompiler.ops.library import CONSTANT, LIBRARY
 from adcompiler.ops.table import TABLE
 
 H = 1e-20
@@ -98,6 +98,8 @@ def _call(op: str, args: Sequence[Any]) -> Any:
     """A routine of the library; NumPy's factor of Cholesky is that of Hermitian matrices."""
     if op == "cholesky" and any(np.any(np.imag(a)) for a in args):
         raise NotAnalytic(op)
+    if op in CONSTANT and op != "lu":  # an order is one of real numbers
+        return LIBRARY[op].numpy(*map(np.real, args)).astype(COMPLEX)
     return LIBRARY[op].numpy(*args)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 # What runs once a matrix or block, or seldom: it is called, not inlined, and so compiled once.
-APART = frozenset({"_copy", "_exchange", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
+APART = frozenset({"_copy", "_exchange", "_merge", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 
 
@@ -250,3 +250,69 @@ def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
                 return
         for j in range(i + 1, n):
             l[i, j] = 0
+
+
+def _merge(p: Any, source: int, target: int, left: int, middle: int, end: int) -> None:
+    """Two sorted runs of the rows from `source` on as one of those from `target` on; NaN comes last."""
+    i, j, k = left, middle, left
+    while i < middle and j < end:
+        x, y = p[source + 1, i], p[source + 1, j]
+        if x <= y or y != y:
+            p[target, k], p[target + 1, k] = p[source, i], x
+            i += 1
+        else:
+            p[target, k], p[target + 1, k] = p[source, j], y
+            j += 1
+        k += 1
+    while i < middle:
+        p[target, k], p[target + 1, k] = p[source, i], p[source + 1, i]
+        i += 1
+        k += 1
+    while j < end:
+        p[target, k], p[target + 1, k] = p[source, j], p[source + 1, j]
+        j += 1
+        k += 1
+
+
+def library_argsort(x: Any, p: Any) -> None:
+    """The order of a row and the row in it, by merging to and fro between two pairs of rows."""
+    n = x.shape[1]
+    for i in range(n):
+        p[0, i], p[1, i], p[2, i], p[3, i] = i, x[0, i], i, x[0, i]
+    source, width = 0, 1
+    while width < n:
+        for left in range(0, n, 2 * width):
+            _merge(p, source, 2 - source, left, min(left + width, n), min(left + 2 * width, n))
+        source, width = 2 - source, 2 * width
+    if source == 2:
+        for i in range(n):
+            p[0, i], p[1, i] = p[2, i], p[3, i]
+
+
+def library_search_left(a: Any, v: Any, k: Any) -> None:
+    """How many numbers of a sorted row are less than each of v; NaN is the greatest."""
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            low, high, x = 0, a.shape[1], v[i, j]
+            while low < high:
+                middle = (low + high) // 2
+                y = a[0, middle]
+                if y < x or (x != x and y == y):
+                    low = middle + 1
+                else:
+                    high = middle
+            k[i, j] = low
+
+
+def library_search_right(a: Any, v: Any, k: Any) -> None:
+    """How many numbers of a sorted row are not greater than each of v; NaN is the greatest."""
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            low, high, x = 0, a.shape[1], v[i, j]
+            while low < high:
+                middle = (low + high) // 2
+                if a[0, middle] <= x or x != x:
+                    low = middle + 1
+                else:
+                    high = middle
+            k[i, j] = low

@@ -21,11 +21,11 @@ from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Input, Read, Reduce, Select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
+from adcompiler.ops.library import CONSTANT
 
 Index_ = tuple[int, ...]
 MOST_VISITS = 500
 MOST_STARTS = 16  # elements of a result from which the walk begins
-LIBRARY_CONSTANT = ("lu",)  # routines whose result says nothing about the matrix's numbers being finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class _Walk:
         """A routine: what it is given is not finite, or the routine is the cause."""
         found = False
         for operand in call.operands:
-            if isinstance(operand, Call) and operand.op in LIBRARY_CONSTANT:
+            if isinstance(operand, Call) and operand.op in CONSTANT:
                 continue
             value = frame.values[operand]
             case = index[: len(index) - 2][len(index) - value.ndim :] if value.ndim > 2 else ()

@@ -35,7 +35,7 @@ class Routine:
     doc: str
 
 
-ONE, TWO = const(1, "i64"), const(2, "i64")
+ONE, TWO, FOUR = (const(k, "i64") for k in (1, 2, 4))
 
 
 def _each(operation: Callable[..., Any], *operands: Any) -> Any:
@@ -95,6 +95,27 @@ def _slogdet(a: Any, f: Any) -> Any:
     return np.stack([sign, logarithm], axis=-1)
 
 
+def _argsort(x: Any) -> Any:
+    """The order of rows, the rows in that order, and both again in the place of what a kernel works with."""
+    order = np.argsort(x, axis=-1, kind="stable")
+    both = [order.astype(x.dtype), np.take_along_axis(x, order, axis=-1)]
+    return np.concatenate(both * 2, axis=-2)
+
+
+def _search(side: str) -> Callable[..., Any]:
+    def found(a: Any, v: Any) -> Any:
+        """Where the numbers of each case would stand in its sorted row."""
+        rows = np.broadcast_to(a, (*v.shape[:-2], *a.shape[-2:]))
+        if a.ndim == 2:
+            return np.searchsorted(a[0], v, side).astype(v.dtype)  # type: ignore[call-overload]
+        places = [np.searchsorted(rows[c][0], v[c], side) for c in np.ndindex(v.shape[:-2])]  # type: ignore[call-overload]
+        return np.array(places, v.dtype).reshape(v.shape)
+
+    return found
+
+
+# Routines whose results say which, not how much: they have no derivative.
+CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right"))
 LIBRARY: Mapping[str, Routine] = MappingProxyType(
     {
         "lu": Routine(
@@ -125,6 +146,19 @@ LIBRARY: Mapping[str, Routine] = MappingProxyType(
         "cholesky": Routine(
             ("a",), lambda a: a, lambda a: _each(np.linalg.cholesky, a),
             "the lower triangle L with L Lᵀ = A, for a symmetric A",
+        ),
+        "argsort": Routine(
+            ("x",), lambda x: (FOUR, x[1]), _argsort,
+            "a row's order, as numbers; the row in that order, equal numbers in theirs and NaN last; and as "
+            "much again to work with",
+        ),
+        "search_left": Routine(
+            ("a", "v"), lambda a, v: v, _search("left"),
+            "how many numbers of a sorted row are less than each v",
+        ),
+        "search_right": Routine(
+            ("a", "v"), lambda a, v: v, _search("right"),
+            "how many numbers of a sorted row are not greater than each v",
         ),
     }
 )  # fmt: skip

@@ -25,6 +25,7 @@ from adcompiler.syntax.moving import MOVING
 from adcompiler.syntax.neighbours import DIFFERENCES, NEIGHBOURS, diff
 from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
+from adcompiler.syntax.sorting import SORTING
 from adcompiler.syntax.statistics import STATISTICS
 from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
 
@@ -271,7 +272,10 @@ _builtins: dict[str, Builtin] = (
     | dict(FUNCTIONALS)
     | dict(
         chain(
-            *(table.items() for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS))
+            *(
+                table.items()
+                for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING)
+            )
         )
     )
 )

@@ -425,6 +425,26 @@ def test_routines_on_matrices(expression: str) -> None:
             same(found, expected)
 
 
+NAMED = [
+    "sort(x)", "median(x, axis=0)", "interp(x, sort(v), w)", "softmax(x, axis=1)", "cov(x)",
+    "roll(x, 1) + flip(x)", "bincount(k, w, minlength=3)", "convolve(v, w[:3], 'same')",
+    "segment_sum(outer(v, w), k, 4)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", NAMED)
+def test_functions_that_numpy_names(expression: str) -> None:
+    args = RANDOM.normal(size=(3, 7)), *RANDOM.normal(size=(2, 9)), np.array([0, 2, 1, 1, 0, 2, 2, 2, 1])
+    text = f"def f(x, v, w, k):\n    return sum(sin({expression}))"
+    one, other = (
+        adc.value_and_grad(adc.compile(text, backend=b), wrt=["x", "v", "w"]) for b in ("cuda", "numpy")
+    )
+    (value, found), (wanted, expected) = one(*args), other(*args)
+    same(value, wanted)
+    for a, b in zip(found, expected, strict=True):
+        same(a, b)
+
+
 def test_a_thread_takes_several_points_a_turn() -> None:
     a, b = RANDOM.normal(size=(2, 203))
     value, (da, db) = adc.value_and_grad(adc.compile("sum((a + b) * b)", backend="cuda"))(a, b)
