@@ -32,6 +32,13 @@ LAUNCHES = {
 }
 
 
+def programs(made: Any) -> dict[Any, Any]:
+    """The programs on the device of a compiled program's only configuration."""
+    (kernel,) = made.executable.kernels.values()
+    found: dict[Any, Any] = kernel.programs
+    return found
+
+
 def same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
@@ -83,7 +90,7 @@ def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch)
     for one, other in zip(found, exact, strict=True):
         same(one, other)
     (made,) = f._specialisations.values()
-    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert bool(kernels) == ("tiles" in name)
 
 
@@ -124,7 +131,7 @@ def test_rows_of_other_points_lie_in_tiles(
         return
     same(f(*args), expected)
     (made,) = f._specialisations.values()
-    kernels = [text for p in made.executable.programs.values() for text in p.kernels if text[-1] is True]
+    kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert kernels or not m * n or d == 1
     for few in (1, 2):  # turns a tile
         monkeypatch.setattr(tiles, "WIDE", 16 * few * max(d, 1))
@@ -349,7 +356,7 @@ def test_kernels_store_results_of_16_bits_themselves() -> None:
     f = adc.compile("tanh(x) * x, sum(x)", backend="cuda")
     f.into((cuda.to_device(np.zeros(50, np.float16)), np.zeros((), np.float32)), cuda.to_device(x))
     (found,) = f._specialisations.values()
-    (program,) = [p for key, p in found.executable.programs.items() if key[-1] and p.kernels]
+    (program,) = [p for key, p in programs(found).items() if key[-1] and p.kernels]
     assert program.fills(0, cuda.to_device(np.zeros(50, np.float16)))
 
 
@@ -458,7 +465,7 @@ def test_the_kernels_of_a_program_do_not_depend_on_its_lengths() -> None:
     for n in (3, 50, 200):
         f(np.ones(n), np.ones(n))
     (found,) = f._specialisations.values()
-    assert len(found.executable.get().kernels) == 2  # the nest, and the sum of its parts
+    assert len(found.executable.general.get().kernels) == 2  # the nest, and the sum of its parts
 
 
 LOOP = """
@@ -512,7 +519,7 @@ def test_loops_run_on_one_block_and_on_the_host(
     for one, other in zip(found, exact, strict=True):
         same(one, other)
     (made,) = f._specialisations.values()
-    steps = [s for p in made.executable.programs.values() for s in p.steps]
+    steps = [s for p in programs(made).values() for s in p.steps]
     assert any(isinstance(s, HostLoop) for s in steps) == (large < 0)
 
 
