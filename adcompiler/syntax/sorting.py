@@ -24,8 +24,9 @@ from adcompiler.syntax.moving import flat_or_along, own_index, replaced
 from adcompiler.syntax.reductions import axes_of
 from adcompiler.syntax.shapes import ZERO, combine
 from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.slices import ALL
 from adcompiler.syntax.statistics import flag
-from adcompiler.syntax.subscripts import ALL, subscript
+from adcompiler.syntax.subscripts import subscript
 from adcompiler.syntax.values import AnyValue, Value, describe
 
 EXACT = 2**53  # integers up to here are doubles
