@@ -38,6 +38,8 @@ SAME = (
 ANALYTIC: Mapping[str, Callable[..., Any]] = {name: TABLE[name].numpy for name in SAME} | {
     "deg2rad": lambda x: x * (np.pi / 180),
     "rad2deg": lambda x: x * (180 / np.pi),
+    "sinpi": lambda x: np.sin(np.pi * (x - 2 * np.rint(0.5 * x.real))),
+    "cospi": lambda x: np.cos(np.pi * (x - 2 * np.rint(0.5 * x.real))),
     "sigmoid": _logistic,
     "softplus": lambda x: np.where(x.real >= 0, x, 0) + np.log1p(np.exp(np.where(x.real >= 0, -x, x))),
 }

@@ -10,49 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from math import inf, nan
 from typing import NamedTuple
 
+from adcompiler.codegen.functions import BY_NAME
+
 LIBRARY = "libmvec.so.1"
-# The C names of the functions, and how many arguments they take; those of float32 end in f.
-FUNCTIONS: Mapping[str, int] = {
-    **dict.fromkeys(
-        ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh",
-         "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc"), 1
-    ),
-    **dict.fromkeys(("pow", "atan2", "hypot"), 2),
-}  # fmt: skip
-# Functions of our own for the longest vectors (`llvm/newton.py`).
-OWN = frozenset(("rsqrt",))
-
-
-class Outside(NamedTuple):
-    """What a function is below one number and above another, and a number between them.
-
-    libmvec is slow there: lane by lane. Tails of distributions and masked elements are often there.
-    """
-
-    low: float
-    below: float
-    high: float = inf
-    above: float = inf
-    inside: float = 0.5
-
-
-# For float64, and for float32 if that differs; float32 has all numbers that stand here for it.
-OUTSIDE: Mapping[str, tuple[Outside, ...]] = {
-    "exp": (Outside(-745.25, 0.0, 709.8), Outside(-104.0, 0.0, 88.75)),
-    "exp2": (Outside(-1075.0, 0.0, 1024.0), Outside(-150.0, 0.0, 128.0)),
-    "expm1": (Outside(-40.0, -1.0, 709.8), Outside(-20.0, -1.0, 88.75)),
-    "erfc": (Outside(-7.0, 2.0, 28.0, 0.0), Outside(-5.0, 2.0, 11.0, 0.0)),
-    **dict.fromkeys(("log", "log2", "log10"), (Outside(0.0, nan),)),
-    "log1p": (Outside(-1.0, nan),),
-    **dict.fromkeys(("asin", "acos", "atanh"), (Outside(-1.0, nan, 1.0, nan),)),
-    "acosh": (Outside(1.0, nan, inside=2.0),),
-}
 # The letter of an instruction set in the names of vector functions, what it needs, and its bits.
 SETS = (("e", ("avx512f", "avx512dq", "avx512vl"), 512), ("d", ("avx2", "fma"), 256))
 SIZES = {"double": 64, "float": 32}
@@ -69,15 +33,16 @@ class Set(NamedTuple):
         return self.bits // SIZES[kind]
 
     def has(self, name: str) -> bool:
-        """Whether there is a function of our own."""
-        return name in OWN and self.letter == "e"
+        """Whether there is a function of our own alone."""
+        function = BY_NAME[name]
+        return function.inlined and not function.libmvec and self.letter == "e"
 
     def symbol(self, name: str, kind: str) -> str:
         """The name of a function of vectors: our own, or that in libmvec by the vector ABI of x86-64."""
         if self.has(name):
             return f"adc_{name}_v{self.lanes(kind)}f{SIZES[kind]}"
         suffix = "" if kind == "double" else "f"
-        return f"_ZGV{self.letter}N{self.lanes(kind)}{'v' * FUNCTIONS[name]}_{name}{suffix}"
+        return f"_ZGV{self.letter}N{self.lanes(kind)}{'v' * BY_NAME[name].libmvec}_{name}{suffix}"
 
 
 WIDEST = Set("e", 512)  # AVX-512
@@ -110,4 +75,6 @@ def known(found: Set, name: str, kind: str) -> bool:
     """Whether there is a function of vectors; old C libraries have few."""
     from llvmlite import binding as llvm
 
-    return found.has(name) or (name in FUNCTIONS and bool(llvm.address_of_symbol(found.symbol(name, kind))))
+    if not BY_NAME[name].libmvec:
+        return found.has(name)
+    return bool(llvm.address_of_symbol(found.symbol(name, kind)))

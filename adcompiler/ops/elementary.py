@@ -9,6 +9,13 @@ from adcompiler.ops.shorthand import ABOVE_MINUS_ONE, POSITIVE, UNIT, Domain, en
 ABOVE_ONE: Domain = ((1.1, 3.0),)
 BETWEEN_POLES: Domain = ((-1.4, -0.1), (0.1, 1.4))
 
+
+def _nearest(x: np.ndarray) -> np.ndarray:
+    """The number between -1/2 and 1/2 whose multiple by pi has the same sine."""
+    d = x - 2 * np.rint(0.5 * x)
+    return np.copysign(np.minimum(np.abs(d), 1 - np.abs(d)), d)
+
+
 ELEMENTARY = (
     # 0.693... is log(2), 1.442... is 1 / log(2), 0.434... is 1 / log(10).
     entry("exp", "x", "r", "The exponential."),
@@ -26,6 +33,14 @@ ELEMENTARY = (
     entry("sin", "x", "cos(x)", "The sine of x in radians."),
     entry("cos", "x", "-sin(x)", "The cosine of x in radians."),
     entry("tan", "x", "1 + r * r", "The tangent of x in radians.", BETWEEN_POLES),
+    # d = x - 2 round(x / 2) is exact, and so is 1 - |d| for |d| >= 1/2: only the product with pi is rounded.
+    entry("sinpi", "x", "3.141592653589793 * cospi(x)", "sin(pi x), 0 at whole numbers.",
+          expand="sin(3.141592653589793 * copysign(minimum(abs(x - 2 * rint(0.5 * x)),"
+                 " 1 - abs(x - 2 * rint(0.5 * x))), x - 2 * rint(0.5 * x)))",
+          numpy=lambda x: np.sin(np.pi * _nearest(x)), sympy="sin(pi * x)"),
+    entry("cospi", "x", "-3.141592653589793 * sinpi(x)", "cos(pi x), 0 halfway between whole numbers.",
+          expand="sin(3.141592653589793 * (0.5 - abs(x - 2 * rint(0.5 * x))))",
+          numpy=lambda x: np.sin(np.pi * (0.5 - np.abs(x - 2 * np.rint(0.5 * x)))), sympy="cos(pi * x)"),
     # Two factors in place of 1 - x * x: no digits are lost near 1.
     entry("asin", "x", "1 / sqrt((1 - x) * (1 + x))", "The inverse sine; its derivative at 1 is inf.",
           UNIT),

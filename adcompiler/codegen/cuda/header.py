@@ -14,7 +14,12 @@ NAMES = (
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
-OTHERS = ("adcompiler.ops.series", "adcompiler.ops.bessel", "adcompiler.codegen.library")
+OTHERS = (
+    "adcompiler.codegen.functions",
+    "adcompiler.ops.series",
+    "adcompiler.ops.bessel",
+    "adcompiler.codegen.library",
+)
 
 
 def with_header(comment: str, text: str, fast: bool = False) -> str:

@@ -16,7 +16,7 @@ from numba.cuda.types import uint64
 
 from adcompiler.codegen.cuda import mathematics
 from adcompiler.codegen.cuda import mathematics as np
-from adcompiler.codegen.cuda.mathematics import binary, rsqrt
+from adcompiler.codegen.cuda.mathematics import OF_DEVICE, binary
 from adcompiler.ops import bessel as _bessel
 from adcompiler.ops import series as _series
 
@@ -24,6 +24,7 @@ __all__ = ["cuda", "fma", "math", "np", "rsqrt", "select", "uint64"]
 WARP = 32
 TILE = 256  # turns of a loop whose reads are in shared memory
 ALL = 0xFFFFFFFF  # the lanes of a whole warp
+rsqrt = OF_DEVICE["rsqrt"]
 
 
 @intrinsic

@@ -12,6 +12,8 @@ import numpy
 from numba.cuda import libdevice, types
 from numba.cuda.extending import overload
 
+from adcompiler.codegen.functions import FUNCTIONS
+
 bool_, int64, uint64 = numpy.bool_, numpy.int64, numpy.uint64
 float32, float64 = numpy.float32, numpy.float64
 inf, nan, pi = numpy.inf, numpy.nan, numpy.pi
@@ -68,10 +70,8 @@ def _whole(name: str) -> Callable[[Any], Any]:
     return function
 
 
-floor, ceil, trunc, rint = map(_whole, ("floor", "ceil", "trunc", "rint"))
-cbrt, exp, expm1, log, log1p, sqrt, rsqrt, sin, cos, tan = map(
-    _unary, ("cbrt", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan")
-)
+OF_DEVICE = {f.name: (_whole if f.device == "rounding" else _unary)(f.name) for f in FUNCTIONS if f.device}
+globals().update(OF_DEVICE)
 fmod, copysign = _binary("fmod"), _binary("copysign")
 
 

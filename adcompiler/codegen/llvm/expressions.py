@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from adcompiler.codegen.llvm.elementary import ELEMENTARY
+from adcompiler.codegen.functions import BY_NAME, BY_TEXT
 from adcompiler.codegen.llvm.instructions import Instructions
 from adcompiler.codegen.llvm.tables import (
     BITS,
@@ -20,13 +20,11 @@ from adcompiler.codegen.llvm.tables import (
     FLOATS,
     INFINITIES,
     INTEGERS,
-    INTRINSICS,
-    LIBRARY,
     LIMITS,
 )
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix
 from adcompiler.codegen.llvm.vectors import vector_call
-from adcompiler.codegen.vectormath import FUNCTIONS, OUTSIDE, WIDEST, Set
+from adcompiler.codegen.vectormath import WIDEST, Set
 
 
 class Expressions(Instructions):
@@ -275,11 +273,10 @@ class Expressions(Instructions):
                 return self.emit(f"fcmp ord {nothing}, {nothing.text}", x.typed("i1"))
         if not all(a.is_float for a in args):
             raise UnsupportedError
-        if name in INTRINSICS:
-            return self.intrinsic(INTRINSICS[name], args)
-        if name in LIBRARY:
-            return self.library(LIBRARY[name], args)
-        raise UnsupportedError
+        function = BY_TEXT.get(name)
+        if function is None or function.scalar == "expression":
+            raise UnsupportedError
+        return (self.intrinsic if function.scalar == "intrinsic" else self.library)(function.name, args)
 
     def library(self, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library, which leaves `errno` to itself."""
@@ -292,9 +289,10 @@ class Expressions(Instructions):
     def vectorised(self, found: Set, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library that LLVM may vectorise, clear of arguments that make it slow."""
         kind = args[0].type
-        if name not in OUTSIDE or (found == WIDEST and name in ELEMENTARY):
+        function = BY_NAME[name]
+        if not function.outside or (found == WIDEST and function.inlined):
             return self.emit(vector_call(self.needs, found, name, args), kind)
-        x, limits = args[0], OUTSIDE[name][-1 if args[0].element == "float" else 0]
+        x, limits = args[0], function.outside[-1 if args[0].element == "float" else 0]
         low, below, high, above, middle = (literal(v, kind) for v in limits)
         under = self.emit(f"fcmp olt {x}, {low.text}", x.typed("i1"))
         over = self.emit(f"fcmp ogt {x}, {high.text}", x.typed("i1"))
@@ -306,7 +304,7 @@ class Expressions(Instructions):
         """An operation that LLVM knows, and makes a call of the C library of if need be."""
         args = self.together(*args)
         kind = args[0].type
-        if self.needs.vectors is not None and name in FUNCTIONS:
+        if self.needs.vectors is not None and name in BY_NAME and BY_NAME[name].libmvec:
             return self.library(name, args)
         if library:
             self.external(name, args[0].element)

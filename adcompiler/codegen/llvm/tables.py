@@ -6,36 +6,20 @@ import ast
 import math
 from collections.abc import Mapping
 
-from adcompiler.codegen.vectormath import FUNCTIONS
+from adcompiler.codegen.functions import BY_TEXT
 from adcompiler.ir.types import Dtype
 
 TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
 BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
 RANKS = ("i1", "i64", "float", "double")
 
-# What `math` and NumPy name, in numba's choice: intrinsics of LLVM, else functions of the C library.
-INTRINSICS: Mapping[str, str] = {
-    **{f"math.{f}": f for f in ("exp", "exp2", "log", "log10", "sin", "cos", "copysign")},
-    **{f"np.{f}": f for f in ("floor", "ceil", "trunc", "rint")},
-    **{f"np.{f}": f for f in ("exp", "log", "sin", "cos", "sqrt", "copysign")},
-    "math.sqrt": "sqrt",
-}
-LIBRARY: Mapping[str, str] = {
-    **{
-        f"math.{f}": f
-        for f in ("log1p", "expm1", "log2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
-                  "sinh", "cosh", "tanh", "erf", "erfc", "lgamma", "atan2", "hypot")
-    },
-    **{f"np.{f}": f for f in ("log1p", "expm1", "tan")},
-    "math.gamma": "tgamma",
-}  # fmt: skip
 # Functions written in Python (`routines.py`): the first part of their names in kernels, and where they stand.
 SOURCES: Mapping[str, str] = {
     **{f: f"adcompiler.ops.{f}" for f in ("series", "bessel", "whole")},
     "library": "adcompiler.codegen.library",
 }  # fmt: skip
-# What may become a call of the C library.
-CALLS = {*LIBRARY, *(f for f, name in INTRINSICS.items() if name in FUNCTIONS), "np.cbrt", "rsqrt"}
+# What may become a call of a function of vectors.
+CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.libmvec}
 CASTS: Mapping[str, str] = {
     "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
