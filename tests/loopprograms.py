@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from leavingprograms import LEAVING
 from programs import Program
 
 RANDOM = np.random.default_rng(7)
@@ -174,7 +175,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (np.zeros(0), 1.2),
     ),
 }
-PROGRAMS = {name: Program(source, args) for name, (source, args) in SOURCES.items()}
+PROGRAMS = {name: Program(source, args) for name, (source, args) in SOURCES.items()} | LEAVING
 
 # Lengths of what is carried, that an array gives.
 BEHIND = """

@@ -21,8 +21,23 @@ Function = Callable[..., Value]
 
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None}
 PREFIXES = ("np", "math", "numpy")
-RESERVED = ("and", "or", "not", "if", "else", "elif", "for", "while", "in", "def", "return")
-KEYWORDS = [word for word in keyword.kwlist if word not in (*RESERVED, "True", "False", "None")]
+RESERVED = (
+    "and",
+    "or",
+    "not",
+    "if",
+    "else",
+    "elif",
+    "for",
+    "while",
+    "in",
+    "def",
+    "return",
+    "break",
+    "continue",
+)
+ADC = (*RESERVED, "break", "continue", "True", "False", "None")
+KEYWORDS = [word for word in keyword.kwlist if word not in ADC]
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",

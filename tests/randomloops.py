@@ -41,6 +41,7 @@ class Writer:
     counts: list[str] = field(default_factory=list)
     indices: list[str] = field(default_factory=list)
     made: int = 0
+    around: list[str] = field(default_factory=list)  # of each loop around: what its next iteration needs
 
     def pick(self, options: Any) -> Any:
         return self.draw(st.sampled_from(list(options)))
@@ -122,6 +123,7 @@ class Writer:
         kinds = [self.assignment, self.assignment, self.swap, self.store, self.count]
         if depth < 3 and len(self.lines) < LONGEST:
             kinds += [self.loop, self.branch, self.repeat]
+        kinds += [self.leave] if self.around else []
         self.pick(kinds)(depth)
 
     def block(self, depth: int) -> None:
@@ -164,7 +166,9 @@ class Writer:
             v = ""
             self.write(depth, f"for {i} in {self.span()}:")
         self.indices.append(i)
+        self.around.append("")
         self.block(depth + 1)
+        self.around.pop()
         self.indices.pop()
         if v:
             self.scalars.remove(v)
@@ -175,9 +179,20 @@ class Writer:
         self.write(depth, f"{k} = 0")
         self.write(depth, f"while {k} < {self.pick(['3', 'n', 'n - 3'])}:")
         self.indices.append(k)
+        self.around.append(f"{k} += 1")
         self.block(depth + 1)
+        self.around.pop()
         self.indices.pop()
         self.write(depth + 1, f"{k} += 1")
+
+    def leave(self, depth: int) -> None:
+        """A `break` or a `continue` under a condition."""
+        self.write(depth, f"if {self.condition()}:")
+        if self.draw(st.booleans()):
+            self.assignment(depth + 1)
+        if self.around[-1]:
+            self.write(depth + 1, self.around[-1])
+        self.write(depth + 1, self.pick(["break", "continue"]))
 
     def branch(self, depth: int) -> None:
         self.write(depth, f"if {self.condition()}:")

@@ -22,6 +22,42 @@ def returns(statements: Sequence[tree.Statement]) -> bool:
     return False
 
 
+def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
+    """The first `break` or `continue` that belongs to no loop among the statements."""
+    work = list(reversed(statements))
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Leave():
+                return statement
+            case tree.If(body=body, otherwise=otherwise):
+                work.extend(reversed(body + otherwise))
+    return None
+
+
+def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> bool:
+    """Whether the loop that statements stand in may be left by them: by a `break` or a `continue`, or by the
+    one that is asked for."""
+    work = list(statements)
+    while work:
+        match work.pop():
+            case tree.Leave(word=found) if word in (None, found):
+                return True
+            case tree.If(body=body, otherwise=otherwise):
+                work += body + otherwise
+    return False
+
+
+def ends(statements: Sequence[tree.Statement]) -> bool:
+    """Whether a `break` or a `continue` surely ends a block."""
+    match statements:
+        case (*_, tree.Leave()):
+            return True
+        case (*_, tree.If(body=body, otherwise=otherwise)):
+            return ends(body) and ends(otherwise)
+    return False
+
+
 def assigned(statements: Sequence[tree.Statement]) -> list[str]:
     """The names that statements bind, in order; `x[i] = v` binds x anew."""
     names: dict[str, None] = {}

@@ -14,6 +14,7 @@ from lark import Token
 
 from adcompiler.errors import Span
 from adcompiler.syntax import literals, tree
+from adcompiler.syntax.branches import outside
 from adcompiler.syntax.fault import Fault
 from adcompiler.syntax.layout import token_span
 
@@ -162,7 +163,10 @@ class Builder:
 
     line = suite = module
 
-    def bare(self, parts: Parts) -> tree.Bare:
+    def bare(self, parts: Parts) -> tree.Bare | tree.Leave:
+        match parts[0]:
+            case tree.Name(id="break" | "continue" as word):
+                return tree.Leave(between(parts), word)
         return tree.Bare(between(parts), parts[0])
 
     def assignment(self, parts: Parts) -> tree.Assign:
@@ -203,6 +207,9 @@ class Builder:
         match body:
             case (tree.Bare(value=tree.Text(value=str(text))), *_):
                 body, docstring = body[1:], text
+        if stray := outside((*body,)):
+            cause = f"'{stray.word}' stands outside of a loop"
+            raise Fault(stray.span, cause, "put it into a for or a while")
         return tree.Def(between(parts), literals.identifier(parts[1].value), parameters, body, docstring)
 
     def branch(self, parts: Parts) -> tree.If:
@@ -233,6 +240,8 @@ def _check_target(target: tree.Expression) -> None:
         node = todo.pop()
         if isinstance(node, tree.Sequence):
             todo.extend(reversed(node.items))
+        elif isinstance(node, tree.Name) and node.id in ("break", "continue"):
+            raise Fault(node.span, f"'{node.id}' is a statement and cannot be a name", "choose another name")
         elif not isinstance(node, tree.Name | tree.Subscript):
             kind = type(node).__name__.lower()
             raise Fault(

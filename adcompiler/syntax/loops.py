@@ -213,12 +213,12 @@ def _behind(kind: _Type) -> tuple[Element, ...]:
 @dataclass(frozen=True, slots=True)
 class Turns:
     """How a loop runs: `turn(step, scope)` lowers one turn on a scope. A for loop has a `length`, and a turn
-    of it may have an effect where `guard(step)` holds only; a while loop has a `test(scope)`."""
+    of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`."""
 
     turn: Callable[[Element, Scope], None]
     length: Element | None = None
     guard: Callable[[Element], Element] | None = None
-    test: Callable[[Scope], Value] | None = None
+    test: Callable[[Element, Scope], Value] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
 def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:
     """Where a turn of a loop has an effect."""
     if turns.test is not None:
-        return [cast(turns.test(scope).element, "bool")]
+        return [cast(turns.test(number, scope).element, "bool")]
     return [] if turns.guard is None else [turns.guard(number)]
 
 

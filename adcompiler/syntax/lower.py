@@ -12,9 +12,10 @@ from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
-from adcompiler.syntax.branches import assigned, returns
-from adcompiler.syntax.expressions import Expressions, Steps
+from adcompiler.syntax.branches import assigned, leaves, returns
+from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal
+from adcompiler.syntax.leaving import BROKEN, Leaving
 from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
 from adcompiler.syntax.rules import ruled
@@ -54,7 +55,7 @@ class Turn(tree.Statement):
     item: AnyValue = None
 
 
-class Lowering(Expressions):
+class Lowering(Leaving):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
     calls = 0  # how deep calls nest now
@@ -80,7 +81,7 @@ class Lowering(Expressions):
             match statement:
                 case tree.Return():
                     return Returned(self.expression(statement.value, scope))
-                case tree.If() if returns((statement,)):
+                case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
                 case tree.If():
                     self.branch(statement, scope)
@@ -88,6 +89,8 @@ class Lowering(Expressions):
                     rest += reversed(self.loop(statement, scope))
                 case tree.While():
                     self.repeat(statement, scope)
+                case tree.Leave(word=word):
+                    self.skip(word, rest)
                 case Turn(within=within, target=target, item=item):
                     self.within = within
                     if target is not None:
@@ -95,6 +98,11 @@ class Lowering(Expressions):
                 case _:
                     self.statement(statement, scope)
         return None
+
+    def skip(self, word: str, rest: list[tree.Statement]) -> None:
+        """Leave an iteration of a loop that is written out, and after a `break` the others."""
+        while not (isinstance(rest[-1], Turn) and (word == "continue" or rest[-1].target is None)):
+            rest.pop()
 
     def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
         """Run one statement that has no blocks of its own."""
@@ -113,11 +121,8 @@ class Lowering(Expressions):
             case tree.Def():
                 assert self.source is not None
                 scope[statement.name] = Closure(statement, scope, self.source)
-            case tree.Bare(value=tree.Text() | tree.Name(id="pass")):
+            case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
                 pass
-            case tree.Bare(value=tree.Name(id="break" | "continue" as word)):
-                remedy = "put the condition into while, or into an if around what follows"
-                self.fail(ParseError, f"there is no {word}", statement.span, remedy)
             case tree.Bare():
                 remedy = "assign it to a name or return it"
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
@@ -150,15 +155,19 @@ class Lowering(Expressions):
         for name in assigned((statement,)):
             scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
 
+    def count_branch(self, statement: tree.If) -> None:
+        """Refuse what would be lowered without end."""
+        self.branches += 1
+        if self.branches > MOST_BRANCHES:
+            cause = f"more than {MOST_BRANCHES} branches with a return, and what follows them"
+            self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
+
     def returning(
         self, statement: tree.If, rest: Sequence[tree.Statement], scope: dict[str, AnyValue]
     ) -> Returned | None:
         """An `if` with a return inside: what follows it belongs to both branches."""
         test = self.condition(statement.test, scope)
-        self.branches += 1
-        if self.branches > MOST_BRANCHES:
-            cause = f"more than {MOST_BRANCHES} branches with a return, and what follows them"
-            self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
+        self.count_branch(statement)
         if not isinstance(test, Value):
             return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
         with self.binders.under(test.element):
@@ -198,10 +207,14 @@ class Lowering(Expressions):
                 self.iterate(statement, items, scope)
                 return []
             items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
+        items = tuple(map(literal, items))
+        if leaves(statement.body) and not returns(statement.body):
+            self.written_out(statement, items, scope)
+            return []
         span, found = statement.span, list[tree.Statement]()
         for k, item in enumerate(items):
             within = (*self.within, Within("loop", self.source, span, k))
-            found += (Turn(span, within, statement.target, literal(item)), *statement.body)
+            found += (Turn(span, within, statement.target, item), *statement.body)
         return [*found, Turn(span, self.within)]
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
@@ -223,22 +236,35 @@ class Lowering(Expressions):
             self.binders.inside(None, items.length)
             try:
                 self.assign(statement.target, items.at(step), inner)
-                self.block(statement.body, inner)
+                self.iteration(statement.body, self.entered(inner))
             finally:
                 self.binders.around.pop()
 
-        self.carry(Turns(turn, items.length, items.guard), statement, scope)
+        def test(step: Element, inner: dict[str, AnyValue]) -> Value:
+            going = apply("less", step, items.length)
+            if items.guard is not None:
+                going = apply("logical_and", going, items.guard(step))
+            return self.unbroken(inner, lambda: Value((), going))
+
+        breaks = leaves(statement.body, "break")
+        turns = Turns(turn, test=test) if breaks else Turns(turn, items.length, items.guard)
+        self.carry(turns, statement, scope)
 
     def repeat(self, statement: tree.While, scope: dict[str, AnyValue]) -> None:
         """A `while` loop with carried state."""
         self.no_return(statement)
 
-        def test(inner: dict[str, AnyValue]) -> Value:
+        def holds(inner: dict[str, AnyValue]) -> Value:
             value = self.condition(statement.test, inner)
             return value if isinstance(value, Value) else Value((), const(value, "bool"))
 
+        def test(_: Element, inner: dict[str, AnyValue]) -> Value:
+            return self.unbroken(inner, lambda: holds(inner)) if breaks else holds(inner)
+
         def turn(_: Element, inner: dict[str, AnyValue]) -> None:
-            self.block(statement.body, inner)
+            self.iteration(statement.body, self.entered(inner))
+
+        breaks = leaves(statement.body, "break")
 
         self.carry(Turns(turn, test=test), statement, scope)
 
@@ -248,12 +274,18 @@ class Lowering(Expressions):
         carried = [
             n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign | FunctionValue)
         ]
+        breaks, outer = leaves(statement.body, "break"), scope.get(BROKEN, False)
+        if breaks:
+            scope[BROKEN] = False
+            carried.append(BROKEN)
         run_loop(self, turns, carried, scope, statement.span)
         scope.update((n, LOCAL) for n in names if n not in carried)
+        if breaks:
+            scope[BROKEN] = outer
 
     def no_return(self, statement: tree.For | tree.While) -> None:
         if returns(statement.body):
-            remedy = "assign to a name, and return it after the loop"
+            remedy = "assign to a name, break, and return it after the loop"
             self.fail(ParseError, "a loop of the program cannot return from inside", statement.span, remedy)
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:

@@ -166,6 +166,13 @@ class Return(Statement):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Leave(Statement):
+    """`word` is `break` or `continue`."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Statement):
     """`elif` is an If as the only statement of `otherwise`."""
 

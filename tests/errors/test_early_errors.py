@@ -36,7 +36,7 @@ EARLY = [
     "def f(x):\n    x += foo(x)\n    return x",
     "def f(x):\n    y = [x]\n    y[foo(x)] = 1\n    return y",
     "def f(x):\n    x + 1\n    return x",
-    "def f(x):\n    break\n    return x",
+    "def f(x):\n    for i in range(9):\n        if foo(x):\n            break\n    return x",
     "def f(x):\n    y = x",
     "def g(x):\n    y = x\n\ndef f(x):\n    return g(x)",
     "def g(a, b):\n    return a\n\ndef f(x):\n    return g(x)",
