@@ -28,6 +28,7 @@ class Stage(StrEnum):
     forward = "forward"
     propagate = "propagate"
     kernel = "kernel"
+    llvm = "llvm"
     ptx = "ptx"
 
 

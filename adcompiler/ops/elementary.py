@@ -13,7 +13,8 @@ BETWEEN_POLES: Domain = ((-1.4, -0.1), (0.1, 1.4))
 def _nearest(x: np.ndarray) -> np.ndarray:
     """The number between -1/2 and 1/2 whose multiple by pi has the same sine."""
     d = x - 2 * np.rint(0.5 * x)
-    return np.copysign(np.minimum(np.abs(d), 1 - np.abs(d)), d)
+    found: np.ndarray = np.copysign(np.minimum(np.abs(d), 1 - np.abs(d)), d)
+    return found
 
 
 ELEMENTARY = (

@@ -331,7 +331,8 @@ class Function(Displayed):
 
     @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
-        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" or "ptx".
+        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (the loops
+        that are compiled), "llvm" (this machine's code, after LLVM's passes) or "ptx".
 
         It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
         """

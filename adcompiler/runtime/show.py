@@ -85,6 +85,24 @@ def _kernel(f: Shown, types: Types, wrt: Any) -> str:
     return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
 
 
+def _llvm(f: Shown, types: Types, wrt: Any) -> str:
+    """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
+    from adcompiler.codegen.cpu import Compiled
+    from adcompiler.codegen.llvm.entry import translated
+    from adcompiler.codegen.llvm.machine import optimised
+    from adcompiler.codegen.llvm.values import UnsupportedError
+
+    func = run((*OPTIMISE, *KERNEL), f.trace(types).func)
+    kernel = Compiled(scheduled(func), f.backend.startswith("cpu-precise"))
+    try:
+        return str(optimised(translated(kernel.source, contiguous=True).text))
+    except UnsupportedError as error:
+        raise Error(
+            f"{f.__name__} is compiled by numba on this platform",
+            remedy='show("kernel") shows what numba compiles',
+        ) from error
+
+
 def _ptx(f: Shown, types: Types, wrt: Any) -> str:
     try:
         return ptx(run(OPTIMISE, f.trace(types).func))
@@ -102,5 +120,6 @@ STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
     "forward": _forward,
     "propagate": _propagate,
     "kernel": _kernel,
+    "llvm": _llvm,
     "ptx": _ptx,
 }

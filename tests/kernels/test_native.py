@@ -211,6 +211,19 @@ def test_threads_do_the_same_to_the_bit():
     np.testing.assert_array_equal(first, parallel)
 
 
+@pytest.mark.parametrize("text", ["sin(x) * y", "sum(exp(x * y[i]) for i in range(len(y)))"])
+def test_the_llvm_of_a_kernel_is_shown(text):
+    """It is the module that a call runs: LLVM reads it, and the kernel's entry is in it."""
+    from llvmlite import binding
+
+    y = np.ones(3) if "[" in text else 1.0
+    f = adc.grad(adc.compile(text, args="x, y"))
+    f(0.5, y)
+    module = binding.parse_assembly(f.show("llvm"))
+    module.verify()
+    assert not module.get_function("entry").is_declaration
+
+
 def test_calls_from_many_threads():
     f = adc.grad(adc.compile("sum(sin(a * x))", args="a, x"), "a")
     x = np.linspace(0, 1, 2000)
