@@ -380,7 +380,7 @@ SHAPING = (
     "ones_like outer pad percentile quantile repeat roll searchsorted sort squeeze stack swapaxes take "
     "take_along_axis tensordot tile trace trapezoid tril triu vstack zeros zeros_like"
 )
-LINALG = "cholesky det inv solve"
+LINALG = "cholesky det eigvalsh inv pinv solve"
 
 BUILTINS |= {name: shared(name, getattr(np, name)) for name in SHAPING.split()}
 BUILTINS |= {name: shared(name, getattr(np.linalg, name)) for name in LINALG.split()}

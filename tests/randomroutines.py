@@ -35,6 +35,8 @@ VECTORS = (
     "diag(inv({M}))",
     "inv({M}) @ {v}",
     "sum(solve({T}, {v}), axis=0)",
+    "eigvalsh({S})",
+    "pinv({M}) @ {v}",
     "{special}",
 )
 SPECIAL = (

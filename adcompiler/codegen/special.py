@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from adcompiler.codegen import library
+from adcompiler.codegen import decompositions, library
 from adcompiler.codegen.intrinsics import reduce_add
 from adcompiler.ops import bessel, series
 
@@ -49,8 +49,9 @@ for _module in (series, bessel):
 def _routines() -> dict[str, Any]:
     """The routines on matrices, compiled."""
     jit = njit(**OPTIONS, nogil=True)
-    namespace = dict(vars(library)) | {"reduce_add": reduce_add}
-    for name, routine in vars(library).items():
+    written = {**vars(decompositions), **vars(library)}
+    namespace = written | {"reduce_add": reduce_add}
+    for name, routine in written.items():
         if isinstance(routine, FunctionType) and name != "reduce_add":
             namespace[name] = jit(FunctionType(routine.__code__, namespace, name))
     return {name: routine for name, routine in namespace.items() if name.startswith("library_")}

@@ -22,6 +22,7 @@ import numpy as np
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Array, Shape, const, is_const
 from adcompiler.ops.build import apply
+from adcompiler.ops.decompositions import DECOMPOSITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _search(side: str) -> Callable[..., Any]:
 
 
 # Routines whose results say which, not how much: they have no derivative.
-CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right"))
+CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right", "eigh", "qr", "svd"))
 LIBRARY: Mapping[str, Routine] = MappingProxyType(
     {
         "lu": Routine(
@@ -160,6 +161,7 @@ LIBRARY: Mapping[str, Routine] = MappingProxyType(
             ("a", "v"), lambda a, v: v, _search("right"),
             "how many numbers of a sorted row are not greater than each v",
         ),
+        **{name: Routine(*entry) for name, entry in DECOMPOSITIONS.items()},
     }
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from adcompiler.syntax.arguments import Builtin, bind_arguments
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.conversions import CONVERSIONS, with_dtype
+from adcompiler.syntax.decompositions import DECOMPOSITIONS
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
 from adcompiler.syntax.linalg import LINALG
@@ -274,7 +275,17 @@ _builtins: dict[str, Builtin] = (
         chain(
             *(
                 table.items()
-                for table in (MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING)
+                for table in (
+                    MATRICES,
+                    EINSUM,
+                    LINALG,
+                    RUNNING,
+                    MOVING,
+                    NEIGHBOURS,
+                    STATISTICS,
+                    SORTING,
+                    DECOMPOSITIONS,
+                )
             )
         )
     )

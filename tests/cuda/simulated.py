@@ -435,7 +435,8 @@ def test_routines_on_matrices(expression: str) -> None:
 NAMED = [
     "sort(x)", "median(x, axis=0)", "interp(x, sort(v), w)", "softmax(x, axis=1)", "cov(x)",
     "roll(x, 1) + flip(x)", "bincount(k, w, minlength=3)", "convolve(v, w[:3], 'same')",
-    "segment_sum(outer(v, w), k, 4)",
+    "segment_sum(outer(v, w), k, 4)", "eigvalsh(x @ x.T)", "qr(x.T)[0]", "svd(x.T, compute_uv=False)",
+    "expm(x @ x.T / 9)",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ OTHERS = (
     "adcompiler.ops.series",
     "adcompiler.ops.bessel",
     "adcompiler.codegen.library",
+    "adcompiler.codegen.decompositions",
 )
 
 

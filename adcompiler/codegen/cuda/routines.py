@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from adcompiler.codegen import library
+from adcompiler.codegen import decompositions, library
 from adcompiler.codegen.cuda import device
 
 CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # they call BLAS
@@ -14,9 +14,10 @@ CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # they 
 
 def _on_device() -> dict[str, Callable[..., Any]]:
     """The routines, of the same text, with the device's mathematics."""
-    namespace = dict(vars(library)) | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
+    written = {**vars(decompositions), **vars(library)}
+    namespace = written | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
     found: dict[str, Callable[..., Any]] = {}
-    for name, routine in vars(library).items():
+    for name, routine in written.items():
         if isinstance(routine, FunctionType) and name not in (*CPU_ONLY, "reduce_add"):
             found[name] = namespace[name] = _compiled(FunctionType(routine.__code__, namespace, name))
     return found

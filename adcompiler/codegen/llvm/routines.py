@@ -42,10 +42,11 @@ class Source(NamedTuple):
 
 @cache
 def source(module: str) -> Source:
-    """The functions of one of our modules, read from its text."""
-    found = import_module(SOURCES[module])
-    functions = (n for n in ast.parse(inspect.getsource(found)).body if isinstance(n, ast.FunctionDef))
-    return Source({n.name: n for n in functions if n.name != INTRINSIC}, vars(found))
+    """The functions of one of our modules, or of several with one name, read from their text."""
+    found = [import_module(name) for name in SOURCES[module].split()]
+    nodes = [n for m in found for n in ast.parse(inspect.getsource(m)).body if isinstance(n, ast.FunctionDef)]
+    names = {name: value for m in found for name, value in vars(m).items()}
+    return Source({n.name: n for n in nodes if n.name != INTRINSIC}, names)
 
 
 class Routine(NamedTuple):

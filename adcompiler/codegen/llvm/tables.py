@@ -16,7 +16,7 @@ RANKS = ("i1", "i64", "float", "double")
 # Functions written in Python (`routines.py`): the first part of their names in kernels, and where they stand.
 SOURCES: Mapping[str, str] = {
     **{f: f"adcompiler.ops.{f}" for f in ("series", "bessel", "whole")},
-    "library": "adcompiler.codegen.library",
+    "library": "adcompiler.codegen.library adcompiler.codegen.decompositions",
 }  # fmt: skip
 # What may become a call of a function of vectors.
 CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.libmvec}
