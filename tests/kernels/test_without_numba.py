@@ -103,12 +103,29 @@ ROUTINES = {
     "det": "det(a)",
     "slogdet": "slogdet(a)[1]",
     "cholesky": "sum(cholesky(a)**3)",
+    "argsort": "sum(sort(b, axis=0)**3 * b)",
+    "search_left": "sum(where(searchsorted(sort(b[:, 0]), b) > 1, b**2, b**3))",
+    "search_right": "sum(where(searchsorted(sort(b[:, 0]), b, side='right') > 1, b**2, b**3))",
+    "eigh": "sum(eigvalsh(a)**3)",
+    "eigh_values": "sum(sqrt(eigh(a)[0]))",
+    "eigh_vectors": "sum(eigh(a)[1]**3)",
+    "qr": "sum(lstsq(a, b)[0]**2)",
+    "qr_columns": "sum(qr(a)[0]**3)",
+    "qr_triangle": "sum(qr(a, mode='r')**3)",
+    "svd": "sum(svd(a, compute_uv=False)**3)",
+    "svd_values": "sum(svd(a, full_matrices=False)[1]**2)",
+    "svd_left": "sum(svd(a, full_matrices=False)[0]**3)",
+    "svd_right": "sum(svd(a, full_matrices=False)[2]**3)",
 }
 PRODUCTS = {"matmul": "a @ b", "matmul_nt": "a @ b.T", "matmul_tn": "a.T @ b"}
 
 
 def test_every_routine_has_a_program() -> None:
     assert {*ROUTINES, *PRODUCTS} == set(LIBRARY)
+    for name, source in ROUTINES.items():
+        f = adc.compile(source, args="a, b", backend="numpy")
+        texts = [g.show("ir", *matrices(4, np.float64)) for g in (f, adc.grad(f))]
+        assert any(f"call {name}(" in text for text in texts), name
 
 
 def matrices(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
