@@ -34,8 +34,10 @@ STEP = mp.mpf(2) ** -50
 def prepared(program: Program, args: Sequence[Value], kwargs: dict[str, Value]) -> list[Value]:
     """The arguments by position, Python ints as floats where the parameter is not whole."""
     named = {mangled(key): value for key, value in kwargs.items()}
-    values = dict(zip(program.parameters, args, strict=False)) | named
-    if len(args) + len(kwargs) != len(program.parameters) or set(values) != set(program.parameters):
+    defaults = program.function.__defaults__ or ()
+    left_out = dict(zip(program.parameters[::-1], defaults[::-1], strict=False))
+    values = left_out | dict(zip(program.parameters, args, strict=False)) | named
+    if len(args) > len(program.parameters) or set(values) != set(program.parameters):
         raise TypeError(f"the program takes {program.parameters}")
     ordered = [(name, values[name]) for name in program.parameters]
     return [float(v) if type(v) is int and name not in program.whole else v for name, v in ordered]

@@ -19,6 +19,7 @@ from adcompiler.ir.walk import postorder
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import Options, options
 from adcompiler.runtime.transforms import Gradient
+from adcompiler.runtime.written import constant_array, with_defaults
 from adcompiler.syntax.builtins import BUILTINS
 from adcompiler.syntax.early import check
 from adcompiler.syntax.from_sympy import closure_from_sympy, is_sympy
@@ -225,7 +226,7 @@ def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
         )
     indent = len(lines[0]) - len(lines[0].lstrip())
     module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
-    closure = closure_of(module, f.__name__, None, _captured(f))
+    closure = closure_of(with_defaults(module, f), f.__name__, None, _captured(f))
     made = _made(closure, static, chosen)
     made.__module__, made.__qualname__ = f.__module__, f.__qualname__
     return made
@@ -278,7 +279,9 @@ def _meaning(name: str, value: Any) -> Any:
         case np.generic() if value.dtype.kind in "biuf":
             return value.item()
         case np.ndarray():
-            return Foreign("an array of the surrounding program", f"make {name} a parameter")
+            return constant_array(name, value)
+        case tuple() | list() if _is_of_numbers(value):
+            return constant_array(name, np.array(value)) if type(value) is list else value
         case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
             return gradient_of(of, value.wrt, value.with_value, name)
         case Function():
@@ -288,6 +291,14 @@ def _meaning(name: str, value: Any) -> Any:
         case FunctionType():
             return Foreign("a plain Python function", f"decorate {name} with @adc.function")
     return Foreign(f"a {type(value).__name__} of the surrounding program", f"make {name} a parameter")
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether a tuple or list holds nothing but numbers, or rows of a list equally many."""
+    try:
+        return np.asarray(value).dtype.kind in "biuf" and (type(value) is list or np.ndim(value) == 1)
+    except ValueError:  # rows that differ in length
+        return False
 
 
 def _filled(cell: Any) -> bool:

@@ -19,7 +19,7 @@ from adcompiler.progress import showing
 from adcompiler.runtime.finite import slope_along, slopes
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import hvp
-from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.signature import Parameter, bind
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.transforms import Derived, Gradient, compiled
 from adcompiler.syntax.program import Lowered
@@ -150,6 +150,7 @@ class _Check:
         self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
     ) -> None:
         self.f, self.rtol, self.random = f, rtol, random
+        args = bind(f.__name__, f.parameters, args, {})
         types, values, _ = f.describe(args, {})
         results = [r for r in f.specialise(types)(values, False) if np.asarray(r).dtype.kind == "f"]
         if not results:

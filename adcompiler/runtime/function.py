@@ -32,6 +32,7 @@ from adcompiler.runtime.signature import (
     bind,
     describe,
     find_hook,
+    leaves_out,
     parameters_of,
     wrapper_of,
 )
@@ -91,7 +92,11 @@ class Function(Displayed):
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Signature(
-            [inspect.Parameter(p.name, kind) for p in self.parameters if p.name.isidentifier()]
+            [
+                inspect.Parameter(p.name, kind, default=p.default)
+                for p in self.parameters
+                if p.name.isidentifier()
+            ]
         )
 
     def __repr__(self) -> str:
@@ -154,6 +159,8 @@ class Function(Displayed):
     @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a door to others like it."""
+        if len(args) < len(self.parameters) and leaves_out(self.parameters, args, keywords):
+            return self.__call__(*bind(self.__name__, self.parameters, args, keywords))
         if keywords or not PLAIN.issuperset(map(type, args)):
             if "_result" in keywords and all(p.name != "_result" for p in self.parameters):
                 from adcompiler.runtime.into import call_into
@@ -370,7 +377,8 @@ class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
     def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
-        super().__init__(closure.name, parameters_of(closure.definition, static), options.backend)
+        parameters = parameters_of(closure.definition, static, closure.defaults)
+        super().__init__(closure.name, parameters, options.backend)
         self._closure, self.options = closure, options
         if options.strict:
             self.batched = batches_of(self.parameters)

@@ -157,7 +157,9 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    types, values = _described(compiled("jvp", f), args)
+    left = len(compiled("jvp", f).parameters) - len(args)
+    args, tangents = bind(f.__name__, f.parameters, args, {}), (*tangents, *[None] * left)
+    types, values = _described(f, args)
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     given = {k: like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt}
@@ -194,6 +196,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
+    args = bind(gradient.of.__name__, gradient.of.parameters, args, {})
     types, _ = _described(gradient.of, args)
     directions = directions_of(gradient, types, v)
     return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from adcompiler.runtime.rows import WRITTEN_OUT, stacked
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared, is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
-from adcompiler.syntax.values import ArgType, Kind, Static
+from adcompiler.syntax.values import ArgType, Kind, Listed, Static
 
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)
@@ -34,6 +36,9 @@ class ArgumentError(Error, TypeError):
     """A call does not match the function's parameters."""
 
 
+REQUIRED: Any = inspect.Parameter.empty  # the default of a parameter that has none
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
@@ -46,9 +51,12 @@ class Parameter:
     device: bool = False
     floating: bool = False
     rows: bool = True
+    default: Any = REQUIRED
 
 
-def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Parameter, ...]:
+def parameters_of(
+    definition: tree.Def, static: Sequence[str], defaults: Mapping[str, Any]
+) -> tuple[Parameter, ...]:
     """The parameters of a definition."""
     return tuple(
         Parameter(
@@ -56,9 +64,25 @@ def parameters_of(definition: tree.Def, static: Sequence[str]) -> tuple[Paramete
             p.name in static or is_static(p),
             integer=(kind := declared(p)) is not None and not is_float(kind.dtype),
             floating=kind is not None and is_float(kind.dtype),
+            default=_as_argument(defaults[p.name]) if p.name in defaults else REQUIRED,
         )
         for p in definition.parameters
     )
+
+
+def leaves_out(parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call, with no `_result` to write to, gives no argument for a parameter with a default."""
+    return "_result" not in keywords and any(
+        p.default is not REQUIRED and p.name not in keywords for p in parameters[len(args) :]
+    )
+
+
+def _as_argument(value: Any) -> Any:
+    """A default as an argument of a call: a list in the language is a tuple."""
+    if isinstance(value, tuple):
+        kind = list if isinstance(value, Listed) else tuple
+        return kind(map(_as_argument, value))
+    return value
 
 
 def bind(
@@ -74,6 +98,9 @@ def bind(
             why = "twice" if key in bound else "which it does not take"
             raise ArgumentError(f"{name}() is given {key!r} {why}", remedy=f"it takes ({', '.join(names)})")
     bound.update(keywords)
+    for parameter in parameters:
+        if parameter.default is not REQUIRED:
+            bound.setdefault(parameter.name, parameter.default)
     missing = [n for n in names if n not in bound]
     if missing or len(args) > len(names):
         what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
@@ -86,6 +113,8 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     if parameter.static:
         return Static(_known(parameter, value)), None
     kind = type(value)
+    if (value is None or kind is str) and type(parameter.default) in (NoneType, str):
+        return Static(value), None
     if kind is float:
         return FLOAT, value
     if kind is bool:

@@ -13,7 +13,7 @@ from adcompiler.ir.nodes import Array, Input, zeros_like
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.modes import as_tuple
-from adcompiler.runtime.signature import Parameter
+from adcompiler.runtime.signature import Parameter, bind
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, compiled
@@ -74,7 +74,9 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
         raise ShapeError(
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
         )
-    types, values, _ = compiled("taylor", f).describe(args, {})
+    args = bind(compiled("taylor", f).__name__, f.parameters, args, {})
+    direction = (*direction, *[None] * (len(args) - len(direction)))
+    types, values, _ = f.describe(args, {})
     wrt = f.positions(tuple(k for k, d in enumerate(direction) if d is not None), types)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     line = f.derived(("taylor", wrt, order), lambda: Line(f, wrt, order))

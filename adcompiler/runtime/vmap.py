@@ -26,7 +26,7 @@ from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import settled
-from adcompiler.runtime.signature import ArgumentError
+from adcompiler.runtime.signature import REQUIRED, ArgumentError
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, by, compiled
 from adcompiler.syntax.containers import Container, Rows
@@ -205,6 +205,7 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     """
     count = len(compiled("vmap", f).parameters)
     axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
+    axes += tuple(None for p in f.parameters[len(axes) :] if p.default is not REQUIRED)
     if len(axes) != count or any(isinstance(a, str | float) for a in axes):
         raise ArgumentError(
             f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"

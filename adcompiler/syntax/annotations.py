@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError
@@ -14,6 +16,10 @@ from adcompiler.syntax.context import Context
 from adcompiler.syntax.values import ArgType, Value, describe
 
 STATIC = "static"
+PYTHON: Mapping[str, Dtype] = MappingProxyType({"int": "i64", "float": "f64"})  # `float` is of any width
+# Types that say nothing here: what an argument is, the call tells.
+ARRAYS = ("ndarray", "NDArray", "ArrayLike", "Array", "Tensor")
+ANYTHING = ("Any", "object", "Sequence", "Iterable", "list")
 FIT = "pass arrays that fit the annotations"
 
 
@@ -28,9 +34,33 @@ def declared(parameter: tree.Parameter) -> ArgType | None:
     base, axes = (
         (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
     )
-    if not isinstance(base, tree.Name) or base.id not in DTYPES:
+    if not isinstance(base, tree.Name) or base.id not in (*DTYPES, *PYTHON):
         return None
-    return ArgType(base.id, tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes))
+    if base.id == "float":
+        return ArgType("f64", weak=True)
+    ones = tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes)
+    return ArgType(_dtype(base.id), ones)
+
+
+def _dtype(name: str) -> Dtype:
+    """The type that an annotation names."""
+    return PYTHON[name] if name in PYTHON else DTYPES[DTYPES.index(name)]
+
+
+def says_nothing(annotation: tree.Expression | None, names: Sequence[str] = (*ARRAYS, *ANYTHING)) -> bool:
+    """Whether an annotation leaves open what an argument is: one of `names`, or a union of Python's types."""
+    match annotation:
+        case tree.Binary(op="|", left=left, right=right):
+            return all(says_nothing(side, names) or _is_word(side) for side in (left, right))
+        case tree.Subscript(value=base):
+            return says_nothing(base, names)
+        case tree.Name(id=name) | tree.Attribute(name=name):
+            return name in names
+    return False
+
+
+def _is_word(annotation: tree.Expression) -> bool:
+    return isinstance(annotation, tree.Name) and annotation.id in (*PYTHON, *DTYPES, "None", "tuple")
 
 
 def annotate(
@@ -53,7 +83,7 @@ def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, 
     """A container's annotation is the name of its class."""
     annotation = parameter.annotation
     base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
-    if base is None:
+    if base is None or says_nothing(annotation, ANYTHING):
         return
     given = base.id if isinstance(base, tree.Name) else getattr(base, "name", "")
     names = (value.kind.__name__,) if isinstance(value, Container) else ("tuple", "list")
@@ -71,18 +101,21 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, named: dic
         cause = f"{parameter.name} is static, but not known while compiling here"
         context.fail(DtypeError, cause, parameter.span, "pass a number")
     annotation = parameter.annotation
+    if says_nothing(annotation):
+        return value
     axes: tuple[tree.Expression, ...] = ()
     base = annotation
     if isinstance(annotation, tree.Subscript):
         base, axes = annotation.value, annotation.indices
     assert annotation is not None
-    if not isinstance(base, tree.Name) or base.id not in DTYPES:
+    if not isinstance(base, tree.Name) or base.id not in (*DTYPES, *PYTHON) or (axes and base.id in PYTHON):
         context.fail(
             ParseError,
             f"the annotation of {parameter.name!r} is no type",
             annotation.span,
-            f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], or static",
+            f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], int, float, np.ndarray, or static",
         )
+    wanted = _dtype(base.id)
     if len(axes) != value.rank:
         context.fail(
             ShapeError,
@@ -92,16 +125,18 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, named: dic
         )
     for k, axis in enumerate(axes):
         _size(context, parameter.name, value, k, axis, named)
-    if value.dtype != base.id:
-        if not value.weak or not _holds(base.id, value.dtype):
+    if base.id == "float" and is_float(value.dtype):
+        return value
+    if value.dtype != wanted:
+        if not value.weak or not _holds(wanted, value.dtype):
             context.fail(
                 DtypeError,
                 f"{parameter.name} is {value.dtype}, its annotation {base.id}",
                 annotation.span,
-                f"convert it: {parameter.name}.astype('{NUMPY[base.id]}')",
+                f"convert it: {parameter.name}.astype('{NUMPY[wanted]}')",
             )
-        return Value(value.shape, cast(value.element, base.id), False)
-    return Value(value.shape, value.element, False)
+        return Value(value.shape, cast(value.element, wanted), base.id == "float")
+    return Value(value.shape, value.element, base.id == "float")
 
 
 def _holds(declared: Dtype, given: Dtype) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from lark import Token
@@ -189,8 +190,9 @@ class Builder:
         """A decorated function's own source begins with its decorators, which say nothing here."""
 
     def parameter(self, parts: Parts) -> tree.Parameter:
-        annotation = parts[2] if len(parts) > 1 else None
-        return tree.Parameter(between(parts), literals.identifier(parts[0].value), annotation)
+        given = {part.type: after for part, after in pairwise(parts) if isinstance(part, Token)}
+        annotation, default = given.get("COLON"), given.get("EQUAL")
+        return tree.Parameter(between(parts), literals.identifier(parts[0].value), annotation, default)
 
     def quoted(self, parts: Parts) -> tree.Expression:
         return self.read_quoted(parts[0])
@@ -203,6 +205,7 @@ class Builder:
             if parameter.name in seen:
                 raise Fault(parameter.span, f"the parameter '{parameter.name}' stands twice", "rename one")
             seen.add(parameter.name)
+        _check_defaults(parameters)
         body, docstring = parts[-1], None
         match body:
             case (tree.Bare(value=tree.Text(value=str(text))), *_):
@@ -231,6 +234,14 @@ class Builder:
 
     def repetition(self, parts: Parts) -> tree.While:
         return tree.While(between(parts), parts[1], parts[3])
+
+
+def _check_defaults(parameters: tuple[tree.Parameter, ...]) -> None:
+    """Parameters with defaults come last."""
+    for before, parameter in pairwise(parameters):
+        if before.default is not None and parameter.default is None:
+            remedy = f"write {before.name} behind it, or give it a default too"
+            raise Fault(parameter.span, f"'{parameter.name}' without a default follows one with", remedy)
 
 
 def _check_target(target: tree.Expression) -> None:

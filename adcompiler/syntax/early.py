@@ -266,6 +266,11 @@ class _Checker(Lowering):
             return ARRAY if value.array and node.name != "shape" else ANY
         return super().part(SCALAR if isinstance(value, Unknown) else value, node)
 
+    def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
+        assert parameter.default is not None
+        value = self.expression(parameter.default, scope)
+        return value if isinstance(value, Unknown) else super().default(parameter, scope)
+
     # -- calls ---------------------------------------------------------------------------------
 
     def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
@@ -284,7 +289,7 @@ class _Checker(Lowering):
     ) -> AnyValue:
         self.called += [a for a in (function, *args, *keywords.values()) if isinstance(a, Closure)]
         if isinstance(function, Closure):
-            self.arguments(function.definition, args, keywords, span)
+            self.arguments(function, args, keywords, span)
             return ANY
         target = function.call if isinstance(function, FunctionValue) else function
         given = (*args, *keywords.values())

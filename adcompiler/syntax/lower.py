@@ -120,7 +120,8 @@ class Lowering(Leaving):
                 self.assign(statement.target, value, scope)
             case tree.Def():
                 assert self.source is not None
-                scope[statement.name] = Closure(statement, scope, self.source)
+                defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
+                scope[statement.name] = Closure(statement, scope, self.source, defaults=defaults)
             case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
                 pass
             case tree.Bare():
@@ -315,7 +316,7 @@ class Lowering(Leaving):
 
     def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
-        bound = self.arguments(closure.definition, args, keywords, span)
+        bound = self.arguments(closure, args, keywords, span)
         if closure.rule is not None:
             return ruled(self, closure, list(bound.values()), span)
         self.total += 1
@@ -343,6 +344,16 @@ class Lowering(Leaving):
             return returned.value
         self.never_returns(closure)
 
+    def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of a parameter that is left out: known while compiling."""
+        assert parameter.default is not None
+        value = self.expression(parameter.default, scope)
+        if not _is_known(value):
+            remedy = "write a number, a text, or a tuple of these, and make arrays of it inside"
+            cause = f"the default of {parameter.name!r} is {describe(value)}"
+            self.fail(ParseError, cause, parameter.default.span, remedy)
+        return value
+
     def never_returns(self, closure: Closure) -> NoReturn:
         raise ParseError(
             f"{closure.definition.name} ends without a return", remedy="return one value or more",
@@ -350,13 +361,14 @@ class Lowering(Leaving):
         )  # fmt: skip
 
     def arguments(
-        self, definition: tree.Def, args: list[Any], keywords: Mapping[str, Any], span: Span
+        self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span
     ) -> dict[str, Any]:
         """Arguments by parameter name."""
+        definition, defaults = closure.definition, closure.defaults
         names = [p.name for p in definition.parameters]
         bound = dict(zip(names, args, strict=False))
         unknown = [k for k in keywords if k not in names or k in bound]
-        missing = [n for n in names if n not in bound and n not in keywords]
+        missing = [n for n in names if n not in bound and n not in keywords and n not in defaults]
         if len(args) > len(names) or unknown or missing:
             self.fail(
                 ParseError,
@@ -364,4 +376,12 @@ class Lowering(Leaving):
                 span,
                 f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
             )
-        return {**bound, **keywords}
+        given = {**defaults, **bound, **keywords}
+        return {name: given[name] for name in names}
+
+
+def _is_known(value: AnyValue) -> bool:
+    """Whether a value is of numbers and texts that are known while compiling."""
+    if isinstance(value, tuple):
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, str) or is_number(value)

@@ -203,10 +203,11 @@ class Bare(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Parameter(Tree):
-    """`name: annotation`; the annotation is an expression (`f64[n, d]`, `static`) or None."""
+    """`name: annotation = default`; the annotation is an expression (`f64[n, d]`, `static`) or None."""
 
     name: str
     annotation: Expression | None
+    default: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -143,8 +143,6 @@ def _header(at: Context) -> Fault | None:
     """The first line of a def, if, for or while is not complete."""
     header, kind = at.header(), at.token.type
     if at.in_parameters():
-        if kind == "EQUAL":
-            return at.fault("a parameter has no default value here", "give the value in the call")
         if at.token.value in ("*", "**"):
             return at.fault(f"'{at.token}' cannot gather parameters here", "write each parameter out")
         return at.fault("a parameter is a name", "write names with commas between, such as def f(x, y):")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from adcompiler.errors import Source
@@ -80,6 +80,7 @@ class Closure:
     scope: Mapping[str, Any]
     source: Source
     rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of parameters that a call may leave out
 
     @property
     def name(self) -> str:

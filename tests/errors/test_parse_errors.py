@@ -130,8 +130,6 @@ SLIPS = [
     ("def f»: return 1", "the parameters are missing", "def f(x, y):"),
     ("def »(x): return x", "a def needs a name", "def f(x, y):"),
     ("def f(»2): return 2", "a parameter is a name", "names with commas"),
-    ("def f(x»=3): return x", "no default value", "give the value in the call"),
-    ("def f(x: f64 »= 3): return x", "no default value", "give the value in the call"),
     ("def f(»*x): return x", "'*' cannot gather parameters", "write each parameter out"),
     ("def f(x, »x): return x", "the parameter 'x' stands twice", "rename one"),
     ("def f(x):»", "an indented block must follow", "indent it"),

@@ -524,7 +524,7 @@ def test_numpy_numbers_are_captured(k: Any) -> None:
 
 
 def test_what_cannot_be_captured_is_named() -> None:
-    table = np.ones(3)
+    table = np.ones(3, complex)
 
     with pytest.raises(adc.ParseError, match="table") as caught:
 

@@ -59,7 +59,8 @@ def _check_doubles(f: Function, types: Types) -> None:
         return
     for parameter, kind in zip(f.closure.definition.parameters, types, strict=False):
         wanted = declared(parameter)
-        if wanted is not None and wanted.dtype == "f64" and getattr(kind, "dtype", None) == "f32":
+        double = wanted is not None and wanted.dtype == "f64" and not wanted.weak
+        if double and getattr(kind, "dtype", None) == "f32":
             raise DtypeError(
                 f"{f.__name__}: {parameter.name} is annotated f64, and JAX's arrays are float32",
                 remedy='jax.config.update("jax_enable_x64", True), or another annotation',
