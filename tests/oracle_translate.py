@@ -25,6 +25,7 @@ RESERVED = (
     "and",
     "or",
     "not",
+    "is",
     "if",
     "else",
     "elif",
@@ -169,6 +170,9 @@ class Translate(ast.NodeTransformer):
         return call(OPERATORS[type(node.op)], *(thunk(self.visit(value)) for value in node.values))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+            self.generic_visit(node)
+            return node
         names: list[ast.expr] = [ast.Constant(OPERATORS[type(op)]) for op in node.ops]
         operands = [self.visit(operand) for operand in (node.left, *node.comparators)]
         return call("compare", ast.Tuple(names, ast.Load()), *operands)

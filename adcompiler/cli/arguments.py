@@ -14,15 +14,17 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.cli.files import all_columns, one_column
 from adcompiler.cli.tables import number
 from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.signature import REQUIRED
 from adcompiler.syntax import tree
 
 Arguments = Annotated[
     list[str] | None,
     typer.Option(
         "--arg", "-a", metavar="NAME=VALUE", show_default=False,
-        help="An argument; give one for each parameter. VALUE is a number (2.5, 1e-3, -inf), a list "
-        "([1, 2], [[1, 2], [3, 4]]), a column of a file (@data.csv:column, @data.npz:name), or a file of one "
-        "(@x.npy, @x.txt). --arg @data.csv or @data.npz gives every column that is named like a parameter.",
+        help="An argument; give one for each parameter without a default. VALUE is a number (2.5, 1e-3, "
+        "-inf), a list ([1, 2], [[1, 2], [3, 4]]), a column of a file (@data.csv:column, @data.npz:name), or "
+        "a file of one (@x.npy, @x.txt). --arg @data.csv or @data.npz gives every column that is named like "
+        "a parameter.",
     ),
 ]  # fmt: skip
 
@@ -43,7 +45,8 @@ def collect(
         else:
             name, value = _split(f, text, named)
             named[name] = _value(name, value, whole[name])
-    found = columns | named
+    defaults = {p.name: p.default for p in f.parameters if p.default is not REQUIRED}
+    found = defaults | columns | named
     if sample is not None:
         free = [k for k, p in enumerate(f.parameters) if not p.static and p.name not in found]
         found |= {f.parameters[k].name: sample(k) for k in free}

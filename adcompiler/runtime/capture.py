@@ -280,8 +280,12 @@ def _meaning(name: str, value: Any) -> Any:
             return value.item()
         case np.ndarray():
             return constant_array(name, value)
-        case tuple() | list() if _is_of_numbers(value):
-            return constant_array(name, np.array(value)) if type(value) is list else value
+        case None | str():
+            return value
+        case tuple() if type(value) is tuple and _is_known(value):
+            return tuple(_meaning(name, item) for item in value)
+        case list() if _is_of_numbers(value):
+            return constant_array(name, np.array(value))
         case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
             return gradient_of(of, value.wrt, value.with_value, name)
         case Function():
@@ -293,10 +297,17 @@ def _meaning(name: str, value: Any) -> Any:
     return Foreign(f"a {type(value).__name__} of the surrounding program", f"make {name} a parameter")
 
 
-def _is_of_numbers(value: Any) -> bool:
-    """Whether a tuple or list holds nothing but numbers, or rows of a list equally many."""
+def _is_known(value: Any) -> bool:
+    """Whether a value is a number, a text or None, or a tuple of these."""
+    if type(value) is tuple:
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, bool | int | float | str | np.bool | np.integer | np.floating)
+
+
+def _is_of_numbers(value: list[Any]) -> bool:
+    """Whether a list holds nothing but numbers, or rows equally long."""
     try:
-        return np.asarray(value).dtype.kind in "biuf" and (type(value) is list or np.ndim(value) == 1)
+        return np.asarray(value).dtype.kind in "biuf"
     except ValueError:  # rows that differ in length
         return False
 

@@ -26,7 +26,7 @@ from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import settled
-from adcompiler.runtime.signature import REQUIRED, ArgumentError
+from adcompiler.runtime.signature import REQUIRED, ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, by, compiled
 from adcompiler.syntax.containers import Container, Rows
@@ -45,13 +45,15 @@ class Mapped(Derived):
     def __init__(self, of: Function, axes: tuple[Any, ...], name: str) -> None:
         super().__init__(of, None, name)
         self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
+        self.parameters = tuple(map(_of_cases, self.parameters, axes))
 
     def settled(self, types: Types) -> Types:
         return settled(types, self.trace)
 
     def trace(self, types: Types) -> Lowered:
         axes: list[int | None] = []
-        triples = zip(self.parameters, types, self.axes, strict=True)
+        chosen = map(_axis_of, self.parameters, types, self.axes)
+        triples = zip(self.parameters, types, chosen, strict=True)
         single = tuple(_single(p.name, t, axis, axes) for p, t, axis in triples)
         lowered = self.of.trace(single)
         func = lowered.func
@@ -59,6 +61,18 @@ class Mapped(Derived):
         made = over(func, axes, count, self.__name__)
         constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
         return Lowered(run(SIMPLIFY, made), constraints, batched(lowered.structure))
+
+
+def _of_cases(parameter: Parameter, axis: Any) -> Parameter:
+    """A parameter of many cases: a default that has parts would be taken for one part a case."""
+    parts = isinstance(parameter.default, tuple | list) and axis is not None
+    return replace(parameter, default=REQUIRED) if parts else parameter
+
+
+def _axis_of(parameter: Parameter, kind: Any, axis: Any) -> Any:
+    """The mapped axis of an argument: none of one number where there is a default, which is such a number."""
+    number = isinstance(kind, ArgType) and not kind.ones
+    return None if number and parameter.default is not REQUIRED else axis
 
 
 def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> Func:
@@ -199,8 +213,8 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     """`f` applied to many cases at once: a function of the same parameters.
 
     `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
-    parameter, None where the argument is the same for every case. For a container it is one for all of it,
-    or nests like it. Every result has the cases as its first
+    parameter, None where the argument is the same for every case, as a default that is a number always is.
+    For a container it is one for all of it, or nests like it. Every result has the cases as its first
     axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
     count = len(compiled("vmap", f).parameters)

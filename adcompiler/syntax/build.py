@@ -74,6 +74,12 @@ class Builder:
     def comparison(self, parts: Parts) -> tree.Compare:
         return tree.Compare(between(parts), tuple(op.value for op in parts[1::2]), tuple(parts[::2]))
 
+    def identity(self, parts: Parts) -> tree.Compare:
+        *operands, last = parts
+        if not (isinstance(last, tree.Name) and last.id == "None"):
+            raise Fault(token_span(parts[1]), "'is' compares with None only", "compare with ==")
+        return tree.Compare(between(parts), ("==" if len(parts) == 3 else "!=",), (operands[0], last))
+
     def conjunction(self, parts: Parts) -> tree.Boolean:
         return tree.Boolean(between(parts), parts[1].value, tuple(parts[::2]))
 

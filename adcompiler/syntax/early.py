@@ -167,6 +167,8 @@ class _Checker(Lowering):
         name = called(node, scope)
         if name is None:
             value = yield node, scope
+            if isinstance(value, Value) and value.rank:
+                return ARRAY
             if not isinstance(value, Unknown | tuple):
                 self.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
             return value if value is ARRAY else ANY

@@ -9,7 +9,7 @@ from adcompiler.syntax import limits, literals
 from adcompiler.syntax.characters import check_character, span_at
 from adcompiler.syntax.fault import Fault
 
-RESERVED = frozenset(("and", "or", "not", "if", "elif", "else", "for", "while", "in", "def", "return"))
+RESERVED = frozenset(("and", "or", "not", "is", "if", "elif", "else", "for", "while", "in", "def", "return"))
 
 _TOKEN = re.compile(
     r"""

@@ -33,7 +33,6 @@ _FOREIGN = {  # words of Python that are only names here
     "from": "remove it: builtins need no import, and np. or math. may stand before them",
     "global": "give it as an argument, and return it",
     "import": "remove it: builtins need no import, and np. or math. may stand before them",
-    "is": "compare with ==",
     "lambda": "define a function: def f(x): return ...",
     "nonlocal": "give it as an argument, and return it",
     "print": "return what is to be seen",

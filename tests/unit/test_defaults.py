@@ -26,7 +26,7 @@ def scaled(x, k=K, shift=-1.0):
 def f(x: np.ndarray, w: float = 1.5, n: int = 2, pair=(1.0, 2.0), steps=[1.0, 3.0], kind="plain", b=None):
     a, c = pair
     s = sum(scaled(x, w) * a) + sum(scaled(x, shift=w)) + c * x[n] * steps[1]
-    return s * w if kind == "plain" and b == None else s
+    return s * w if kind == "plain" and b is None else s
 """
 
 
@@ -50,7 +50,10 @@ def test_defaults_by_name_and_in_all_kinds_of_calls() -> None:
     np.testing.assert_array_equal(adc.hessian(f, "x")(X), 4 * np.eye(3))
     assert adc.taylor(f, (X,), (X,), 2)[2] == 84
     assert adc.check_grad(f, X) < 1e-7
-    np.testing.assert_array_equal(adc.vmap(f, (0,))(np.stack((X, X))), [42, 42])
+    for axes in (0, (0,), (0, None)):  # a default that is a number is the same for every case
+        np.testing.assert_array_equal(adc.vmap(f, axes)(np.stack((X, X))), [42, 42])
+    np.testing.assert_array_equal(adc.vmap(f)(np.stack((X, X)), np.array([2.0, 4.0])), [42, 84])
+    np.testing.assert_array_equal(adc.vmap(adc.grad(f, "x"))(np.stack((X, X)))[1], 4 * X)
     x = adc.Variable(X, requires_grad=True)
     f(x).backward()
     np.testing.assert_array_equal(x.grad, 4 * X)
@@ -63,7 +66,7 @@ def test_a_decorated_function_has_the_defaults_that_python_computed() -> None:
 
     @adc.function
     def f(x: np.ndarray, k: float = local / 2, n: int = SCALE - 1, kind: str | None = None, p=(1.0, local)):
-        return k * x[n] * p[1] if kind == None else x[n]  # noqa: E711
+        return k * x[n] * p[1] if kind is None else x[n]
 
     assert f(X) == 32
     assert f(X, kind="x") == 4
@@ -75,6 +78,19 @@ def test_a_decorated_function_has_the_defaults_that_python_computed() -> None:
             return x * w
 
     assert caught.value.column > 1
+
+
+def test_a_default_with_parts_is_not_taken_for_one_part_a_case() -> None:
+    f = adc.compile("def f(x, w=[1.0, 2.0]):\n    return sum(x * w)")
+    with pytest.raises(adc.Error, match="missing w"):
+        adc.vmap(f, 0)(np.ones((2, 2)))
+    np.testing.assert_array_equal(adc.vmap(f, (0,))(np.ones((2, 2))), [3, 3])
+
+
+def test_is_and_is_not_tell_whether_an_argument_is_none() -> None:
+    f = adc.compile("def f(x, b=None):\n    if b is not None:\n        x = x + b\n    return 2.0 * x")
+    assert [f(1.0), f(1.0, None), f(1.0, 2.0)] == [2, 2, 6]
+    assert adc.grad(f, "b")(1.0, 2.0) == 2
 
 
 REFUSED = {
@@ -123,6 +139,21 @@ def test_arrays_and_numbers_around_a_function_are_constants() -> None:
         np.testing.assert_allclose(f(X)[0], wanted)
         np.testing.assert_allclose(f(X)[1], WEIGHTS * X)
         assert adc.check_grad(f, X, order=2) < 1e-6
+
+
+NAME, NOTHING, TABLES = "relu", None, ((np.float64(2), 3), ("a", None, True))
+
+
+def test_texts_none_and_tuples_around_a_function_are_known_while_compiling() -> None:
+    @adc.function
+    def f(x):
+        (a, b), rest = TABLES
+        y = a * x + b if NAME == "relu" and NOTHING is None and rest[0] == "a" else x
+        for place in PLACES:
+            y = y + place
+        return y
+
+    assert f(1.0) == 7
 
 
 def test_what_is_captured_is_what_it_was_when_the_function_was_decorated() -> None:
