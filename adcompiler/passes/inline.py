@@ -2,13 +2,27 @@
 
 An array stays apart if reading it again would repeat costly work: its body holds a costly primitive
 and it is read by a domain with more points than its own. An array over pairs is inlined all the same
-where it is read along plain axes: `hoist` takes apart again what the loops would repeat.
+where it is read along plain axes: `hoist` takes apart again what the loops would repeat. Numbers that are
+lengths of what a loop reads stay where such lengths read them: the loop's body reads them as its consts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
-from adcompiler.ir.walk import Rewriter, is_number, postorder, substitute, with_args, with_elements
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    is_number,
+    lengths_read,
+    postorder,
+    read_by,
+    substitute,
+    with_args,
+    with_elements,
+)
 from adcompiler.ops.costs import costly
 
 
@@ -24,6 +38,7 @@ class _Inline(Rewriter):
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
         self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
+        self.lengths: set[Array] = set()  # of what loops read
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
@@ -34,9 +49,25 @@ class _Inline(Rewriter):
         bodies = {body: names[a] for body, a in self.inlined.items() if a in names}
         return made.with_(names={**bodies, **made.names})
 
+    def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
+        """Rewrite the arrays `results` and all they are made of."""
+        results = tuple(results)
+        loops = dict.fromkeys(a.loop for a in arrays_of(results) if isinstance(a, Item))
+        self.lengths.update(a for loop in loops for o in loop.operands for a in lengths_read(o))
+        return super().run(results)
+
     def array(self, array: Array) -> Array:
+        kept = {self.arrays[a] for a in self.lengths if a in self.arrays}
         points = sum(not is_const(n, 1) for n in array.domain)
-        array = with_elements(array, lambda elements: tuple(self.body(e, points) for e in elements))
+
+        def size(length: Element) -> Element:
+            return length if kept.intersection(read_by((length,))) else self.body(length, points)
+
+        array = with_elements(
+            array,
+            lambda elements: tuple(self.body(e, points) for e in elements),
+            lambda lengths: tuple(map(size, lengths)),
+        )
         if isinstance(array, Map):
             self.cost[array] = array.rank > 0 and costly(array.body, self.known)
         return array

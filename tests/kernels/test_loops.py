@@ -16,6 +16,10 @@ from programs import Program
 from randomloops import loop_programs
 
 import adcompiler as adc
+from adcompiler.ad.split import split
+from adcompiler.ir.verify import verify
+from adcompiler.ops.table import TABLE
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 LARGE = ["slices", "triangle", "table", "elimination"]  # their second derivatives are slow tests
 COMPILED = ["decay", "rows", "counted", "stores", "scatter", "no turn"]
@@ -218,6 +222,30 @@ def test_random_programs_compiled(program: Program) -> None:
 def test_many_random_programs(program: Program) -> None:
     holds(program)
     Judged(program, "numpy").third_order()
+
+
+def is_verified(program: Program) -> None:
+    """The invariants of loops hold around every pass: of the program and its derivative, whole and in
+    segments."""
+    for memory in (None, 1):
+        f = adc.compile(program.source, memory=memory)
+        func = f.trace(f.describe(program.args, {})[0]).func
+        parts = split(func, [k for k, given in enumerate(func.inputs) if given.dtype == "f64"])
+        for made in (func, parts.forward, parts.propagate(parts.usual, parts.all_asked).func):
+            run((*OPTIMISE, *KERNEL), made, lambda made: verify(made, TABLE))
+
+
+@settings(max_examples=4)
+@given(loop_programs())
+def test_invariants_around_every_pass(program: Program) -> None:
+    is_verified(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(loop_programs())
+def test_invariants_around_every_pass_of_many(program: Program) -> None:
+    is_verified(program)
 
 
 CONDITIONS = [

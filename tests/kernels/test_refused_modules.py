@@ -1,6 +1,10 @@
-"""A module of ours that LLVM refuses is an error in tests, and for users a warning and a slower way."""
+"""A module of ours that LLVM refuses is an error in tests, and for users a warning and a slower way; what
+ends LLVM, and the process with it, is not handed to it."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -53,3 +57,39 @@ def test_strided_arrays_are_copied_where_llvm_refuses_their_kernel(monkeypatch):
         total, more = f(np.arange(6.0)[::2])
     assert total == 20
     np.testing.assert_array_equal(more, [1, 3, 5])
+
+
+# Loops that add up or compare, divide by what varies, and load under conditions: LLVM 22 interleaves them
+# without vectors if it is told to, and fails by an assertion.
+GATHERED = {
+    "a column": "[y[i % n, 0] for i in range(n)]",
+    "an element": "[x[-1] for i in range(n)]",
+    "a row": "[x[i % n] for i in range(n)]",
+    "an index": "[y[at[i % m], 0] for i in range(n)]",
+    "largest": "max(at[i % m] for i in range(n))",
+    "sum": "sum(x[at[i // m]] for i in range(n))",
+}
+TOGETHER = [
+    ("a column", "an element", "largest"),
+    ("a column", "an element", "sum"),
+    ("a column", "an element", "an index"),
+    ("a column", "largest", "a row"),
+]
+CHILD = """
+import sys
+import numpy as np
+import adcompiler as adc
+x, at = np.arange(3.0), np.array([1, 2])
+f = adc.compile(sys.argv[1])
+v, back = adc.vjp(f, x, x[:, None], at, wrt=(0, 1))
+same = zip(v, adc.compile(sys.argv[1], backend="numpy")(x, x[:, None], at))
+print(all(np.array_equal(a, b) for a, b in same))
+"""
+
+
+@pytest.mark.parametrize("names", TOGETHER, ids=", ".join)
+def test_loops_that_llvm_fails_to_interleave(names):
+    results = ", ".join(GATHERED[name] for name in names)
+    source = f"def f(x: f64[n], y: f64[n, d], at: i64[m]):\n    return {results}\n"
+    child = subprocess.run([sys.executable, "-c", CHILD, source], capture_output=True, text=True, check=False)
+    assert (child.returncode, child.stdout.strip()) == (0, "True"), child.stderr

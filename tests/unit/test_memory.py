@@ -196,6 +196,24 @@ def test_a_million_turns_stay_within_the_budget():
     assert peak < 2e6
 
 
+def test_a_length_that_a_segment_counts():
+    """How long the inner loop is, and the array that it reads, is a number of the segment's loop."""
+    source = """
+def f(y: f64[n], w, at: i64[m], k: i64):
+    s = 0.5
+    for a in range(k):
+        for b in range(k):
+            for c in range(a):
+                s = tanh(s + (y[at[c]] if w > 0.2 else 0.1 * c) * (w if b % 2 == 0 else 1.0) ** 2)
+    return s
+"""
+    args = np.array([0.3, -0.7, 0.4]), 0.9, np.array([1, 2, 0, 1]), 4
+    whole, part = (adc.compile(source, memory=m) for m in (None, 1))
+    expected, found = (adc.grad(f, wrt=("y", "w"))(*args) for f in (whole, part))
+    np.testing.assert_allclose(np.hstack(found), np.hstack(expected), rtol=1e-14)
+    adc.check_grad(part, *args, order=2)
+
+
 @pytest.mark.parametrize("memory", ["much", "-1", "64 XB", True, 1.5])
 def test_what_is_no_amount_of_memory_is_refused(memory):
     with pytest.raises(adc.Error, match="amount of memory"):

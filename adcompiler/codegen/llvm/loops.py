@@ -121,10 +121,24 @@ def interleaving(body: Sequence[ast.stmt]) -> int:
     """How many vectors of partial sums an innermost loop has; 0 if it adds nothing up.
 
     The order of additions follows from it. LLVM would look at all that a loop does; here what is only stored
-    does not count, so that a sum is the same whether a backward pass will read its terms or not.
+    does not count, so that a sum is the same whether a backward pass will read its terms or not. Remainders
+    and quotients by what varies have no vectors, and LLVM 22 ends the process (an assertion of VPlan's, "only
+    extract elements from vectors") where it interleaves such a loop that loads under conditions.
     """
     if not any(map(total, body)):
         return 0
+    if any(map(divides, body)):
+        return 1
     parts = [s.value for s in body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
     cost = sum(isinstance(n, ast.BinOp | ast.Call) for part in parts for n in walk(part))
     return next((count for count, most in INTERLEAVED.items() if cost <= most), 1)
+
+
+def divides(statement: ast.stmt) -> bool:
+    """Whether a statement has a remainder, or a quotient rounded down, by something that is no constant."""
+    return any(
+        isinstance(n, ast.BinOp)
+        and isinstance(n.op, ast.Mod | ast.FloorDiv)
+        and not isinstance(n.right, ast.Constant)
+        for n in walk(statement)
+    )
