@@ -385,6 +385,40 @@ LINALG = "cholesky det eigvalsh inv pinv solve"
 BUILTINS |= {name: shared(name, getattr(np, name)) for name in SHAPING.split()}
 BUILTINS |= {name: shared(name, getattr(np.linalg, name)) for name in LINALG.split()}
 BUILTINS["log_softmax"] = log_softmax
+
+
+def by_groups(groups: Value, values: Value, count: Value) -> Value:
+    """Sums of the rows of each group; none has a number that is not below the count."""
+    return array(Stream([np.sum(values[groups == k], axis=0) for k in range(count)], lambda: values[0]))
+
+
+def running_logsumexp(x: Value, axis: int = -1) -> Value:
+    top = np.max(x, axis=axis, keepdims=True)
+    return BUILTINS["log"](np.cumsum(BUILTINS["exp"](x - top), axis=axis)) + top
+
+
+def bincount(groups: Value, weights: Value = None, minlength: Value = 0) -> Value:
+    return by_groups(groups, np.ones(groups.shape, np.int64) if weights is None else weights, minlength)
+
+
+def special(name: str) -> Callable[..., Value]:
+    from scipy import special as functions
+
+    return getattr(functions, name)  # type: ignore[no-any-return]
+
+
+INCOMPLETE: dict[str, tuple[Callable[..., Value], int]] = {
+    "gammainc": (lambda a, x: mp.gammainc(a, 0, x, regularized=True), 2),
+    "gammaincc": (lambda a, x: mp.gammainc(a, x, regularized=True), 2),
+    "betainc": (lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), 3),
+}
+BUILTINS |= {
+    name: shared(name, elementwise(special(name), exact, count))
+    for name, (exact, count) in INCOMPLETE.items()
+}
+BUILTINS["logcumsumexp"] = running_logsumexp
+BUILTINS["bincount"] = bincount
+BUILTINS["segment_sum"] = lambda values, groups, count: by_groups(groups, values, count)
 BUILTINS["softmax"] = lambda x, axis=None: BUILTINS["exp"](log_softmax(x, axis))
 BUILTINS["solve_triangular"] = shared("solve_triangular", solve_triangular)
 BUILTINS |= {

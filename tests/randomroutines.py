@@ -58,6 +58,10 @@ SPECIAL = (
     "lbeta(2 + sin({v}), 1 + {v}**2)",
     "sinc({v})",
     "norm_hazard({v})",
+    "gammainc(1.5 + w, {v}**2 + 0.2)",
+    "gammaincc(1.2 + sin({v}), 0.5 + w)",
+    "betainc(1 + {v}**2, 1.5, 0.5 + 0.4 * sin({v}))",
+    "logcumsumexp({v})",
 )
 SCALARS = (
     "slogdet({M})[1]",

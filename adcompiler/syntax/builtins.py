@@ -20,6 +20,7 @@ from adcompiler.syntax.conversions import CONVERSIONS, with_dtype
 from adcompiler.syntax.decompositions import DECOMPOSITIONS
 from adcompiler.syntax.einsum import EINSUM
 from adcompiler.syntax.families import reduce_family
+from adcompiler.syntax.incomplete import INCOMPLETE
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
 from adcompiler.syntax.moving import MOVING
@@ -243,6 +244,9 @@ FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
         "jvp": functionals.jvp,
     }
 )
+LIBRARIES = (
+    MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING, DECOMPOSITIONS, INCOMPLETE,
+)  # fmt: skip
 _builtins: dict[str, Builtin] = (
     {name: _elementwise(name, name) for name in TABLE}
     | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
@@ -271,24 +275,7 @@ _builtins: dict[str, Builtin] = (
     }
     | dict(CONVERSIONS)
     | dict(FUNCTIONALS)
-    | dict(
-        chain(
-            *(
-                table.items()
-                for table in (
-                    MATRICES,
-                    EINSUM,
-                    LINALG,
-                    RUNNING,
-                    MOVING,
-                    NEIGHBOURS,
-                    STATISTICS,
-                    SORTING,
-                    DECOMPOSITIONS,
-                )
-            )
-        )
-    )
+    | dict(chain(*(table.items() for table in LIBRARIES)))
 )
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))

@@ -436,7 +436,8 @@ NAMED = [
     "sort(x)", "median(x, axis=0)", "interp(x, sort(v), w)", "softmax(x, axis=1)", "cov(x)",
     "roll(x, 1) + flip(x)", "bincount(k, w, minlength=3)", "convolve(v, w[:3], 'same')",
     "segment_sum(outer(v, w), k, 4)", "eigvalsh(x @ x.T)", "qr(x.T)[0]", "svd(x.T, compute_uv=False)",
-    "expm(x @ x.T / 9)",
+    "expm(x @ x.T / 9)", "pinv(x.T)", "lstsq(x.T, v[:7])[0]", "gammainc(w**2, 0.7)",
+    "betainc(1.5, v**2, 0.3)",
 ]  # fmt: skip
 
 
