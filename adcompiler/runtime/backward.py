@@ -36,6 +36,7 @@ from adcompiler.runtime.styles import (
 )
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 from adcompiler.syntax.values import ArgType
 
 APART = "push", "first"
@@ -233,7 +234,8 @@ class Backward(Style):
             lowered = self._lowered(asked.types)
             func, known = pullback(lowered.func, asked.wanted, asked.present, asked.totals)
             func, inputs = on_duals(simplified(func), asked.order, set(asked.taken), simplified)
-            made = Lowered(func, lowered.constraints, (None,) * len(func.results))
+            constraints = with_inputs(lowered.constraints, lowered.func, func)
+            made = Lowered(func, constraints, (None,) * len(func.results))
             compiled = Specialisation(made, self.f.backend)
             plan = Plan(
                 compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted, {}

@@ -23,6 +23,7 @@ from adcompiler.runtime.signature import Parameter, bind
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.runtime.transforms import Derived, Gradient, compiled
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 from adcompiler.syntax.structures import flatten, places_of, unflatten
 
 Tolerance = Mapping[np.dtype[Any], float]
@@ -98,7 +99,7 @@ class Weighted(Derived):
             results=(Map((), total),),
             result_names=("total",),
         )
-        return Lowered(run(SIMPLIFY, made), lowered.constraints, None)
+        return Lowered(run(SIMPLIFY, made), with_inputs(lowered.constraints, func, made), None)
 
 
 def _dot(result: Array, weight: Array) -> Any:

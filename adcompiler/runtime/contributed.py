@@ -16,6 +16,7 @@ from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.styles import Differentiable
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 
 
 def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Specialisation:
@@ -34,7 +35,7 @@ def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Spec
             remedy='use the accumulator "sum"',
         )
     made = run(SIMPLIFY, contributions(func, number, axes))
-    return Specialisation(Lowered(made, lowered.constraints, None), f.backend)
+    return Specialisation(Lowered(made, with_inputs(lowered.constraints, func, made), None), f.backend)
 
 
 def contributed(

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from adcompiler.ad.dense import forward_is_cheaper, forward_jacobian
 from adcompiler.ad.dense import jacobian as dense_jacobian
 from adcompiler.ad.jvp import value_and_tangent
-from adcompiler.errors import ShapeError
+from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
@@ -17,6 +17,7 @@ from adcompiler.ir.text import lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lengths import nominal
+from adcompiler.runtime.show import default_types
 from adcompiler.runtime.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
 from adcompiler.runtime.specialise import Specialisation, Types
@@ -24,6 +25,7 @@ from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, Gradient, by, compiled, grad
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 from adcompiler.syntax.structures import grafted, leaves, places_of
 from adcompiler.syntax.values import ArgType
 
@@ -48,8 +50,9 @@ class Tangent(Derived):
         floats = self.of.inputs_of(self.wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
         made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
+        constraints = with_inputs(lowered.constraints, lowered.func, made)
         one = lowered.structure
-        return Lowered(run(SIMPLIFY, made), lowered.constraints, (one, one) if self.with_value else one)
+        return Lowered(run(SIMPLIFY, made), constraints, (one, one) if self.with_value else one)
 
 
 class Jacobian(Derived):
@@ -190,6 +193,15 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
     """
     return partial(_multiplied, grad(f, wrt))
+
+
+def product(f: Function, wrt: Any = None) -> Tangent:
+    """The Hessian of the scalar function `f` times a direction, as a function: it takes the arguments of `f`,
+    then a direction for each in `wrt`. Raises DtypeError where there is nothing to differentiate."""
+    positions = f.positions(wrt, default_types(f))
+    if not positions:
+        raise DtypeError(f"{f.__name__} has no float parameter", remedy="annotate one f64")
+    return Tangent(grad(f, wrt), positions, with_value=False)
 
 
 @public

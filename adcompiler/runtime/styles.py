@@ -19,6 +19,7 @@ from adcompiler.runtime.signature import ArgumentError, Parameter, bind, wrapper
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
 from adcompiler.runtime.splitting import wrapped
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 from adcompiler.syntax.structures import unflatten
 
 simplified = partial(run, SIMPLIFY)
@@ -102,7 +103,8 @@ class Forward(Style):
     ) -> tuple[Specialisation, list[Coefficient]]:
         lowered = self.f.trace(types)
         func, inputs = on_duals(lowered.func, order, set(taken), simplified)
-        return Specialisation(Lowered(func, lowered.constraints, lowered.structure), self.f.backend), inputs
+        constraints = with_inputs(lowered.constraints, lowered.func, func)
+        return Specialisation(Lowered(func, constraints, lowered.structure), self.f.backend), inputs
 
 
 def checked(order: int) -> int:

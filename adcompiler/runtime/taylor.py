@@ -18,6 +18,7 @@ from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, compiled
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 
 MOST_ORDERS = 20
 
@@ -54,7 +55,8 @@ class Line(Derived):
             result_names=distinct(names, inputs),
         )
         structure = (lowered.structure,) * (self.order + 1)
-        return Lowered(run(SIMPLIFY, made_func), lowered.constraints, structure)
+        constraints = with_inputs(lowered.constraints, func, made_func)
+        return Lowered(run(SIMPLIFY, made_func), constraints, structure)
 
 
 @public

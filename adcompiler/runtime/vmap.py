@@ -22,7 +22,6 @@ from adcompiler.ir.nodes import (
     identity,
     is_const,
 )
-from adcompiler.ir.walk import rewrite
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import settled
@@ -31,7 +30,7 @@ from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, by, compiled
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.sizes import Constraint, renumbered
 from adcompiler.syntax.structures import arrays_in, batched, parts_like
 from adcompiler.syntax.values import ArgType
 
@@ -195,17 +194,10 @@ def _renumbered(
     def number(old: int) -> int:  # behind those of axes stand the values of integers
         return numbers[old] if old < len(numbers) else total + old - len(numbers)
 
-    def moved(size: Element) -> Element:
-        return rewrite((size,), lambda e: Size(number(e.number)) if isinstance(e, Size) else e)[0]
-
-    def renumbered(c: Constraint) -> Constraint:
-        reach = None if c.reach is None else moved(c.reach)
-        return replace(c, left=moved(c.left), right=moved(c.right), reach=reach)
-
     same = [
         Constraint(Size(mapped[0]), Size(other), "vmap: the mapped axes", None, SAME) for other in mapped[1:]
     ]
-    return (*same, *(renumbered(c) for c in constraints))
+    return (*same, *renumbered(constraints, number))
 
 
 @public

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from adcompiler.errors import Span
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, is_const
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter
+from adcompiler.ir.walk import Rewriter, rewrite
 
 BROADCAST = "lengths must be equal or 1"
 
@@ -112,6 +112,32 @@ class Resized(Rewriter):
 
     def element(self, element: Element) -> Element:
         return self.mapping.get(element, element) if isinstance(element, Size) else element
+
+
+def renumbered(constraints: Iterable[Constraint], number: Callable[[int], int]) -> tuple[Constraint, ...]:
+    """Constraints whose size symbols have other numbers."""
+
+    def moved(size: Element) -> Element:
+        return rewrite((size,), lambda e: Size(number(e.number)) if isinstance(e, Size) else e)[0]
+
+    return tuple(
+        replace(
+            c, left=moved(c.left), right=moved(c.right), reach=None if c.reach is None else moved(c.reach)
+        )
+        for c in constraints
+    )
+
+
+def with_inputs(constraints: Sequence[Constraint], of: Func, more: Func) -> tuple[Constraint, ...]:
+    """Constraints of a program in terms of one that takes more inputs, behind its own: the axes of these come
+    before the values of integers."""
+    own, all_axes = _axes(of), _axes(more)
+    return renumbered(constraints, lambda k: k if k < own else k + all_axes - own)
+
+
+def _axes(func: Func) -> int:
+    """How many axes of inputs have a symbol."""
+    return sum(not is_const(n, 1) for i in func.inputs for n in i.shape)
 
 
 def settle(func: Func, sizes: Sizes) -> Func:

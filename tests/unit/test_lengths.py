@@ -150,3 +150,32 @@ def test_what_happens_only_where_there_are_elements_needs_no_check(text, backend
     f = adc.compile(f"def f(x: f64[n], y):\n    return {text}", backend=backend)
     assert f(np.zeros(0), Y) == (4.0 if "else" in text else 0.0)
     assert "check" not in f.show("ir")
+
+
+MODES = {  # derivatives whose programs take more inputs than the function
+    "jvp": lambda f, x, y, k: adc.jvp(f, (x, y, k), (x, y, None))[1],
+    "hvp": lambda f, x, y, k: adc.hvp(f, "x")((x, y, k), x).sum(),
+    "forward": lambda f, x, y, k: f.forward(adc.DiffPair(x, x), y, k).grad,
+    "taylor": lambda f, x, y, k: adc.taylor(f, (x, y, k), (x, y, None), 2)[2],
+    "backward": lambda f, x, y, k: f.backward(adc.DiffPair(x), y, k, 1.0)[0].sum(),
+    "vmap": lambda f, x, y, k: adc.vmap(f, (0, None, None))(np.stack([x, x]), y, k)[0],
+    "check": lambda f, x, y, k: adc.check_grad(f, x, y, k),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_refuse_the_lengths_that_the_function_refuses(mode, backend):
+    """A length and the value of an integer are compared: these two in each mode, whatever else is given."""
+    f = adc.compile(
+        "def f(x: f64[n], y: f64[m], k: i64):\n    return sum(x[i]**2 * y[i] for i in range(k))",
+        backend=backend,
+    )
+    long, short = np.arange(1.0, 8.0), np.arange(1.0, 4.0)
+    for x, y, k in ((long, short, 3), (short, long, 3), (short, short, 0), (long, long, 7)):
+        f(x, y, k)
+        assert np.isfinite(MODES[mode](f, x, y, k))
+    for x, y, k in ((long, short, 4), (short, long, 4), (short, short, 4), (long, long, 8)):
+        for call in (f, lambda *args: MODES[mode](f, *args)):
+            with pytest.raises(adc.OutOfRangeError, match="the axis has length"):
+                call(x, y, k)

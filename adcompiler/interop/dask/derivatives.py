@@ -25,6 +25,7 @@ from adcompiler.runtime.tangents import like
 from adcompiler.runtime.transforms import Derived, compiled
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.program import Lowered
+from adcompiler.syntax.sizes import with_inputs
 from adcompiler.syntax.structures import flatten
 
 
@@ -176,7 +177,8 @@ class Pullback(Derived):
             results=tuple(zeros_like(i) if c is None else c for i, c in zip(wanted, found, strict=True)),
             result_names=distinct([f"d{func.input_names[i.position]}" for i in wanted], names),
         )
-        return Lowered(run(SIMPLIFY, made), lowered.constraints, self.places(self.wrt, types[:count]))
+        constraints = with_inputs(lowered.constraints, func, made)
+        return Lowered(run(SIMPLIFY, made), constraints, self.places(self.wrt, types[:count]))
 
 
 def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
