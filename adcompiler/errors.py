@@ -45,7 +45,7 @@ class Source:
 class Error(Exception):
     """The base of all errors of adcompiler.
 
-    `line` and `column` (from 1) stand in the user's file, or are None where there is no source;
+    `line` and `column` (from 1) stand in the user's `file`, or are None where there is no source;
     `cause` is the message alone, `remedy` what would mend it.
     """
 
@@ -58,13 +58,15 @@ class Error(Exception):
         span: Span | None = None,
     ) -> None:
         self.cause, self.remedy = cause, remedy
+        self.file: str | None = None
         self.line: int | None = None
         self.column: int | None = None
         text, where = cause, ""
         if source is not None and span is not None:
+            self.file = source.name
             self.line = span.line + source.first_line - 1
             self.column = span.column + source.indent
-            where = f"{source.name}:{self.line}:{self.column}: "
+            where = f"{self.file}:{self.line}:{self.column}: "
             text = f"{where}{cause}\n{source.excerpt(span)}".rstrip()
         if remedy:
             text = f"{text}\n  help: {remedy}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from typing import Annotated
 
 import typer
@@ -18,13 +19,16 @@ from adcompiler.cli.cache import EXAMPLES as CACHE_EXAMPLES
 from adcompiler.cli.cache import show_cache
 from adcompiler.cli.check import EXAMPLES as CHECK_EXAMPLES
 from adcompiler.cli.check import check_source
+from adcompiler.cli.completion import join_words
 from adcompiler.cli.errors import exit_code, report
 from adcompiler.cli.explain import EXAMPLES as EXPLAIN_EXAMPLES
 from adcompiler.cli.explain import explain_source
+from adcompiler.cli.output import Answer, as_json, is_json
 from adcompiler.cli.run import EXAMPLES as RUN_EXAMPLES
 from adcompiler.cli.run import Run, run_source
 from adcompiler.cli.show import EXAMPLES as SHOW_EXAMPLES
 from adcompiler.cli.show import show_source
+from adcompiler.cli.source import Verb
 
 EXAMPLES = """\b
 Examples:
@@ -34,7 +38,9 @@ Examples:
   adc show model.adc --stage propagate
 
 \b
-A SOURCE is an expression, a file (its last definition), or file.adc:name.
+A SOURCE is an expression, a file (.adc or .py; its last definition), file:name,
+or - for a program from standard input. --json makes every answer, an error too,
+one JSON object. adc --install-completion completes verbs, options and names.
 Exit codes: 0 done, 1 an error in the program or its data, 2 wrong usage.
 """
 
@@ -62,32 +68,52 @@ def options(
 
 
 app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)
-app.command("check", epilog=CHECK_EXAMPLES)(check_source)
-app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain_source)
-app.command("show", epilog=SHOW_EXAMPLES)(show_source)
-app.command("bench", epilog=BENCH_EXAMPLES)(bench_source)
-app.command("build", epilog=BUILD_EXAMPLES)(build_source)
+app.command("check", cls=Verb, epilog=CHECK_EXAMPLES)(check_source)
+app.command("explain", cls=Verb, epilog=EXPLAIN_EXAMPLES)(explain_source)
+app.command("show", cls=Verb, epilog=SHOW_EXAMPLES)(show_source)
+app.command("bench", cls=Verb, epilog=BENCH_EXAMPLES)(bench_source)
+app.command("build", cls=Verb, epilog=BUILD_EXAMPLES)(build_source)
 app.command("cache", epilog=CACHE_EXAMPLES)(show_cache)
 
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. Every error is reported, a broken pipe is silent."""
+    join_words(os.environ)
+    words = sys.argv[1:] if args is None else list(args)
+    wants_json = is_json(words)
     try:
-        code = _finished(args)
+        code = _answered(words, wants_json)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has no reader
         return 1
     except Exception as error:
-        report(error)
+        report(error, wants_json)
         return exit_code(error)
     return code
 
 
-def _finished(args: Sequence[str] | None) -> int:
-    """Typer ends every command with SystemExit, but for the errors that are ours to report."""
+def _answered(words: list[str], wants_json: bool) -> int:
+    """Print what a verb answers; with JSON, whatever else prints goes to stderr."""
+    with redirect_stdout(sys.stderr) if wants_json else nullcontext():
+        answer = _finished(words)
+        text = None if answer is None or isinstance(answer, int) or not wants_json else answer.fields()
+    if isinstance(answer, int) or answer is None:
+        return answer or 0
+    if text is not None:
+        print(as_json(text))
+    else:
+        answer.print()
+    return 0
+
+
+def _finished(words: list[str]) -> Answer | int | None:
+    """What a verb returns; the exit code of what ends by itself, such as `--help`."""
     try:
-        get_command(app).main(None if args is None else list(args), prog_name="adc")
+        answer: Answer | int | None = get_command(app).main(words, prog_name="adc", standalone_mode=False)
+        return answer
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    return 0
+    except typer.Abort:
+        print("Aborted!", file=sys.stderr)
+        return 1

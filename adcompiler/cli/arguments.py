@@ -12,6 +12,7 @@ import typer
 
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.files import all_columns, one_column
+from adcompiler.cli.source import PIPED
 from adcompiler.cli.tables import number
 from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.signature import REQUIRED
@@ -24,7 +25,7 @@ Arguments = Annotated[
         help="An argument; give one for each parameter without a default. VALUE is a number (2.5, 1e-3, "
         "-inf), a list ([1, 2], [[1, 2], [3, 4]]), a column of a file (@data.csv:column, @data.npz:name), or "
         "a file of one (@x.npy, @x.txt). --arg @data.csv or @data.npz gives every column that is named like "
-        "a parameter.",
+        "a parameter. The file - is standard input: @-, @-:column.",
     ),
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ def collect(
     named: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for text in given or ():
+        _check_stdin(f, text)
         if text.startswith("@"):
             columns |= all_columns(text[1:], whole)
         else:
@@ -63,6 +65,13 @@ def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
         cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
         raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
     return names
+
+
+def _check_stdin(f: Function, text: str) -> None:
+    """Standard input holds the program or data, not both."""
+    if f.closure is not None and f.closure.source.name == PIPED and re.match(r"(\w+\s*=\s*)?@-(:|$)", text):
+        cause = f"--arg {text}: the program was read from standard input"
+        raise UsageError(cause, remedy="put one of the two into a file")
 
 
 def _call(f: Function) -> str:

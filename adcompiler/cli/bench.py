@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect
+from adcompiler.cli.output import AsJson
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
@@ -36,7 +38,8 @@ def bench_source(
     seconds: Annotated[
         float, typer.Option(min=0.0, help="How long to repeat each program; at least five times.")
     ] = 0.3,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+) -> Timings:  # fmt: skip
     """Time SOURCE, its value with its gradient, and its split into forward and propagate.
 
     Parameters without an argument are given random numbers between 0.5 and 1.5, shaped as annotated (scalars
@@ -53,11 +56,40 @@ def bench_source(
     args = tuple(collect(f, arg, sample_of).values())
     given = frozenset(p.name for k, p in enumerate(f.parameters) if k not in sampled)
     note(untyped(f, given), "here")
-    print(f"{'':<16}{'first call':>12}{'median':>12}{'fastest':>12}{'calls':>9}")
-    for name, call in _programs(f, args):
+    rows = (Timing.of(name, call, seconds) for name, call in _programs(f, args))
+    return Timings(f.__name__, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long calls of a program take, in seconds: the first one, and those after it."""
+
+    name: str
+    first_call: float
+    median: float
+    fastest: float
+    calls: int
+
+    @classmethod
+    def of(cls, name: str, call: Callable[[], Any], seconds: float) -> Timing:
         first, times = _timed(call, seconds)
-        row = "".join(f"{in_words(t):>12}" for t in (first, median(times), min(times)))
-        print(f"{name:<16}{row}{len(times):>9}")
+        return cls(name, first, median(times), min(times), len(times))
+
+
+class Timings:
+    """A row for each program, which is timed when its row is printed."""
+
+    def __init__(self, function: str, rows: Iterable[Timing]) -> None:
+        self.function, self.rows = function, rows
+
+    def print(self) -> None:
+        print(f"{'':<16}{'first call':>12}{'median':>12}{'fastest':>12}{'calls':>9}")
+        for row in self.rows:
+            times = "".join(f"{in_words(t):>12}" for t in (row.first_call, row.median, row.fastest))
+            print(f"{row.name:<16}{times}{row.calls:>9}")
+
+    def fields(self) -> dict[str, Any]:
+        return {"function": self.function, "programs": [*self.rows]}
 
 
 def _programs(f: Function, args: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -14,22 +14,20 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import names_of
-from adcompiler.cli.errors import UsageError
+from adcompiler.cli.output import AsJson, Text
+from adcompiler.cli.programs import WHATS, Program, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.codegen.ahead import SHIMS, Compiled, comment, compile_ahead
 from adcompiler.codegen.cuda.ahead import build, parsed_arch
-from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.ir.nodes import Func
-from adcompiler.runtime.foreign import for_c
-from adcompiler.runtime.transforms import value_and_grad
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.errors import Error, ShapeError
 
 EXAMPLES = """\b
 Examples:
   adc build model.adc:loss -o lib
   adc build model.adc:loss --emit ptx,cubin --arch sm_90 -o kernels
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
+  adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
 """
 FORMS = ("c", "ptx", "cubin")
 # The memory of arrays whose lengths the program computes, as numba's code asks for it: aligned, behind what
@@ -74,44 +72,46 @@ def build_source(
         str, typer.Option(metavar="FORMS", help="What to write: c, or kernels for CUDA as ptx, cubin.")
     ] = "c",
     arch: Annotated[str, typer.Option(metavar="ARCH", help="The CUDA devices to compile for.")] = "sm_80",
-) -> None:  # fmt: skip
+    what: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", show_default=False,
+            help=f"The functions to build, of {', '.join(WHATS)}; otherwise value, and value_and_grad for a "
+            "scalar result.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> Text:  # fmt: skip
     """Compile SOURCE to a shared library and a C header, which need no Python.
 
-    The library holds NAME and, for a scalar result, NAME_value_and_grad. A C compiler (cc) links it.
+    The library holds NAME and, for a scalar result, NAME_value_and_grad, or what --what lists: NAME for the
+    value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
     With --emit ptx,cubin it is compiled to kernels for CUDA, a file each; a manifest says how to launch them.
     """
-    forms = [form.strip() for form in emit.split(",")]
-    if unknown := [form for form in forms if form not in FORMS]:
-        raise UsageError(f"--emit does not know {', '.join(unknown)}", remedy=f"it takes {', '.join(FORMS)}")
+    forms = listed(emit, "--emit", FORMS)
     f = function_of(source)
     name = name or f.__name__
     of_types = typed(f, types)
     note(untyped(of_types), "in C")
-    both = f"{name}_value_and_grad"
-    compared: dict[str, list[Constraint]] = {name: [], both: []}  # the lengths that a call compares
-    functions = {name: for_c(of_types, compared[name])}
-    try:
-        joint = value_and_grad(of_types, names_of(f, wrt, "--wrt") if wrt else None)
-        functions[both] = for_c(joint, compared[both])
-    except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
-        if wrt:
-            raise
+    programs = programs_of(of_types, name, what, names_of(f, wrt, "--wrt") if wrt else None)
+    files: list[Path] = []
     if kernels := [form for form in forms if form != "c"]:
-        if any(compared.values()):
+        if any(p.compared for p in programs.values()):
             raise ShapeError(f"{name} needs lengths to be checked at each call", remedy="use --emit c")
-        for path in build(functions, output, parsed_arch(arch), kernels):
-            print(path)
-    if "c" not in forms:
-        return
-    made = {n: compile_ahead(func, n, native, compared[n]) for n, func in functions.items()}
-    output.mkdir(parents=True, exist_ok=True)
-    header, library = output / f"{name}.h", output / f"lib{name}{_suffix()}"
-    _link(library, header, _header(name, functions, made), made)
-    for path in (header, library):
-        print(path)
+        files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
+    declarations: dict[str, str] = {}
+    if "c" in forms:
+        made = {n: compile_ahead(p.func, n, native, p.compared) for n, p in programs.items()}
+        output.mkdir(parents=True, exist_ok=True)
+        header, library = output / f"{name}.h", output / f"lib{name}{_suffix()}"
+        _link(library, header, _header(name, programs, made), made)
+        declarations = {n: one.declaration for n, one in made.items()}
+        files += [header, library]
+    functions = [{"name": n, "what": p.what, "declaration": declarations.get(n)} for n, p in programs.items()]
+    return Text("\n".join(map(str, files)), {"files": files, "functions": functions})
 
 
-def _header(name: str, functions: dict[str, Func], made: dict[str, Compiled]) -> str:
+def _header(name: str, programs: dict[str, Program], made: dict[str, Compiled]) -> str:
     guard = f"ADC_{name.upper()}_H"
     lines = [
         "/* Generated by adcompiler. Arrays are contiguous, in row-major order; results are written to",
@@ -124,8 +124,8 @@ def _header(name: str, functions: dict[str, Func], made: dict[str, Compiled]) ->
         'extern "C" {',
         "#endif",
     ]
-    for key, func in functions.items():
-        lines += [f"/* {comment(func)} */", f"{made[key].declaration};"]
+    for key, program in programs.items():
+        lines += [f"/* {comment(program.func)} */", f"{made[key].declaration};"]
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from adcompiler import store
+from adcompiler.cli.output import AsJson, Text
 
 EXAMPLES = """\b
 Examples:
@@ -17,7 +18,8 @@ Examples:
 
 def show_cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every kernel from it.")] = False,
-) -> None:
+    as_json: AsJson = False,
+) -> Text:
     """Print where compiled kernels are kept, how many there are and their size.
 
     The folder is that in ADC_CACHE_DIR, else the platform's. Kernels are compiled again when needed.
@@ -26,7 +28,8 @@ def show_cache(
     if clear:
         store.clear()
     done = "removed " if clear else ""
-    print(f"{store.folder()}: {done}{count} kernel{'s' * (count != 1)}, {_bytes(size)}")
+    text = f"{store.folder()}: {done}{count} kernel{'s' * (count != 1)}, {_bytes(size)}"
+    return Text(text, {"folder": str(store.folder()), "kernels": count, "bytes": size, "removed": clear})
 
 
 def _bytes(size: float) -> str:

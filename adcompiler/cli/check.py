@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
 from adcompiler.runtime.check import check_report
 
@@ -30,7 +31,8 @@ def check_source(
     order: Annotated[
         int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones too (2).")
     ] = 2,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+) -> Text:  # fmt: skip
     """Compare the derivatives of SOURCE with finite differences and complex steps at the arguments given.
 
     Prints the worst relative error of each, and which parts of the program have no complex form. Where one is
@@ -38,4 +40,6 @@ def check_source(
     """
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None
-    print(check_report(f, *collect(f, arg).values(), order=order, wrt=names))
+    report = check_report(f, *collect(f, arg).values(), order=order, wrt=names)
+    found = {"function": report.name, "order": report.order, "worst": report.worst}
+    return Text(str(report), {**found, "comparisons": report.comparisons, "notes": report.notes})

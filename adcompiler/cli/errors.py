@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import traceback
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from adcompiler.cli.output import as_json
 from adcompiler.errors import Error
 
 INTERNAL = 70  # EX_SOFTWARE
+HELP = "\n  help: "
 
 
 class UsageError(Error):
@@ -19,16 +22,42 @@ class UsageError(Error):
 
 def exit_code(error: Exception) -> int:
     """2 for wrong usage, 1 for an error in a program or its data, 70 for one of adcompiler's own."""
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError) or is_typers(error):
         return 2
     return 1 if isinstance(error, Error | OSError) else INTERNAL
 
 
-def report(error: Exception) -> None:
-    """Print `error` on stderr, in colour on a terminal; no traceback unless ADC_TRACEBACK is set."""
+def is_typers(error: Exception) -> bool:
+    """Whether Typer found it in the command line, such as an option that there is not."""
+    return hasattr(error, "format_message")
+
+
+def report(error: Exception, wants_json: bool = False) -> None:
+    """Print `error` on stderr, in colour on a terminal, or on stdout as JSON; no traceback unless
+    ADC_TRACEBACK is set."""
     if os.environ.get("ADC_TRACEBACK"):
         traceback.print_exception(error)
+    if wants_json:
+        print(as_json({"error": _fields(error)}))
+        return
+    if is_typers(error):
+        error.show()  # type: ignore[attr-defined]
+        return
     Console(stderr=True).print(_styled(_message(error)), soft_wrap=True, highlight=False)
+
+
+def _fields(error: Exception) -> dict[str, Any]:
+    """An error as JSON has it: what it says, where it stands, what would mend it."""
+    code, kind = exit_code(error), type(error).__name__
+    place: dict[str, Any] = {"file": None, "line": None, "column": None}
+    if isinstance(error, Error):
+        place |= {"file": error.file, "line": error.line, "column": error.column}
+        message, remedy = error.cause, error.remedy
+    elif is_typers(error):
+        message, remedy = error.format_message(), "adc --help"  # type: ignore[attr-defined]
+    else:
+        message, _, remedy = _message(error).removeprefix("adc: ").partition(HELP)
+    return {"kind": kind, "message": message, **place, "remedy": remedy or None, "exit_code": code}
 
 
 def _message(error: Exception) -> str:
@@ -37,8 +66,8 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"adc: {error.filename}: {error.strerror}" if error.filename else f"adc: {error}"
     return (
-        f"adc: internal error: {type(error).__name__}: {error}\n"
-        "  help: this is a fault of adcompiler; with ADC_TRACEBACK=full in the environment adc shows where"
+        f"adc: internal error: {type(error).__name__}: {error}"
+        f"{HELP}this is a fault of adcompiler; with ADC_TRACEBACK=full in the environment adc shows where"
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.errors import UsageError
+from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
+from adcompiler.runtime.cost import cost_of
+from adcompiler.runtime.explain import explanation
 from adcompiler.runtime.explain_nan import explain_nan
 
 EXAMPLES = """\b
@@ -58,7 +62,8 @@ def explain_source(
             "the source, and what to write instead.",
         ),
     ] = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+) -> Text:  # fmt: skip
     """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
 
     This is for arguments like those given; without any, as annotated, for scalars.
@@ -66,16 +71,17 @@ def explain_source(
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None
     if nan:
-        print(explain_nan(f, *collect(f, arg).values(), wrt=names))
-        return
+        found = explain_nan(f, *collect(f, arg).values(), wrt=names)
+        return Text(str(found), {"function": f.__name__, **asdict(found)})
     if cost:
         given = collect(f, arg, sampler(f, lengths(size)))
-        print(f.explain(names, *given.values(), cost=True))
-        return
+        costs = cost_of(f, names, list(given.values()))
+        return Text(str(costs), costs.fields())
     if size:
         raise UsageError("--size says how long the arguments of --cost are", remedy="add --cost")
     args = collect(f, arg) if arg else {}
     if why_none is not None:
-        print(f.why_none(why_none, *args.values()))
-        return
-    print(f.explain(names, *args.values()))
+        said = f.why_none(why_none, *args.values())
+        return Text(said, {"function": f.__name__, "parameter": why_none, "message": said})
+    explained = explanation(f, names, f._shown(tuple(args.values())))
+    return Text(str(explained), asdict(explained))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
 import sys
@@ -32,12 +30,9 @@ class Results:
         grads = {f"grad_{name}": np.asarray(value) for name, value in (self.grad or {}).items()}
         return dict(_flat("value", self.value)) | grads
 
-    def json(self) -> str:
-        """One object. Arrays are lists; what JSON cannot write is "nan", "inf" or "-inf"."""
-        whole = {"value": _plain(self.value)}
-        if self.grad is not None:
-            whole["grad"] = {name: _plain(value) for name, value in self.grad.items()}
-        return json.dumps(whole, allow_nan=False)
+    def fields(self) -> dict[str, Any]:
+        """The value, and the gradients by parameter."""
+        return {"value": self.value} | ({} if self.grad is None else {"grad": self.grad})
 
     def print(self) -> None:
         """A table on a terminal, else a line `name = value` each."""
@@ -82,19 +77,6 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
         return
     for k, part in enumerate(value):
         yield from _flat(f"{name}_{k}", part)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and lists as JSON has them."""
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return _finite(np.asarray(value).tolist())
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return value if math.isfinite(value) else str(value)
 
 
 def _type(value: np.ndarray) -> str:

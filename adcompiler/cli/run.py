@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.errors import UsageError
+from adcompiler.cli.output import AsJson
 from adcompiler.cli.results import Results
-from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.source import Source, Verb, function_of
 from adcompiler.errors import DtypeError
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.transforms import value_and_grad
@@ -39,19 +39,14 @@ class Backend(StrEnum):
     numpy = "numpy"
 
 
-class Run(TyperCommand):
-    """The command line of `run`, where `--grad` may stand without names."""
+class Run(Verb):
+    """The command line of `run`, where `--grad` may stand without names: it is given an empty list."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(_with_names(args)))
-
-
-def _with_names(args: Sequence[str]) -> Iterator[str]:
-    """`--grad` that no list of names follows is given an empty one."""
-    for word, following in pairwise([*args, ""]):
-        yield word
-        if word == "--grad" and not NAMES.fullmatch(following):
-            yield ""
+    def words(self, args: Iterable[str]) -> Iterator[str]:
+        for word, following in pairwise([*super().words(args), ""]):
+            yield word
+            if word == "--grad" and not NAMES.fullmatch(following):
+                yield ""
 
 
 def run_source(
@@ -65,9 +60,6 @@ def run_source(
             "The result must be a scalar.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help='Print JSON; infinities and NaN are "inf", "-inf" and "nan".')
-    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -76,22 +68,23 @@ def run_source(
         ),
     ] = None,
     backend: Annotated[
-        Backend, typer.Option(help="Compile for the CPU or a CUDA device, or interpret.")
-    ] = Backend.cpu,
-) -> None:  # fmt: skip
+        Backend | None,
+        typer.Option(
+            show_default=False,
+            help="Compile for the CPU (unless a Python file says otherwise) or a CUDA device, or interpret.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> Results:  # fmt: skip
     """Run SOURCE: print its value, and its gradient with --grad."""
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"-o {output} does not end in .npz", remedy=f"-o {output.with_suffix('.npz')}")
     f = function_of(source, backend)
     wrt = None if grad is None else names_of(f, grad, "--grad")
     results = _results(f, collect(f, arg), wrt)
-    text = results.json() if as_json else None
     if output is not None:
         results.write(output)
-    if text is not None:
-        print(text)
-    else:
-        results.print()
+    return results
 
 
 def _results(f: Function, args: dict[str, Any], wrt: tuple[str, ...] | None) -> Results:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.output import AsJson
 from adcompiler.cli.source import Source, function_of
 
 EXAMPLES = """\b
@@ -43,7 +45,8 @@ def show_source(
             help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
         ),
     ] = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+) -> Program:  # fmt: skip
     """Print SOURCE at a stage of its compilation.
 
     What is shown is for arguments like those given; without any, as annotated, for scalars.
@@ -52,10 +55,25 @@ def show_source(
     names = names_of(f, wrt, "--wrt") if wrt else None
     args = collect(f, arg) if arg else {}
     text = f.show(stage, *args.values(), wrt=names).rstrip("\n")
-    if sys.stdout.isatty():
-        _print_coloured(text)
-    else:
-        print(text)
+    return Program(f.__name__, stage, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The text of a program at a stage; in colour on a terminal."""
+
+    function: str
+    stage: str
+    text: str
+
+    def print(self) -> None:
+        if sys.stdout.isatty():
+            _print_coloured(self.text)
+        else:
+            print(self.text)
+
+    def fields(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def _print_coloured(text: str) -> None:

@@ -1,65 +1,83 @@
-"""SOURCE: an expression, a file, or `file.adc:name`."""
+"""SOURCE: an expression, a file, standard input, or one definition of these (`file.adc:name`)."""
 
 from __future__ import annotations
 
 import re
 import sys
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from adcompiler.cli.completion import names_in
+from adcompiler.cli.inputs import STDIN, Input, existing
+from adcompiler.cli.python import functions_in
 from adcompiler.errors import Error
-from adcompiler.runtime.capture import compile, load
+from adcompiler.runtime.capture import compile, loaded
 from adcompiler.runtime.function import Function
+from adcompiler.runtime.options import options
 
-FILE = re.compile(r"(?P<path>.*\.adc)(?::(?P<name>\w*))?", re.DOTALL)
+PIPED = "<stdin>"  # standard input, where a word that begins with - would be an option
+FILE = re.compile(rf"(?P<path>-|{PIPED}|.*\.(?:adc|py))(?::(?P<name>\w*))?", re.DOTALL)
 
 Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
         show_default=False,
-        help="An expression, a file.adc (its last definition), or file.adc:name.",
+        autocompletion=names_in,
+        help="An expression, a file (.adc, or .py with compiled functions; its last definition), file:name, "
+        "or - for a program from standard input (-:name).",
     ),
 ]
 
 
-def function_of(source: str, backend: str = "cpu") -> Function:
-    """The function that SOURCE stands for; where a file defines several, a note on stderr says which."""
+class Verb(TyperCommand):
+    """The command line of a verb, where SOURCE may be `-:name`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(self.words(args)))
+
+    def words(self, args: Iterable[str]) -> Iterator[str]:
+        """The words of a command line, as Typer reads them."""
+        return (re.sub(rf"^{STDIN}(?=:\w*$)", PIPED, word) for word in args)
+
+
+def function_of(source: str, backend: str | None = None) -> Function:
+    """The function that SOURCE stands for; where there are several, a note on stderr says which."""
     found = FILE.fullmatch(source)
     if found is None:
-        return compile(source, backend=backend)
-    path = existing(found["path"])
-    functions = {name: f for name, f in vars(load(path, backend=backend)).items() if isinstance(f, Function)}
-    name = found["name"] or (_last(path, functions) if functions else "")
+        return compile(source, backend=backend or "cpu")
+    given = existing(STDIN if found["path"] == PIPED else found["path"])
+    read: Callable[[Input, str | None], Mapping[str, Function]]
+    read = functions_in if given.suffix == ".py" else _definitions
+    functions = read(given, backend)
+    name = found["name"] or (_last(given, functions) if functions else "")
     if name not in functions:
-        raise Error(f"{path} defines no function {name}".rstrip(), remedy=_choices(path, functions))
+        raise Error(f"{given} defines no function {name}".rstrip(), remedy=_choices(given, functions))
     return functions[name]
 
 
-def _last(path: Path, functions: dict[str, Function]) -> str:
+def _definitions(given: Input, backend: str | None) -> dict[str, Function]:
+    """The definitions of a program."""
+    with given.open() as file:
+        text = file.read()
+    stem = "f" if given.written == STDIN else Path(given.name).stem
+    found = loaded(text, given.name, stem, options("numpy", backend or "cpu"))
+    return {name: f for name, f in found.items() if isinstance(f, Function)}
+
+
+def _last(given: Input, functions: Mapping[str, Function]) -> str:
     *others, last = functions
     if others:
-        print(f"note: {path}:{last}, the last definition; before it: {', '.join(others)}", file=sys.stderr)
+        before = ", ".join(others)
+        print(f"note: {given.written}:{last}, the last definition; before it: {before}", file=sys.stderr)
     return last
 
 
-def _choices(path: Path, functions: dict[str, Function]) -> str:
+def _choices(given: Input, functions: Mapping[str, Function]) -> str:
     if not functions:
-        return "write a def"
-    return f"write one of {', '.join(f'{path}:{name}' for name in functions)}"
-
-
-def existing(name: str) -> Path:
-    """The path of a file that exists; otherwise the error names one like it."""
-    path = Path(name).expanduser()
-    if path.is_dir():
-        raise Error(f"{name} is a folder", remedy="name a file")
-    if path.exists():  # a pipe as well: @/dev/stdin
-        return path
-    files = [p.name for p in path.parent.glob("*") if p.is_file()] if path.parent.is_dir() else []
-    near = get_close_matches(path.name, files, 1)
-    remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"
-    raise Error(f"there is no file {name}", remedy=remedy)
+        return "decorate one with @adc.function" if given.suffix == ".py" else "write a def"
+    return f"write one of {', '.join(f'{given.written}:{name}' for name in functions)}"

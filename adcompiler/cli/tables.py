@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
+from adcompiler.cli.inputs import Input
 from adcompiler.errors import Error, Source, Span
 
 
@@ -35,21 +35,22 @@ class Table:
     names: list[str]
     rows: list[tuple[int, list[str]]]  # the line of each, from 1
     first: int  # the line of the first row, which holds the names if there are any
+    written: str  # what the command line calls it
 
     @classmethod
-    def read(cls, path: Path) -> Table:
-        """The rows of a file, without blank lines and those that start with #."""
+    def read(cls, given: Input) -> Table:
+        """The rows of a text, without blank lines and those that start with #."""
         try:
-            source = Source(path.read_text("utf-8-sig"), str(path))
+            source = Source(given.text(), given.name)
         except UnicodeDecodeError as error:
             remedy = "save it as UTF-8; files of arrays end in .npy or .npz"
-            raise Error(f"{path} is no text in UTF-8", remedy=remedy) from error
+            raise Error(f"{given} is no text in UTF-8", remedy=remedy) from error
         rows = _rows(source)
         if not rows:
-            raise Error(f"{path} is empty", remedy="write a line of names and rows of numbers")
+            raise Error(f"{given} is empty", remedy="write a line of names and rows of numbers")
         first, words = rows[0]
         names = [] if all(map(_is_number, words)) else [word.strip() for word in words]
-        table = cls(source, names, rows[1:] if names else rows, first)
+        table = cls(source, names, rows[1:] if names else rows, first, given.written)
         table.check(len(words))
         return table
 
@@ -75,7 +76,7 @@ class Table:
         """The one column there is; several without names are a matrix."""
         if len(self.names) > 1:
             cause = f"{name} could be any of {len(self.names)} columns"
-            self.fail(cause, self.first, f"name one: --arg {name}=@{self.source.name}:{self.names[0]}")
+            self.fail(cause, self.first, f"name one: --arg {name}=@{self.written}:{self.names[0]}")
         columns = [self.column(k, whole) for k in range(1 if self.names else len(self.rows[0][1]))]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 

@@ -99,8 +99,12 @@ def load(
     """
     path, text = _read(path)
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
-    module = parse(text, name=str(path))
-    return SimpleNamespace(**_definitions(module, path.stem, {}, (), chosen))
+    return SimpleNamespace(**loaded(text, str(path), path.stem, chosen))
+
+
+def loaded(text: bytes, name: str, stem: str, chosen: Options) -> dict[str, Any]:
+    """What a text defines, which messages call `name`; an expression is a definition called `stem`."""
+    return _definitions(parse(text, name=name), stem, {}, (), chosen)
 
 
 def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **given: Any) -> dict[str, Any]:

@@ -26,11 +26,13 @@ from adcompiler.ir.walk import arrays_read
 from adcompiler.ops.build import apply
 from adcompiler.ops.primitive import Interval
 from adcompiler.ops.table import TABLE
+from adcompiler.runtime.clock import seconds
 
 FOOTPRINTS = tuple(2**k for k in range(16, 30, 2))  # bytes: from what a core's cache holds to what none does
 SECONDS = 0.05  # for each measurement
 DEGREE = 16  # of the polynomial that measures arithmetic
 CHAINS = 8  # recurrences side by side, in which arithmetic without vectors is measured
+MEASURED_BY = "clock.ticks_a_second"  # figures that were found in another way are not used
 SIZE = Size(0)
 Rates = dict[str, float]  # how much a second, by what
 
@@ -87,7 +89,7 @@ def measure_again(threads: Iterable[int], operations: Iterable[tuple[str, Dtype]
 
 def _kept(what: str, measure: Callable[[], Rates], again: bool = False) -> Rates:
     """Rates of this machine, made once; measured `again`, they only become better."""
-    key = f"{what}, {processor()}, {platform.node()}, {FOOTPRINTS}, {DEGREE}, {CHAINS}"
+    key = f"{what}, {processor()}, {platform.node()}, {FOOTPRINTS}, {DEGREE}, {CHAINS}, {MEASURED_BY}"
     found: Rates = json.loads(store.kept(key, ".json", lambda: json.dumps(measure()).encode()))
     if again:
         found = {name: max(rate, found[name]) for name, rate in measure().items()}
@@ -160,5 +162,5 @@ def _seconds(program: Program, n: int, ranges: Sequence[Interval] = (), threaded
     timed = Timed(scheduled(Func("ceiling", inputs, of, results, names, ("n",))), threaded=threaded)
     given = ranges or [(0.1, 0.9)] * len(inputs)
     args = [np.linspace(*r, n).astype(NUMPY[i.dtype]) for i, r in zip(inputs, given, strict=True)]
-    found = timed.seconds([n], args, SECONDS)
+    found = seconds(timed, [n], args, SECONDS)
     return found[0] if found is not None else fastest(lambda: timed.launch([n], args), SECONDS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +18,12 @@ from adcompiler.codegen.threads import get_num_threads
 from adcompiler.codegen.timed import Timed, fastest
 from adcompiler.codegen.work import Counted, Operations, Work
 from adcompiler.errors import Error
+from adcompiler.ir.nodes import Array, Node
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ops.costs import CHEAP, CHEAP_TIME, COSTLY_TIME
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.ceilings import Ceilings, ceilings, measure_again, seconds_of
+from adcompiler.runtime.clock import seconds
 from adcompiler.runtime.explain import again, saved
 from adcompiler.runtime.show import Shown
 from adcompiler.runtime.specialise import Specialisation, Types
@@ -43,7 +46,17 @@ class Kernel:
     notes: dict[str, list[str]] = field(default_factory=dict)
 
 
-def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> str:
+def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
+    """`cost` for these arguments; Error without any, where `f` takes some."""
+    if not args and f.parameters:
+        names = ", ".join(p.name for p in f.parameters)
+        cause = f"what {f.__name__} costs depends on its arguments"
+        raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
+    types, values, _ = f.describe(args, {})
+    return cost(f, wrt, types, values)
+
+
+def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
     """What each kernel of `f` and of its derivatives moves and computes for these arguments, how long it
     takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
     if not f.backend.startswith("cpu"):
@@ -54,15 +67,32 @@ def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> str:
     kernels = [Measured(k) for k in _kernels(f, wrt, types, values)]
     first = kernels[0].kernel
     sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
-    lengths = ", ".join(f"{n} = {k:,}" for n, k in sizes.items())
-    lines = [f"{f.__name__}: cost{f' for {lengths}' if lengths else ''}"]
     most = get_num_threads()
     if any(k.is_too_fast for k in kernels):
         measure_again({1, most}, set().union(*(k.operations for k in kernels)))
-    lines += [f"  {line}" for line in _machine(ceilings(1), ceilings(most) if most > 1 else None)]
-    for kernel in kernels:
-        lines += kernel.report()
-    return "\n".join(lines)
+    machine = [ceilings(n) for n in sorted({1, most})]
+    return Costs(f.__name__, sizes, machine, kernels)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the kernels of a function cost for arguments of these lengths, on this machine."""
+
+    function: str
+    sizes: Mapping[str, int]
+    machine: Sequence[Ceilings]
+    kernels: Sequence[Measured]
+
+    def __str__(self) -> str:
+        lengths = ", ".join(f"{n} = {k:,}" for n, k in self.sizes.items())
+        lines = [f"{self.function}: cost{f' for {lengths}' if lengths else ''}"]
+        lines += [f"  {line}" for line in _machine(self.machine)]
+        return "\n".join([*lines, *(line for kernel in self.kernels for line in kernel.report())])
+
+    def fields(self) -> dict[str, Any]:
+        """The same in numbers: seconds, bytes and operations, none of them a rate but the machine's."""
+        kernels = [kernel.fields() for kernel in self.kernels]
+        return {"function": self.function, "lengths": self.sizes, "machine": self.machine, "kernels": kernels}
 
 
 def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
@@ -81,8 +111,8 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
         yield Kernel("value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]})
     split = f.split(wrt).at(types, values=values)
     forward = split.forward
-    kept = saved(split.parts.forward, split.saved_names, sizes, "here")
-    yield Kernel("forward", forward, values, sizes, {"saves": list(kept) or ["nothing"]})
+    kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
+    yield Kernel("forward", forward, values, sizes, {"saves": kept or ["nothing"]})
     part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
     found = [*values, *forward(values, False, sizes)]
     seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
@@ -96,10 +126,11 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
 # -- the report ----------------------------------------------------------------------------------
 
 
-def _machine(one: Ceilings, all_threads: Ceilings | None) -> Iterator[str]:
-    """What the processor can do at most."""
+def _machine(machine: Sequence[Ceilings]) -> Iterator[str]:
+    """What the processor can do at most: one thread, and all of them."""
+    one = machine[0]
     yield f"{one.processor}, the most that was measured:"
-    for found in filter(None, (one, all_threads)):
+    for found in machine:
         smallest, *_, largest = found.bandwidth
         memory, near = found.bandwidth[largest], found.bandwidth[smallest]
         who = f"{found.threads} thread{'s' * (found.threads > 1)}"
@@ -123,10 +154,10 @@ class Measured:
         timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
-        counted = Counted(timed.func, timed.kernel.arrays, sizes, program.values(args))
+        counted = Counted(timed.func, _named(timed), sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
-        found = timed.seconds(sizes, args, SECONDS)
+        found = seconds(timed, sizes, args, SECONDS)
         alone = self.whole if len(self.nests) == 1 else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
@@ -159,6 +190,49 @@ class Measured:
             yield f"  outside of loops: {_counts(self.rest.operations)}"
         if None in self.seconds:
             yield "  nests are timed one by one on x86 only"
+
+    def fields(self) -> dict[str, Any]:
+        """What the report says, in seconds, bytes and operations."""
+        found = {"name": self.kernel.name, "seconds": self.whole, "threads": self.threads}
+        notes = {what.replace(" ", "_"): lines for what, lines in self.kernel.notes.items()}
+        nests = [_fields(*one) for one in zip(self.nests, self.each, self.seconds, strict=True)]
+        return {**found, **notes, "nests": nests, "in_several_loops": self.repeated}
+
+
+def _fields(work: Work, threads: int, measured: float | None) -> dict[str, Any]:
+    """What a nest does; `measured` is None where it was not timed, and 0 where it does not run."""
+    moving, computing = _parts(work, ceilings(threads))
+    operations = Counter[str]()
+    for (op, dtype), n in work.operations.items():
+        operations[f"{op} {dtype}"] += n
+    return {
+        "loops": work.loops, "computes": [*work.made], "reads": work.reads, "writes": work.writes,
+        "in_registers": [*work.registers], "operations": operations, "exact": work.exact,
+        "threads": threads, "moving": moving, "computing": computing, "measured": measured,
+    }  # fmt: skip
+
+
+def _named(timed: Timed) -> dict[Array, str]:
+    """The arrays of a kernel by their names in the source, where they have one."""
+    func, labels = timed.func, timed.kernel.arrays
+    known: dict[Node, str] = {
+        **func.names,
+        **dict(zip(func.results, func.result_names, strict=True)),
+        **dict(zip(func.inputs, func.input_names, strict=True)),
+    }
+    found: dict[str, str] = {}
+    for array, label in labels.items():
+        if array in known and label not in found:
+            found[label] = known[array]
+    written = Counter(found.values())
+    shown = {label: name if written[name] == 1 else _numbered(name, label) for label, name in found.items()}
+    return {array: shown.get(label, label) for array, label in labels.items()}
+
+
+def _numbered(name: str, label: str) -> str:
+    """The name of one of several arrays that bear it, as in `h`, `h_2`: their labels end in such numbers."""
+    number = re.search(r"_\d+$", label)
+    return name + (number[0] if number else "")
 
 
 def _parts(work: Work, ceiling: Ceilings) -> tuple[float, float]:
@@ -222,8 +296,8 @@ def _si(amount: float, unit: str = "") -> str:
     return f"{amount / factor:.3g} {prefix}{unit}".rstrip()
 
 
-def in_words(seconds: float) -> str:
-    """A time in the unit that suits it."""
+def in_words(time: float) -> str:
+    """A time, in seconds, in the unit that suits it."""
     units = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
-    unit, factor = next((u for u in units if seconds * u[1] >= 0.9995), units[-1])
-    return f"{seconds * factor:.3g} {unit}"
+    unit, factor = next((u for u in units if time * u[1] >= 0.9995), units[-1])
+    return f"{time * factor:.3g} {unit}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Any
@@ -14,7 +15,7 @@ from adcompiler.ir import text
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.runtime.show import Shown
 from adcompiler.runtime.specialise import Types
@@ -22,9 +23,73 @@ from adcompiler.runtime.splitting import SplitProgram
 from adcompiler.syntax.structures import leaves
 from adcompiler.syntax.values import ArgType, Static
 
+LONGEST = 24  # letters of a length; that of what is longer is `len(name)`
 
-def explain(f: Shown, wrt: Any, types: Types) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Whether an argument, or a part of a container, has a gradient, and if not, why."""
+
+    name: str
+    flows: bool
+    why: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'flows' if self.flows else self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """An array that forward saves for propagate. Its lengths are in letters, as in `f64[n, 3]`; `bytes` are
+    those of a call, if its lengths are known."""
+
+    name: str
+    kind: str  # "input" or "temporary"
+    dtype: Dtype
+    lengths: tuple[str, ...]
+    bytes: int | None
+
+    def __str__(self) -> str:
+        return self.text("in the first call")
+
+    def text(self, where: str) -> str:
+        """A line; `where` says of which call the bytes are."""
+        shape = f"[{', '.join(self.lengths)}]" if self.lengths else ""
+        factors = (f"({n})" if " " in n else n for n in self.lengths)
+        size = " * ".join([str(NUMPY[self.dtype].itemsize), *factors])
+        known = f" ({in_bytes(self.bytes)} {where})" if self.bytes is not None else ""
+        return f"{self.name}: {self.kind}, {self.dtype}{shape}, {size} bytes{known}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
     """Which gradients there are and why the others are None; what forward saves, and what is made again."""
+
+    function: str
+    gradients: tuple[Flow, ...]
+    made_by: str | None
+    mode: tuple[str, ...]
+    saved: tuple[Saved, ...]
+    made_again: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"{self.function}: gradients",
+                *_listed(self.gradients),
+                *(() if self.made_by is None else ("made by", f"  {self.made_by}")),
+                "mode",
+                *_listed(self.mode),
+                "saved by forward for propagate",
+                *_listed(self.saved),
+                "computed again by propagate",
+                *_listed(self.made_again),
+            )
+        )
+
+
+def explanation(f: Shown, wrt: Any, types: Types) -> Explanation:
+    """What `explain` says, in fields."""
     positions = f.positions(wrt, types)
     func = f.trace(types).func
     wanted = f.inputs_of(positions, types)
@@ -33,40 +98,27 @@ def explain(f: Shown, wrt: Any, types: Types) -> str:
     split = f.split(wrt)
     program = split.at(types)
     part, _ = program.propagate(program.parts.usual, program.parts.all_asked)
-    forward = program.parts.forward
-    gradients = _gradients(f, types, known)
-    return "\n".join(
-        (
-            f"{f.__name__}: gradients",
-            *_listed(gradients),
-            *_made(f, types),
-            "mode",
-            *_listed(_mode(func, sum(known.values()))),
-            "saved by forward for propagate",
-            *_listed(saved(forward, program.saved_names, split.lengths.get(types))),
-            "computed again by propagate",
-            *_listed(again(program, part)),
-        )
+    return Explanation(
+        f.__name__,
+        tuple(_gradients(f, types, known)),
+        f.how(types),
+        tuple(_mode(func, sum(known.values()))),
+        tuple(saved(program.parts.forward, program.saved_names, split.lengths.get(types))),
+        tuple(again(program, part)),
     )
 
 
-def _gradients(f: Shown, types: Types, known: Mapping[int, bool]) -> Iterator[str]:
-    """A line for each argument, and for each part of a container; `known` are the inputs asked for."""
+def _gradients(f: Shown, types: Types, known: Mapping[int, bool]) -> Iterator[Flow]:
+    """One for each argument, and for each part of a container; `known` are the inputs asked for."""
     numbers = count()
     for parameter, given in zip(f.parameters, types, strict=True):
         for name, kind in leaves(parameter.name, given):
             flows = known.get(next(numbers)) if isinstance(kind, ArgType) else None
-            yield f"{name}: {_why(kind, flows)}"
+            yield Flow(name, bool(flows), None if flows else _why_not(kind, flows))
 
 
-def _listed(lines: Iterator[str]) -> list[str]:
+def _listed(lines: Sequence[Any]) -> list[str]:
     return [f"  {line}" for line in lines] or ["  nothing"]
-
-
-def _made(f: Shown, types: Types) -> list[str]:
-    """How a Jacobian or Hessian is made."""
-    how = f.how(types)
-    return [] if how is None else ["made by", f"  {how}"]
 
 
 def _mode(func: Func, count: int) -> Iterator[str]:
@@ -78,40 +130,46 @@ def _mode(func: Func, count: int) -> Iterator[str]:
         yield "grad and value_and_grad are one fused program and save nothing; split, vjp and the tape save"
 
 
-def _why(kind: ArgType | Static, known: bool | None) -> str:
+def _why_not(kind: ArgType | Static, known: bool | None) -> str:
     if isinstance(kind, Static):
         return "None: static, known while compiling"
     if not is_float(kind.dtype):
         return f"None: {kind.dtype} has no derivative"
     if known is None:
         return "not asked for: wrt leaves it out"
-    return (
-        "flows" if known else "None: no result depends on it through a differentiable path (grad gives zeros)"
-    )
+    return "None: no result depends on it through a differentiable path (grad gives zeros)"
 
 
-def saved(
-    forward: Func, names: Sequence[str], sizes: Sequence[int] | None, where: str = "in the first call"
-) -> Iterator[str]:
-    """A line for each array saved, with its bytes; `sizes` are the lengths of a call."""
+def saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> Iterator[Saved]:
+    """The arrays that are saved; `sizes` are the lengths of a call."""
     arrays = {
         **dict(zip(forward.input_names, forward.inputs, strict=True)),
         **dict(zip(forward.result_names, forward.results, strict=True)),
     }
     for name in names:
         array = arrays[name]
-        lengths = text.lengths(forward, array.shape)
-        shape = f"[{', '.join(lengths)}]" if lengths else ""
         kind = "input" if array in forward.inputs else "temporary"
-        factors = (f"({n})" if " " in n else n for n in lengths)
-        size = " * ".join([str(NUMPY[array.dtype].itemsize), *factors])
-        known = sizes is not None and array.rank and not any(map(is_computed, array.shape))
-        first = f" ({_bytes(array, sizes)} {where})" if known and sizes else ""
-        yield f"{name}: {kind}, {array.dtype}{shape}, {size} bytes{first}"
+        known = sizes and array.rank and not any(map(is_computed, array.shape))
+        bytes_ = _bytes(array, sizes) if known and sizes else None
+        yield Saved(name, kind, array.dtype, _lengths(forward, name, array), bytes_)
+
+
+def _lengths(func: Func, name: str, array: Array) -> tuple[str, ...]:
+    """The lengths of an array in letters; those that are long to write by its name."""
+    found = text.lengths(func, array.shape)
+    short = (f"len({name}{'[0]' * k})" for k in range(len(found)))
+    return tuple(n if len(n) <= LONGEST else s for n, s in zip(found, short, strict=True))
 
 
 def _bytes(array: Array, sizes: Sequence[int]) -> int:
     return NUMPY[array.dtype].itemsize * prod(extent(array.shape, sizes))
+
+
+def in_bytes(amount: int) -> str:
+    """An amount of memory in few digits: "800 B", "1.6 MB"."""
+    units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
+    found = next(((u, f) for u, f in units if amount >= 0.9995 * f), None)
+    return f"{amount} B" if found is None else f"{amount / found[1]:.3g} {found[0]}"
 
 
 def again(program: SplitProgram, part: Propagate) -> Iterator[str]:

@@ -18,7 +18,10 @@ from adcompiler.syntax.values import ArgType, Kind
 
 def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
     """The program for a function's annotated types, scalars where there are none."""
-    return for_numba(f, [t for t in default_types(f) if isinstance(t, ArgType)], compared)[0]
+    types = default_types(f)
+    if directions := len(f.parameters) - len(types):  # typed as what they are directions of
+        types += tuple(types[k] for k in f.wrt[:directions])
+    return for_numba(f, [t for t in types if isinstance(t, ArgType)], compared)[0]
 
 
 def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None = None) -> tuple[Func, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.calculus import CALCULUS
-from adcompiler.errors import DtypeError, Error
+from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
 from adcompiler.passes.checkpoint import checkpoint
@@ -18,7 +18,7 @@ from adcompiler.progress import compiling
 from adcompiler.runtime.adapters import answered, interop
 from adcompiler.runtime.batches import batches_of, check_batches
 from adcompiler.runtime.displayed import Displayed
-from adcompiler.runtime.explain import explain
+from adcompiler.runtime.explain import explanation
 from adcompiler.runtime.foreign import for_c, for_numba
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import decided, settled
@@ -352,17 +352,11 @@ class Function(Displayed):
         With `cost`, for `args`: what each kernel moves and computes, how long it takes, and how long it would
         take at the rates of this machine, which are measured once. Error without arguments.
         """
-        if not cost:
-            return explain(self, wrt, self._shown(args))
-        from adcompiler.runtime import cost as costs
+        if cost:
+            from adcompiler.runtime.cost import cost_of
 
-        if not args and self.parameters:
-            raise Error(
-                f"what {self.__name__} costs depends on its arguments",
-                remedy=f"explain(None, {', '.join(p.name for p in self.parameters)}, cost=True)",
-            )
-        types, values, _ = self.describe(args, {})
-        return costs.cost(self, wrt, types, values)
+            return str(cost_of(self, wrt, args))
+        return str(explanation(self, wrt, self._shown(args)))
 
     why_none = why_none
 

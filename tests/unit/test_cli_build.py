@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -256,3 +257,124 @@ def test_without_a_compiler_it_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["build", "x", "-o", str(tmp_path / "lib")]) == 1
     assert "there is no C compiler (cc)" in capsys.readouterr().err
+
+
+# -- what is built -----------------------------------------------------------------------------------
+
+SMOOTH = """
+def loss(x: f64[n, d], w: f64[d], y: f64[n], scale: f64):
+    r = x @ w - y
+    return sum(log(1 + r**2)) * scale + sum(w**3)
+"""
+SECOND = """
+#include <stdio.h>
+#include "loss.h"
+
+int main(void)
+{
+    const double x[] = {1, 2, 3, 4, 5, 6}, w[] = {0.5, -0.25}, y[] = {0, 3, 1}, v[] = {1, -2};
+    double r, g[2], gs, p[2], ps, a[4], b[2], c[2], d, j[2], js;
+    if (loss(3, 2, x, w, y, 2.0, &r) || loss_grad(3, 2, x, w, y, 2.0, g, &gs)
+        || loss_hvp(3, 2, x, w, y, 2.0, v, 0.5, p, &ps)
+        || loss_hessian(3, 2, x, w, y, 2.0, a, b, c, &d) || loss_jacobian(3, 2, x, w, y, 2.0, j, &js))
+        return 1;
+    printf("%.17g %.17g %.17g %.17g %.17g %.17g %.17g ", r, g[0], g[1], gs, p[0], p[1], ps);
+    printf("%.17g %.17g %.17g %.17g ", a[0], a[1], a[2], a[3]);
+    printf("%.17g %.17g %.17g %.17g %.17g %.17g %.17g %.17g", b[0], b[1], c[0], c[1], d, j[0], j[1], js);
+    return 0;
+}
+"""
+
+
+def test_a_c_program_calls_what_was_listed(tmp_path, capsys):
+    """The value, its gradient, the Hessian times a direction, the Hessian, the Jacobian: one library."""
+    build(tmp_path, SMOOTH, "--what", "value,grad,hvp,hessian,jacobian", "--wrt", "w,scale")
+    header, library = (Path(line) for line in capsys.readouterr().out.splitlines())
+    (tmp_path / "main.c").write_text(SECOND)
+    command = ["cc", "-Wall", "-Werror", f"-I{header.parent}", str(tmp_path / "main.c"), str(library)]
+    subprocess.run([*command, "-o", str(tmp_path / "main"), f"-Wl,-rpath,{library.parent}"], check=True)
+    done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True, env={})
+    f, wrt = adc.compile(SMOOTH), ("w", "scale")
+    args = np.arange(1.0, 7).reshape(3, 2), np.array([0.5, -0.25]), np.array([0.0, 3.0, 1.0]), 2.0
+    grads = adc.grad(f, wrt)(*args)
+    want = [f(*args), *grads, *adc.hvp(f, wrt)(args, (np.array([1.0, -2.0]), 0.5))]
+    want += [block for row in adc.hessian(f, wrt)(*args) for block in row] + [*grads]
+    flat = np.concatenate([np.ravel(one) for one in want])
+    np.testing.assert_allclose([float(word) for word in done.stdout.split()], flat, rtol=1e-13)
+
+
+WHATS = {
+    "value": "(double a, const double *x, double *r)",
+    "grad": "_grad(double a, const double *x, double *da, double *dx)",
+    "value_and_grad": "_value_and_grad(double a, const double *x, double *r, double *da, double *dx)",
+    "hvp": "_hvp(double a, const double *x, double v_a, const double *v_x, double *hvp_a, double *hvp_x)",
+    "jacobian": "_jacobian(double a, const double *x, double *j_a, double *j_x)",
+    "hessian": "_hessian(double a, const double *x, double *h_a_a, double *h_a_x, double *h_x_a,"
+    " double *h_x_x)",
+}
+
+
+@pytest.mark.parametrize("what", WHATS)
+def test_each_is_built_alone_and_declared_with_names_that_tell(tmp_path, what):
+    """Sizes first, then the arguments, then directions, then results."""
+    build(tmp_path, "def f(a, x: f64[3]):\n    return a**2 * sum(exp(a * x))", "--what", what)
+    text = (tmp_path / "lib" / "f.h").read_text()
+    assert [line for line in text.splitlines() if line.startswith("int ")] == [f"int f{WHATS[what]};"]
+
+
+def test_blocks_of_several_results_are_numbered(tmp_path):
+    library = build(tmp_path, "def f(a, b):\n    return a * b, a - b**2", "--what", "jacobian")
+    text = (tmp_path / "lib" / "f.h").read_text()
+    assert "(double a, double b, double *j0_a, double *j0_b, double *j1_a, double *j1_b)" in text
+    out = [np.full(1, np.nan) for _ in range(4)]
+    assert library.f_jacobian(ctypes.c_double(3), ctypes.c_double(5), *map(pointer, out)) == 0
+    assert [float(o[0]) for o in out] == [5, 3, 1, -10]
+
+
+def test_a_product_compares_the_lengths_that_the_function_compares(tmp_path):
+    """Directions are inputs more, behind which the value of an integer is found all the same."""
+    source = "def f(x: f64[n], y: f64[m], k: i64):\n    return sum(x[i]**3 * y[i] for i in range(k))"
+    library = build(tmp_path, source, "--what", "hvp", "--wrt", "x")
+    x, y, v, out = np.arange(1.0, 9), np.cos(np.arange(8.0)), np.ones(8), np.full(8, np.nan)
+    for n, m, k, code in ((8, 3, 3, 0), (3, 8, 3, 0), (3, 3, 4, 1), (8, 3, 4, 1), (3, 8, 4, 1)):
+        given = INTEGER(n), INTEGER(m), pointer(x), pointer(y), INTEGER(k), pointer(v), pointer(out)
+        assert library.f_hvp(*given) == code
+        if not code:
+            want = np.where(np.arange(n) < k, 6 * x[:n] * y[0:1].repeat(n), 0)
+            want[:k] = 6 * x[:k] * y[:k]
+            np.testing.assert_allclose(out[:n], want, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "code", "says"),
+    [
+        (
+            "x",
+            ["--what", "hvs"],
+            2,
+            "--what does not know hvs\n  help: did you mean hvp? it takes value, grad, ",
+        ),
+        ("x", ["--what", ","], 2, "--what lists nothing"),
+        ("x", ["--what", "value", "--emit", "cuda"], 2, "--emit does not know cuda"),
+        ("x", ["--what", "grad", "--types", "f64[n]"], 1, "not a scalar"),
+        ("x", ["--what", "hvp", "--types", "f64[n]"], 1, "not a scalar"),
+        ("x", ["--what", "hessian", "--types", "i64"], 1, "has no derivative"),
+        ("x", ["--what", "hvp", "--types", "i64"], 1, "x is an integer, which has no derivative"),
+        ("1.5", ["--what", "hvp"], 1, "f has no float parameter"),
+        ("x", ["--what", "value,grad", "--wrt", "z"], 2, "f(x) has no parameter z"),
+    ],
+)
+def test_what_cannot_be_listed_is_refused(tmp_path, capsys, source, options, code, says):
+    assert main(["build", source, *options, "-o", str(tmp_path / "lib")]) == code
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "lib").exists()
+
+
+def test_json_names_files_functions_and_declarations(tmp_path, capsys):
+    assert main(["build", "x**2", "--what", "grad,value", "-o", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [Path(file).name for file in found["files"]] == ["f.h", Path(found["files"][1]).name]
+    assert found["functions"] == [
+        {"name": "f_grad", "what": "grad", "declaration": "int f_grad(double x, double *dx)"},
+        {"name": "f", "what": "value", "declaration": "int f(double x, double *r)"},
+    ]
