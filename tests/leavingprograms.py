@@ -1,4 +1,4 @@
-"""Programs whose loops are left by `break` and `continue`: sources by name, and arguments for them."""
+"""Programs whose loops are left by `break`, `continue` and `return`: sources by name, and arguments."""
 
 from __future__ import annotations
 
@@ -61,6 +61,35 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "a break for each of many": (
         "def g(a, x):\n    s = a\n    for v in x:\n        if v * a > 1.4:\n            break\n"
+        "        s = s * v + a\n    return s\n\ndef f(x, a):\n    return [g(b, x) for b in a]",
+        (LONG, LONG[:4]),
+    ),
+    "a return": (
+        "def f(x: f64[n], w):\n    s = w\n    for i in range(n):\n        s = s * x[i] + sin(s)\n"
+        "        if s > 3.0:\n            return s * x[i] * w\n        s += w\n    return s",
+        (LONG, 0.7),
+    ),
+    "an array returned from nested loops": (
+        "def f(x: f64[n], w):\n    s = w\n    for i in range(n):\n        for v in x:\n"
+        "            if v < 0.5:\n                continue\n            s = sin(s) + v * w\n"
+        "            if s * i > 2.0:\n                return s * x * x[i]\n"
+        "        if s < 0:\n            return x\n    return -x",
+        (LONG, 0.7),
+    ),
+    "a while without an end": (
+        "def g(x, w):\n    k = 0\n    while True:\n        k += 1\n        x = sin(x) + w * k\n"
+        "        if k > 5:\n            return x, x * w\n\n"
+        "def f(x, w):\n    a, b = g(x, w)\n    return a * b",
+        (0.4, 0.7),
+    ),
+    "a return under a branch": (
+        "def f(x: f64[n], w):\n    if w > 0.1:\n        for k in (1, 2):\n            for v in x:\n"
+        "                if v * k > 2.0:\n                    return v * v * w\n"
+        "                w = w * v\n        w = w + 1\n    return w * x[0]",
+        (LONG, 0.7),
+    ),
+    "a return for each of many": (
+        "def g(a, x):\n    s = a\n    for v in x:\n        if v * a > 1.4:\n            return s * v\n"
         "        s = s * v + a\n    return s\n\ndef f(x, a):\n    return [g(b, x) for b in a]",
         (LONG, LONG[:4]),
     ),

@@ -68,6 +68,7 @@ class Context:
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
         self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
+        self.returned: list[Any] = []  # the ranks of what the loop that is lowered now returns
         self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)
 
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold_left
+from typing import Any
 
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.ir.bodies import Body, Carried, build, fresh
@@ -33,7 +34,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.binders import ONE, ZERO, open_axes
 from adcompiler.syntax.context import Context, over
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Foreign, Value, as_array, describe, is_number
+from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Value, as_array, describe, is_number
 
 MOST_WIDENINGS = 8
 Scope = dict[str, AnyValue]
@@ -138,6 +139,13 @@ class _Carries:
         elif (isinstance(before, Value) or is_number(before)) and (isinstance(now, Value) or is_number(now)):
             found.append(now)
         elif before is not now:
+            if name == RESULT:
+                kind = describe(now) if isinstance(now, tuple) else "what is no number or array"
+                cause = f"a loop of the program cannot return {kind} here"
+                remedy = (
+                    "give names their values before the loop, assign them, break, and return them after it"
+                )
+                self.context.fail(DtypeError, cause, self.span, remedy)
             self.context.fail(
                 DtypeError, f"{name} is {describe(before)} before the loop and {describe(now)} after a turn",
                 self.span, "let it be one kind of value",
@@ -163,7 +171,8 @@ class _Carries:
         the first turn it is not yet so large, and a sum of it would not be the same."""
         for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
             start = self.type_of(init).shape
-            if [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]:
+            same = [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]
+            if same or name == RESULT:  # a loop does not use what it returns
                 continue
             behind = {slot}
             for array in arrays_of(_arrays_in(results)):
@@ -230,6 +239,7 @@ class _Turn:
     results: list[AnyValue]
     test: Element | None
     checks: list[Check]
+    returned: list[Any]
 
 
 def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope, span: Span) -> None:
@@ -247,6 +257,7 @@ def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope,
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
         context.place(array, span)
+    context.returned += turn.returned
     for check, holds in zip(turn.checks, held, strict=True):
         context.binders.checks.append(replace(check, holds=holds))
     carries.bind(scope, carries.values(finals))
@@ -256,6 +267,7 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
     """One turn on placeholders in the carried types."""
     binders = context.binders
     outer, binders.checks = binders.checks, []
+    returned, context.returned = context.returned, []
     step, slots = fresh("i64", ()), carries.slots()
     number, inner = Read(step, ()), dict(scope)
     within = context.within
@@ -278,9 +290,9 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
                 where = Value((), active)
                 results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         test = None if turns.test is None else fold_left(_both, conditions)
-        return _Turn(step, slots, results, test, binders.checks)
+        return _Turn(step, slots, results, test, binders.checks, context.returned)
     finally:
-        binders.checks, context.within = outer, within
+        binders.checks, context.within, context.returned = outer, within, returned
 
 
 def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:

@@ -15,14 +15,17 @@ from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.branches import assigned, leaves, returns
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal
-from adcompiler.syntax.leaving import BROKEN, Leaving
+from adcompiler.syntax.leaving import BROKEN
 from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.returning import Returning
 from adcompiler.syntax.rules import ruled
+from adcompiler.syntax.scattering import updated
 from adcompiler.syntax.sequences import is_display
 from adcompiler.syntax.subscripts import stored
 from adcompiler.syntax.unpack import unpacked
 from adcompiler.syntax.values import (
+    RESULT,
     AnyValue,
     Closure,
     Foreign,
@@ -55,7 +58,7 @@ class Turn(tree.Statement):
     item: AnyValue = None
 
 
-class Lowering(Leaving):
+class Lowering(Returning):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
     calls = 0  # how deep calls nest now
@@ -88,7 +91,7 @@ class Lowering(Leaving):
                 case tree.For():
                     rest += reversed(self.loop(statement, scope))
                 case tree.While():
-                    self.repeat(statement, scope)
+                    rest += reversed(self.repeat(statement, scope))
                 case tree.Leave(word=word):
                     self.skip(word, rest)
                 case Turn(within=within, target=target, item=item):
@@ -111,6 +114,10 @@ class Lowering(Leaving):
                 value = self.expression(statement.value, scope)
                 for target in statement.targets:
                     self.assign(target, value, scope)
+            case tree.Augmented(target=tree.Subscript(value=place)) if (
+                value := updated(self, statement, scope)
+            ) is not None:
+                self.assign(place, value, scope)
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
                 right = self.expression(statement.value, scope)
@@ -190,7 +197,7 @@ class Lowering(Leaving):
             return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
         if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
             ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
-            if ranks[0] != ranks[1]:
+            if ranks[0] != ranks[1] and what != RESULT:
                 cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
                 self.fail(ShapeError, cause, span, "let it have one shape")
             return self.bind(what, self.where(test, then, otherwise, span), span)
@@ -205,8 +212,7 @@ class Lowering(Leaving):
         items = self.run(iterable(self, statement.iterable, scope), scope)
         if not isinstance(items, tuple):
             if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
-                self.iterate(statement, items, scope)
-                return []
+                return self.iterate(statement, items, scope)
             items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
         items = tuple(map(literal, items))
         if leaves(statement.body) and not returns(statement.body):
@@ -228,9 +234,9 @@ class Lowering(Leaving):
                 return done.value
             value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
 
-    def iterate(self, statement: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> None:
-        """A `for` loop with carried state."""
-        self.no_return(statement)
+    def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A `for` loop with carried state; what follows it if it may return."""
+        statement = self.entering(loop, scope)
 
         def turn(step: Element, inner: dict[str, AnyValue]) -> None:
             self.binders.know(step, items.last, items.step)
@@ -250,10 +256,11 @@ class Lowering(Leaving):
         breaks = leaves(statement.body, "break")
         turns = Turns(turn, test=test) if breaks else Turns(turn, items.length, items.guard)
         self.carry(turns, statement, scope)
+        return [] if statement is loop else self.following(loop)
 
-    def repeat(self, statement: tree.While, scope: dict[str, AnyValue]) -> None:
-        """A `while` loop with carried state."""
-        self.no_return(statement)
+    def repeat(self, loop: tree.While, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A `while` loop with carried state; what follows it if it may return."""
+        statement = self.entering(loop, scope)
 
         def holds(inner: dict[str, AnyValue]) -> Value:
             value = self.condition(statement.test, inner)
@@ -266,8 +273,8 @@ class Lowering(Leaving):
             self.iteration(statement.body, self.entered(inner))
 
         breaks = leaves(statement.body, "break")
-
         self.carry(Turns(turn, test=test), statement, scope)
+        return [] if statement is loop else self.following(loop)
 
     def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
         """Run a loop; names that only the loop assigns have no value after it."""
@@ -284,16 +291,13 @@ class Lowering(Leaving):
         if breaks:
             scope[BROKEN] = outer
 
-    def no_return(self, statement: tree.For | tree.While) -> None:
-        if returns(statement.body):
-            remedy = "assign to a name, break, and return it after the loop"
-            self.fail(ParseError, "a loop of the program cannot return from inside", statement.span, remedy)
-
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
         """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
         match target:
             case tree.Name(id=name):
                 scope[name] = self.bind(name, value, target.span)
+                if name == RESULT:
+                    self.note(as_array(value))
             case tree.Sequence(items=items):
                 parts = unpacked(self, value, len(items), target.span)
                 for item, part in zip(items, parts, strict=True):

@@ -14,6 +14,7 @@ from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
+from adcompiler.syntax.scattering import is_many, scattered
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
@@ -168,6 +169,9 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.fail(
             DtypeError, f"a float in an array of {array.dtype}", span, "start from an array of floats"
         )
+    if any(map(is_many, indices)):
+        kind = Value((), const(0, dtype), weak)
+        return scattered(context, array, indices, value, kind, located, span)
     guards: list[Element] = []
     shape: list[Element] = []
     places: dict[int, Element] = {}

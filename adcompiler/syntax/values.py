@@ -14,6 +14,8 @@ from adcompiler.ir.walk import substitute
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.tree import Def
 
+RESULT = "what is returned"  # the name of what a loop returns; no variable bears it
+
 
 @dataclass(frozen=True, slots=True)
 class ArgType:

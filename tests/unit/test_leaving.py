@@ -1,4 +1,4 @@
-"""`break` and `continue`: what a loop gives that is left, and its derivatives. The oracle judges."""
+"""`break`, `continue` and `return` in loops: what such a loop gives, and its derivatives, by the oracle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,16 @@ def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a break", "a break and a continue", "a while that is left", "stores and a break"]
+    "name",
+    [
+        "a break",
+        "a break and a continue",
+        "a while that is left",
+        "stores and a break",
+        "a return",
+        "a while without an end",
+        "a return under a branch",
+    ],
 )
 def test_third_derivatives_in_reverse_mode(name: str) -> None:
     total = totalled(LEAVING[name])
@@ -113,3 +122,35 @@ def f(x, w):
     return s
 """
     assert f(LONG, 0.7) == adc.compile(text)(LONG, 0.7)
+
+
+def test_what_a_loop_returns_keeps_its_type() -> None:
+    first = adc.compile(
+        "def f(x, least):\n    for i in range(len(x)):\n        if x[i] > least:\n            return i\n"
+        "    return -1"
+    )
+    assert [first(np.array([0.5, 2.0, 3.0]), y) for y in (1.0, 5.0)] == [1, -1]
+    assert type(first(np.ones(1), 0.0)) is np.int64
+    found = adc.compile(
+        "def f(x):\n    for v in x:\n        if v > 1:\n            return True\n    return False"
+    )
+    assert found(np.array([0.5, 2.0])).dtype == bool
+    single = adc.compile(
+        "def f(x):\n    for v in x:\n        if v > 1:\n            return 2 * v\n    return x[0]"
+    )
+    assert single(np.ones(3, np.float32)).dtype == np.float32
+
+
+LOOP = "    for v in x:\n        if v > 3:\n"
+REFUSED = {
+    f"{LOOP}            return 0.0\n        if v > 2:\n            return x\n    return x": "the same rank",
+    f"{LOOP}            return 0.0\n    return x": "the result has rank 0 in one",
+    f"{LOOP}            return None\n    return x": "cannot return what is no number",
+    f"{LOOP}            return v": "a branch ends without a return",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_what_a_loop_cannot_return(body: str) -> None:
+    with pytest.raises(adc.Error, match=REFUSED[body]):
+        adc.compile(f"def f(x):\n{body}")(LONG)
