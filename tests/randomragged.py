@@ -32,7 +32,9 @@ INNER = (
     "sum({j} * sum({k} for k in range(j, s[i + 1])) for j in range({row}))",
     "prod(1 + 0.1 * {j} for j in range({row}))",
 )
-OUTER = ("{0}**2", "sin({0})", "log(1 + {0}**2)", "v[i] * {0}", "{0} * {1}", "{0} / (1.5 + {1}**2)", "{0}")
+OUTER = ("{0}**2", "sin({0})", "log(1 + {0}**2)", "v[i] * {0}", "{0} * {1}", "{0} / (1.5 + {1}**2)", "{0}",
+         "{0} * sum(x[y > 0.8] ** 2)", "{0} + mean(y[y > v[i] - 2]) * w", "{0} * len(x[x > v[i]])",
+         "std(x[y < 9], ddof=-1) * {0}")  # fmt: skip
 ENDS = ("range(len(s) - 1)", "range(len(v))", "range(r)")
 
 

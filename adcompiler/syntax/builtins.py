@@ -27,9 +27,10 @@ from adcompiler.syntax.moving import MOVING
 from adcompiler.syntax.neighbours import DIFFERENCES, NEIGHBOURS, diff
 from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
+from adcompiler.syntax.selections import length, product, reduced
 from adcompiler.syntax.sorting import SORTING
 from adcompiler.syntax.statistics import STATISTICS
-from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Value, describe
+from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Selected, Value, describe
 
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = MappingProxyType(
@@ -117,6 +118,10 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
                 remedy = f"name the list first: v = [...], and {name}(v, ddof=1)"
                 context.fail(ParseError, f"{name} of a generator takes no ddof", span, remedy)
             return reduce_family(context, name, x, span)
+        if isinstance(x, Selected):
+            return reduced(
+                context, name, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options
+            )
         x = shapes.array(context, name, x, span)
         return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options)
 
@@ -213,20 +218,20 @@ def _linspace(context: Context, args: list[Any], keywords: dict[str, Any], span:
 
 def _matmul(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     x, y = bind_arguments(context, "matmul", ("x", "y"), args, keywords, span)
-    return shapes.matmul(context, x, y, span)
+    return product(context, x, y, span)
 
 
 def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     x, y = bind_arguments(context, "dot", ("x", "y"), args, keywords, span)
     if any(isinstance(v, Value) and v.rank > 2 for v in (x, y)):
         context.fail(ShapeError, "dot takes vectors and matrices", span, "write @ for stacks of matrices")
-    return shapes.matmul(context, x, y, span)
+    return product(context, x, y, span)
 
 
 def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
-    if isinstance(x, tuple):
-        return len(x)
+    if isinstance(x, tuple | Selected):
+        return length(context, x, span) if isinstance(x, Selected) else len(x)
     if axes_of_items(x):
         return Value((), length_of_items(context, x), weak=True)
     if isinstance(x, Container) and (x.sequence or x.kind is dict):

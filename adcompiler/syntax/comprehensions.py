@@ -31,6 +31,7 @@ class _Opened:
     scope: dict[str, AnyValue]
     axes: list[int] = field(default_factory=list)
     conditions: list[Element] = field(default_factory=list)
+    filtered: bool = False
 
 
 def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
@@ -54,6 +55,7 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
 def _open(context: Context, clause: tree.Clause, items: Iterable, opened: _Opened) -> None:
     """Bind a clause's targets to the items at a new axis."""
     index = context.binders.fresh(items.length, items.last, items.step)
+    opened.filtered |= items.filtered or bool(clause.conditions)
     opened.axes.append(-len(context.binders.lengths))
     context.binders.inside(opened.axes[-1], items.length)
     if items.guard is not None:
@@ -93,11 +95,10 @@ def _collected(context: Context, node: tree.Comprehension, opened: _Opened, valu
     if node.kind != "list":
         return family
     if guard is not None:
-        filtered = any(c.conditions for c in node.clauses)
         context.fail(
             ShapeError,
             "the length of this list depends on values"
-            if filtered
+            if opened.filtered
             else "the rows of this list differ in length",
             node.span,
             "reduce it, or write `value if condition else 0` over the whole range",

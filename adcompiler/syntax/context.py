@@ -36,7 +36,8 @@ from adcompiler.syntax.containers import Container
 from adcompiler.syntax.narrow import narrowed
 from adcompiler.syntax.powers import exponent
 from adcompiler.syntax.sizes import Sizes, unit
-from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
+from adcompiler.syntax.unmasked import has_selection, unmasked
+from adcompiler.syntax.values import AnyValue, Selected, Value, as_array, describe, is_number
 
 ONE = const(1, "i64")
 NOTHING: Mapping[str, AnyValue] = MappingProxyType({})
@@ -105,6 +106,9 @@ class Context:
     def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         """The primitive `op` at each point of the broadcast shape; constants fold."""
         args = [as_array(arg) for arg in args]
+        if has_selection(args):
+            mask, args = unmasked(self, args, span)
+            return Selected(self.elementwise(op, args, span), mask)
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
                 remedy = "use its parts, or pass an array" if isinstance(arg, tuple | Container) else None
@@ -230,7 +234,10 @@ class Context:
     def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
         """`then` where `guard` holds; what the other branch would be has no effect."""
         guard, then, otherwise = as_array(guard), as_array(then), as_array(otherwise)
-        for part in (guard, then, otherwise):
+        if has_selection(parts := (guard, then, otherwise)):
+            mask, (guard, then, otherwise) = unmasked(self, parts, span)
+            return Selected(self.where(guard, then, otherwise, span), mask)
+        for part in parts:
             if not (isinstance(part, Value) or is_number(part)):
                 self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)
         guard, then, otherwise = narrowed(self.sizes, self.binders, (guard, then, otherwise), span)

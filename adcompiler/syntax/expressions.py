@@ -13,7 +13,7 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import tracked
 from adcompiler.ops.build import apply, cast
-from adcompiler.syntax import tree
+from adcompiler.syntax import selections, tree
 from adcompiler.syntax.builtins import (
     BUILTINS,
     CONSTANTS,
@@ -35,7 +35,7 @@ from adcompiler.syntax.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.rows import field
 from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
-from adcompiler.syntax.shapes import listed, matmul, transpose
+from adcompiler.syntax.shapes import listed, transpose
 from adcompiler.syntax.slices import SliceValue
 from adcompiler.syntax.subscripts import subscript
 from adcompiler.syntax.suggestions import instead, similar
@@ -45,6 +45,7 @@ from adcompiler.syntax.values import (
     Foreign,
     FunctionValue,
     Listed,
+    Selected,
     Value,
     as_array,
     describe,
@@ -192,7 +193,7 @@ class Expressions(Context):
     ) -> AnyValue:
         """The value of `left symbol right`; `displays` says which are lists that are written right there."""
         if symbol == "@":
-            return matmul(self, left, right, span)
+            return selections.product(self, left, right, span)
         op = self.operator(symbol, span)
         sequence = combined(self, symbol, left, right, displays, span)
         if sequence is not None:
@@ -282,6 +283,8 @@ class Expressions(Context):
                 return value.rank
             if node.name == "size":
                 return count(self, value, None, node.span)
+        if isinstance(value, Selected) and node.name == "size":
+            return selections.size(self, value, node.span)
         if isinstance(value, Container) and value.kind is not dict:
             return field(self, value, node)
         remedy = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, Span
@@ -17,7 +17,7 @@ from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
 from adcompiler.syntax.rows import axes_of_items, entries, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.values import AnyValue, Selected, Value, describe
 
 ITERATORS = ("range", "enumerate", "zip")
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
@@ -33,6 +33,7 @@ class Iterable:
     at: Callable[[Element], AnyValue]
     step: int = 1
     guard: Callable[[Element], Element] | None = None
+    filtered: bool = False  # whether the guard asks for values
 
 
 def iterable(
@@ -59,6 +60,8 @@ def iterable(
         return tuple(value)
     if isinstance(value, Container) and axes_of_items(value):
         return items(context, value)
+    if isinstance(value, Selected) and value.mask.rank == 1:
+        return _selected(context, value)
     if not isinstance(value, Value) or not value.rank:
         context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
     return rows(context, value)
@@ -81,6 +84,12 @@ def rows(context: Context, value: Value) -> Iterable:
         return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
 
     return Iterable(length, linear(length) - whole(1), at)
+
+
+def _selected(context: Context, value: Selected) -> Iterable:
+    """The elements, or rows, that a mask selects: all of them, where it holds."""
+    found, mask = rows(context, value.value), rows(context, value.mask)
+    return replace(found, guard=lambda index: mask.at(index).element, filtered=True)
 
 
 def items(context: Context, value: Container) -> Iterable:

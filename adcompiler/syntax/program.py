@@ -22,9 +22,11 @@ from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import equally_long
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
+    REDUCE,
     AnyValue,
     Closure,
     Kind,
+    Selected,
     Static,
     Value,
     as_array,
@@ -188,7 +190,8 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
 
 def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
     """A function returns what no caller can be given."""
-    context.fail(DtypeError, f"the result is {describe(value)}", span, "return numbers or arrays")
+    remedy = REDUCE if isinstance(value, Selected) else "return numbers or arrays"
+    context.fail(DtypeError, f"the result is {describe(value)}", span, remedy)
 
 
 def _is_static(value: AnyValue) -> bool:

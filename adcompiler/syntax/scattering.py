@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.ir.nodes import Accumulate, Element, Index, Read, Shape, identity, select
-from adcompiler.ir.types import Dtype
+from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
@@ -20,7 +20,8 @@ from adcompiler.syntax.context import Context, over
 from adcompiler.syntax.sequences import is_display
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.unmasked import same_mask
+from adcompiler.syntax.values import REDUCE, AnyValue, Selected, Value, describe
 
 Located: TypeAlias = Callable[[Context, Element, Element, Shape, Span], Element]  # an index into an axis
 TWICE = "an index names an element twice, where NumPy keeps the last value"
@@ -85,6 +86,27 @@ def _where(
     return found
 
 
+def selection_stored(
+    context: Context, array: Value, indices: list[Any], value: Selected, span: Span
+) -> Value:
+    """`x[mask] = y[mask]`."""
+    if len(indices) != 1 or not is_mask(indices[0]):
+        context.fail(DtypeError, f"cannot store {describe(value)}", span, REDUCE)
+    found = _everywhere(context, indices[0], value, span)
+    if not is_float(array.dtype) and is_float(found.dtype):
+        cause = f"a float in an array of {array.dtype}"
+        context.fail(DtypeError, cause, span, "start from an array of floats")
+    return _where(context, array, indices[0], found, span, whole=True)
+
+
+def _everywhere(context: Context, mask: Value, value: Selected, span: Span) -> Value:
+    """All elements of which a mask selects those that it stores."""
+    if not same_mask(context, value.mask, mask):
+        cause, remedy = "a selection is stored by another mask", "select by the same mask: x[mask] = y[mask]"
+        context.fail(ShapeError, cause, span, remedy)
+    return value.value
+
+
 def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]) -> AnyValue:
     """What an array is after `x[mask] += v`; None for a statement that is none of these."""
     target = statement.target
@@ -93,7 +115,9 @@ def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]
     if len(indices := lowering.run(lowering.indices(target), scope)) != 1 or not is_mask(indices[0]):
         return None
     array, value = (lowering.expression(e, scope) for e in (target.value, statement.value))
-    if not isinstance(array, Value) or (
+    if isinstance(value, Selected):
+        value = _everywhere(lowering, indices[0], value, statement.span)
+    elif not isinstance(array, Value) or (
         isinstance(value, Value) and value.rank > array.rank - indices[0].rank
     ):
         return _where(lowering, array, indices[0], value, statement.span)

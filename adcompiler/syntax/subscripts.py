@@ -14,11 +14,12 @@ from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
-from adcompiler.syntax.scattering import is_many, scattered
+from adcompiler.syntax.scattering import is_many, scattered, selection_stored
+from adcompiler.syntax.selections import is_mask, selected
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
-from adcompiler.syntax.values import AnyValue, Value, as_array, describe, is_number
+from adcompiler.syntax.values import REDUCE, AnyValue, Selected, Value, as_array, describe, is_number
 
 OUTSIDE = "an index is out of range"
 INSIDE = "indices count from 0, negative ones from the end; both must lie in the axis"
@@ -44,8 +45,11 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     if isinstance(value, tuple) and not _indexes_array(value, indices):
         return _item(context, value, indices, span)
     value, indices = as_array(value), [as_array(i) for i in indices]
+    if any(map(is_mask, indices)) and not isinstance(value, Selected):
+        return selected(context, value, indices, span, subscript)
     if not isinstance(value, Value):
-        context.fail(DtypeError, f"{describe(value)} has no elements", span, "index an array")
+        remedy = REDUCE if isinstance(value, Selected) else "index an array"
+        context.fail(DtypeError, f"{describe(value)} has no elements", span, remedy)
     indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
@@ -143,10 +147,10 @@ class _Subscript:
 
 def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     """An array is indexed by something else than integers."""
-    is_mask = isinstance(index, Value) and index.dtype == "bool"
+    is_truth = isinstance(index, Value) and index.dtype == "bool"
     remedy = (
         "the result's length would depend on values: use where(mask, x, 0) or a condition"
-        if is_mask else "pass integers: annotate the parameter as i64, or use an int64 array"
+        if is_truth else "pass integers: annotate the parameter as i64, or use an int64 array"
     )  # fmt: skip
     context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
 
@@ -156,6 +160,8 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(array, Value) or not array.rank:
         context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")
+    if isinstance(value, Selected):
+        return selection_stored(context, array, indices, value, span)
     indices = _filled(context, indices, array.rank, span)
     if len(indices) > array.rank:
         remedy = f"use at most {array.rank}"

@@ -130,6 +130,17 @@ class Family:
         return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
 
 
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """`x[mask]`: the elements of `value`, or its rows, where the `mask` over its first axes holds."""
+
+    value: Value
+    mask: Value
+
+
+REDUCE = "reduce it: sum(x[mask]), mean(x[mask]), len(x[mask]); what keeps its length is where(mask, x, 0)"
+
+
 # A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
 # None.
 AnyValue: TypeAlias = Any
@@ -161,6 +172,8 @@ def describe(value: AnyValue) -> str:
             return f"a list of {len(value)}"
         case Family():
             return "a generator"
+        case Selected():
+            return "x[mask], whose length only values tell"
         case tuple():
             return f"a tuple of {len(value)}"
         case str():

@@ -191,7 +191,7 @@ MISTAKES = [
         adc.ShapeError,
         "the rows of this list differ in length",
     ),
-    ("»x[x > 0]", adc.DtypeError, "an index must be an integer, not an array of rank 1 of bool"),
+    ("»x[x > 0]", adc.DtypeError, "the result is x[mask], whose length only values tell"),
     ("»x[0.5]", adc.DtypeError, "an index must be an integer, not the number 0.5"),
     ("sum(x[i] for i in »range(0, n, 0))", adc.ParseError, "the step of range is a constant that is not 0"),
     ("sum(x[i] for i in »range(x[0]))", adc.DtypeError, "range of a scalar of f64"),
