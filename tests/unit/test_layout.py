@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import adcompiler
+
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
 LAYERS = ["errors", "fork", "frames", "lazy", "progress", "store", "ir", "ops", "syntax", "ad", "passes"]
-LAYERS += ["codegen", "runtime", "interop", "optim", "tape", "adcompiler", "cli", "__main__"]
+LAYERS += ["codegen", "runtime", "interop", "optim", "tape", "dask", "torch", "adcompiler", "cli", "__main__"]
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich"}
 LAZY |= {"torch", "jax", "dask", "pandas", "xarray", "IPython", "tqdm"}
 
@@ -109,3 +111,11 @@ def test_importing_adcompiler_is_cheap():
     )
     assert loaded.returncode == 0, loaded.stderr
     assert not LAZY & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("name", adcompiler._MODULES)
+def test_modules_among_the_names_are_imported_as_modules(name):
+    """As `import adcompiler.tape`, and before the name was ever used; or told what is missing."""
+    script = f"import adcompiler.{name} as m, adcompiler as adc; assert m is adc.{name}; print(m.__name__)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True)
+    assert done.stdout.endswith(f".{name}\n") or f'help: pip install "adcompiler[{name}]"' in done.stderr
