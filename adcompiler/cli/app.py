@@ -88,7 +88,7 @@ def run(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has no reader
         return 1
     except Exception as error:
-        report(error, wants_json)
+        report(error, words, wants_json)
         return exit_code(error)
     return code
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from adcompiler.cli.hints import hint
 from adcompiler.cli.output import as_json
 from adcompiler.errors import Error
 
@@ -32,21 +34,27 @@ def is_typers(error: Exception) -> bool:
     return hasattr(error, "format_message")
 
 
-def report(error: Exception, wants_json: bool = False) -> None:
-    """Print `error` on stderr, in colour on a terminal, or on stdout as JSON; no traceback unless
-    ADC_TRACEBACK is set."""
+def report(error: Exception, words: Sequence[str], wants_json: bool) -> None:
+    """Print `error`, of these words, on stderr, in colour on a terminal, or on stdout as JSON; no traceback
+    unless ADC_TRACEBACK is set."""
     if os.environ.get("ADC_TRACEBACK"):
         traceback.print_exception(error)
     if wants_json:
-        print(as_json({"error": _fields(error)}))
+        print(as_json({"error": _fields(error, words)}))
         return
     if is_typers(error):
         error.show()  # type: ignore[attr-defined]
-        return
-    Console(stderr=True).print(_styled(_message(error)), soft_wrap=True, highlight=False)
+        if not words or "Did you mean" in str(error):
+            return  # `adc` alone, which shows its help, or a misspelt verb
+    message = f"  help: {_hint(error, words)}" if is_typers(error) else _message(error)
+    Console(stderr=True).print(_styled(message), soft_wrap=True, highlight=False)
 
 
-def _fields(error: Exception) -> dict[str, Any]:
+def _hint(error: Any, words: Sequence[str]) -> str:
+    return hint(error.format_message(), words)
+
+
+def _fields(error: Exception, words: Sequence[str]) -> dict[str, Any]:
     """An error as JSON has it: what it says, where it stands, what would mend it."""
     code, kind = exit_code(error), type(error).__name__
     place: dict[str, Any] = {"file": None, "line": None, "column": None}
@@ -54,7 +62,7 @@ def _fields(error: Exception) -> dict[str, Any]:
         place |= {"file": error.file, "line": error.line, "column": error.column}
         message, remedy = error.cause, error.remedy
     elif is_typers(error):
-        message, remedy = error.format_message(), "adc --help"  # type: ignore[attr-defined]
+        message, remedy = error.format_message(), _hint(error, words)  # type: ignore[attr-defined]
     else:
         message, _, remedy = _message(error).removeprefix("adc: ").partition(HELP)
     return {"kind": kind, "message": message, **place, "remedy": remedy or None, "exit_code": code}

@@ -219,10 +219,7 @@ def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     try:
         lines, first = inspect.getsourcelines(f)
     except (OSError, TypeError) as error:
-        raise Error(
-            f"the source of {f.__name__} cannot be read: {error}",
-            remedy="pass its text to adc.compile instead",
-        ) from error
+        raise _without_text(f, error) from None
     text = textwrap.dedent("".join(lines))
     if f.__name__ == "<lambda>":
         raise ParseError(
@@ -234,6 +231,17 @@ def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     made = _made(closure, static, chosen)
     made.__module__, made.__qualname__ = f.__module__, f.__qualname__
     return made
+
+
+def _without_text(f: FunctionType, error: Exception) -> Error:
+    """Why the text of a function is not there."""
+    place = f.__code__.co_filename
+    typed = place.startswith("<")  # <stdin>, <string>
+    why = f"Python keeps no text of what is typed at its prompt or run by exec ({place})" if typed else error
+    where = "write it in a file, a notebook or IPython" if typed else f"see that {place} is there"
+    return Error(
+        f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or give adc.compile its text"
+    )
 
 
 def _captured(f: FunctionType) -> dict[str, Any]:

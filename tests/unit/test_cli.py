@@ -341,6 +341,35 @@ def test_typer_reports_its_own_usage_errors(adc):
         assert "Error: " in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("run a*b a=1 b=2", "write --arg a=1 --arg b=2"),
+        ("run a*b -a a=1 b=2", "write --arg b=2"),
+        ("run a + b", "SOURCE is one word: put an expression in quotes"),
+        ("run a*b -a a=1 -a b=2 --grad a b", "names stand together: --grad a,b"),
+        ("run x**2 --x 3", "an argument is written --arg x=3"),
+        ("check x**2 --x=[1,2]", "an argument is written --arg x=[1,2]"),
+        ("run x**2 --hessian", "adc run --help lists the options"),
+        ("run -x**2 -a x=1", "an expression that starts with a minus stands last, behind --: -- '-x**2'"),
+        ("run -1*x -a x=1", "an expression that starts with a minus stands last, behind --: -- '-1*x'"),
+        ("a*b", "say what to do with it: adc run 'a*b'"),
+        ("model.adc:loss --grad", "say what to do with it: adc run model.adc:loss"),
+        ("help", "adc --help lists the verbs"),
+        ("show", "adc show --help"),
+    ],
+)
+def test_slips_on_the_command_line_are_told_what_to_write(adc, words, remedy):
+    done = adc(*words.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"\n  help: {remedy}\n")
+
+
+def test_a_misspelt_verb_has_one_suggestion_and_no_verb_the_help(adc):
+    assert adc("rnu", "a").err.endswith("No such command 'rnu'. Did you mean 'run'?\n")
+    assert "help: " not in adc().err + adc().out
+
+
 def test_an_internal_error_is_short(adc, monkeypatch):
     monkeypatch.setattr("adcompiler.cli.run.function_of", lambda *_: 1 / 0)
     done = adc("run", "a")
