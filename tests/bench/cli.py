@@ -12,7 +12,7 @@ import typer
 
 from bench import report
 from bench.isolate import Outcome
-from bench.machine import describe
+from bench.machine import describe, taken
 from bench.runner import Settings, measure
 from bench.workload import PEERS, SIZES, Workload
 from bench.workloads import every
@@ -90,6 +90,7 @@ def bench(
     results: dict[str, Any] = json.loads(read.read_text("utf-8")) if read else {"workloads": {}}
     results |= {"machine": describe(threads), "size": sized, "backend": backend, "note": note}
     names = () if read and not only else chosen(only, tuple(workloads), "workload")
+    results |= {"taken": taken()} if names else {}
     others = chosen(peers, PEERS, "peer")
     with measurement(against, busy, others, settings) as (measured, table):
         for name in names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,22 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def taken() -> dict[str, str]:
+    """The day, and the commit of this checkout, with a + behind it where files differ from it."""
+    day = datetime.now(UTC).date().isoformat()
+    changed = "+" * bool(_git("diff", "HEAD", "--name-only"))
+    return {"date": day, "commit": _git("rev-parse", "--short", "HEAD") + changed}
+
+
+def _git(*words: str) -> str:
+    """What git prints of this checkout; nothing where it is none."""
+    try:
+        done = subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 def describe(threads: int) -> dict[str, Any]:

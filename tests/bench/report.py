@@ -150,6 +150,13 @@ def tables(results: Results) -> str:
     return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items() if text)
 
 
+def _taken(results: Results) -> str:
+    """When, and of which commit; later ones may be faster or slower."""
+    taken = results.get("taken", {})
+    commit = f", of commit {taken['commit']}," if taken.get("commit") else ""
+    return f"{taken['date']}{commit}" if taken else "a day that was not noted"
+
+
 def page(results: Results) -> str:
     """docs/benchmarks.md."""
     machine = results["machine"]
@@ -159,7 +166,7 @@ def page(results: Results) -> str:
     return text.format(
         machine="{processor} ({vectors}), {cores} cores, {system}".format(**machine),
         threads=machine["threads"], versions=versions, workloads=workloads, tables=tables(results),
-        note=results.get("note", ""), size=results["size"], backend=results["backend"],
+        note=results.get("note", ""), taken=_taken(results), size=results["size"], backend=results["backend"],
     )  # fmt: skip
 
 

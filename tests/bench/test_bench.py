@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import against, busy, compare, paired, report, runner, worker
+from bench import against, busy, compare, machine, paired, report, runner, worker
 from bench.isolate import HERE, reason, spawn
 from bench.live import Live, LostError
 from bench.runner import Settings
@@ -376,6 +377,15 @@ def test_the_page_is_written(tmp_path):
     assert "A workload." in (tmp_path / "benchmarks.md").read_text("utf-8")
     assert json.loads((tmp_path / "benchmarks.json").read_text("utf-8"))["size"] == "full"
     assert "<svg" in (tmp_path / "benchmarks.svg").read_text("utf-8")
+
+
+def test_the_page_says_when_its_figures_were_taken():
+    assert "**Taken on a day that was not noted and not since" in report.page(RESULTS)
+    old = report.page(RESULTS | {"taken": {"date": "2026-11-22", "commit": "2981ee1"}})
+    assert "**Taken on 2026-11-22, of commit 2981ee1, and not since" in old
+    now = machine.taken()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", now["date"])
+    assert re.fullmatch(r"([0-9a-f]{7,}\+?)?", now["commit"])  # none in what is no checkout
 
 
 def test_the_command_line():
