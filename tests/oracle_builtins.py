@@ -233,6 +233,11 @@ def listed(*items: Value) -> Value:
     return array(Stream(list(items), float)) if same else list(items)
 
 
+def append(x: Value, value: Value) -> Value:
+    """The list `x` with one element more; a tuple is a row."""
+    return listed(*x, listed(*value) if isinstance(value, tuple) else value)
+
+
 def read(x: Value, index: Value) -> Value:
     """`x[index]`; one element of an array of exact reals is a real, with `...` too."""
     found = x[index]
@@ -443,6 +448,7 @@ BUILTINS |= {
 INTERNAL: dict[str, Callable[..., Value]] = {
     "stream": Stream,
     "listed": listed,
+    "append": append,
     "read": read,
     "peek": peek,
     "store": store,

@@ -146,6 +146,12 @@ class Translate(ast.NodeTransformer):
         value = ast.BinOp(loaded(node.target), node.op, node.value)
         return self.visit_Assign(ast.Assign([node.target], value))
 
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        match node.value:
+            case ast.Call(ast.Attribute(ast.Name(name), "append"), [value]):
+                return assign(name, call("append", ast.Name(name, ast.Load()), self.visit(value)))
+        return node
+
     def target(self, node: ast.expr, stores: list[ast.stmt]) -> ast.expr:
         """`x[i]` becomes a temporary that one of `stores` then puts into a new x."""
         match node:

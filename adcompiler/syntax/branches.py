@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
 
 
@@ -58,8 +59,23 @@ def ends(statements: Sequence[tree.Statement]) -> bool:
     return False
 
 
-def assigned(statements: Sequence[tree.Statement]) -> list[str]:
-    """The names that statements bind, in order; `x[i] = v` binds x anew."""
+def appended(statement: tree.Statement) -> str | None:
+    """The name of the list in `name.append(...)`."""
+    match statement:
+        case tree.Bare(value=tree.Call(function=tree.Attribute(value=tree.Name(id=name), name="append"))):
+            return name
+    return None
+
+
+def appends(statements: Sequence[tree.Statement]) -> list[str]:
+    """The names of the lists that statements append to, in order."""
+    nodes = postorder(list[tree.Tree](statements), tree.children)
+    found = [appended(n) for n in nodes if isinstance(n, tree.Bare)]
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def assigned(statements: Sequence[tree.Statement], lists: bool = True) -> list[str]:
+    """The names that statements bind, in order; `x[i] = v` and, if `lists`, `x.append(v)` bind x anew."""
     names: dict[str, None] = {}
     work = list(reversed(statements))
     while work:
@@ -71,6 +87,8 @@ def assigned(statements: Sequence[tree.Statement]) -> list[str]:
                 names |= dict.fromkeys(_targets((target,)))
             case tree.Def(name=name):
                 names[name] = None
+            case tree.Bare() if lists and (grown := appended(statement)) is not None:
+                names[grown] = None
             case tree.If(body=body, otherwise=otherwise):
                 work.extend(reversed(body + otherwise))
             case tree.For(target=target, body=body):

@@ -30,7 +30,17 @@ from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.selections import length, product, reduced
 from adcompiler.syntax.sorting import SORTING
 from adcompiler.syntax.statistics import STATISTICS
-from adcompiler.syntax.values import AnyValue, Closure, Family, FunctionValue, Selected, Value, describe
+from adcompiler.syntax.values import (
+    AnyValue,
+    Closure,
+    Family,
+    FunctionValue,
+    Growing,
+    Probe,
+    Selected,
+    Value,
+    describe,
+)
 
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = MappingProxyType(
@@ -182,10 +192,15 @@ def _spread(name: str) -> Builtin:
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
-        if not isinstance(parts, tuple):
-            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         axes = reductions.axes_of(context, 0 if axis is None else axis, span)
         assert axes is not None
+        if isinstance(parts, Value) and parts.rank > (name == "concatenate") and axes == (0,):
+            tail = [
+                Value((), n, weak=True) for n in parts.shape[2:]
+            ]  # the rows of an array, such as a list that a loop has appended to
+            return parts if name == "stack" else shapes.reshape(context, parts, (-1, *tail), span)
+        if not isinstance(parts, tuple):
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         return operation(context, parts, axes[0], span)
 
     return call
@@ -232,6 +247,8 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, tuple | Selected):
         return length(context, x, span) if isinstance(x, Selected) else len(x)
+    if isinstance(x, Growing | Probe):
+        return Value((), x.count, weak=True)
     if axes_of_items(x):
         return Value((), length_of_items(context, x), weak=True)
     if isinstance(x, Container) and (x.sequence or x.kind is dict):

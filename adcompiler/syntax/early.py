@@ -143,6 +143,14 @@ class _Checker(Lowering):
         else:
             super().store(target, value, scope)
 
+    def append(self, statement: tree.Bare, name: str, scope: dict[str, AnyValue]) -> None:
+        assert isinstance(statement.value, tree.Call)
+        assert isinstance(statement.value.function, tree.Attribute)
+        self.expression(statement.value.function.value, scope)
+        for argument in statement.value.arguments:
+            self.expression(argument, scope)
+        scope[name] = ANY
+
     # -- expressions ---------------------------------------------------------------------------
 
     def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:

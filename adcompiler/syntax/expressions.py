@@ -7,6 +7,7 @@ the subtree it needs and is resumed with that subtree's value. `expression` keep
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
@@ -44,6 +45,7 @@ from adcompiler.syntax.values import (
     Closure,
     Foreign,
     FunctionValue,
+    Growing,
     Listed,
     Selected,
     Value,
@@ -139,6 +141,9 @@ class Expressions(Context):
             value = scope[node.id]
             if isinstance(value, Foreign):
                 self.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
+            if isinstance(value, Growing) and value.key in scope:
+                array = scope[value.key]
+                return replace(value, buffer=array) if value.around else array
             return value
         if node.id in CONSTANTS:
             return CONSTANTS[node.id]

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from adcompiler.errors import Span
+from adcompiler.errors import ShapeError, Span
 from adcompiler.ir.nodes import is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.branches import assigned, ends, leaves
 from adcompiler.syntax.expressions import Expressions
+from adcompiler.syntax.shapes import listed
 from adcompiler.syntax.stores import Changed, masked, read_anew
-from adcompiler.syntax.values import AnyValue, Value
+from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Listed, Value, as_array, is_number
 
 BROKEN = "break"  # the name of the truth value; no variable bears it
 Left: TypeAlias = bool | Value  # whether an iteration has been left
@@ -43,7 +44,40 @@ class Leaving(Expressions):
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
         """What a name is after a branch."""
-        raise NotImplementedError
+        if then is not otherwise and any(isinstance(v, Listed) and v.grown for v in (then, otherwise)):
+            return self.chosen_list(test, what, then, otherwise, span)
+        then, otherwise = as_array(then), as_array(otherwise)
+        if then is otherwise:
+            return then
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
+        if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
+            ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
+            if ranks[0] != ranks[1] and what != RESULT:
+                cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
+                self.fail(ShapeError, cause, span, "let it have one shape")
+            return self.bind(what, self.where(test, then, otherwise, span), span)
+        if then is None or otherwise is None:
+            return Foreign("assigned in one branch only", "give it a value in both branches")
+        return Foreign("not one kind of value in both branches", "let it be one")
+
+    def chosen_list(
+        self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
+    ) -> AnyValue:
+        """What a list is after a branch that appends to it: both branches append as much."""
+        if not all(isinstance(v, Listed) for v in (then, otherwise)) or len(then) != len(otherwise):
+            cause = f"the length of the list {what} depends on values"
+            self.fail(
+                ShapeError,
+                cause,
+                span,
+                "append in both branches: 0.0 where there is no value",
+            )
+        pairs = zip(then, otherwise, strict=True)
+        found = listed(self, [self.chosen(test, what, a, b, span) for a, b in pairs], span)
+        found.grown = True
+        return found
 
     def count_branch(self, statement: tree.If) -> None:
         """Refuse what would be lowered without end."""

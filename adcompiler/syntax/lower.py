@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from adcompiler.errors import LimitError, ParseError, ShapeError, Span
+from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import annotate
-from adcompiler.syntax.branches import assigned, leaves, returns
+from adcompiler.syntax.appending import Appending
+from adcompiler.syntax.branches import appended, assigned, leaves, returns
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal
 from adcompiler.syntax.leaving import BROKEN
 from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
-from adcompiler.syntax.returning import Returning
 from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.scattering import updated
 from adcompiler.syntax.sequences import is_display
-from adcompiler.syntax.subscripts import stored
+from adcompiler.syntax.subscripts import READ, stored
 from adcompiler.syntax.unpack import unpacked
 from adcompiler.syntax.values import (
     RESULT,
@@ -30,6 +30,8 @@ from adcompiler.syntax.values import (
     Closure,
     Foreign,
     FunctionValue,
+    Growing,
+    Probe,
     Value,
     as_array,
     describe,
@@ -58,7 +60,7 @@ class Turn(tree.Statement):
     item: AnyValue = None
 
 
-class Lowering(Returning):
+class Lowering(Appending):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
     calls = 0  # how deep calls nest now
@@ -131,6 +133,8 @@ class Lowering(Returning):
                 scope[statement.name] = Closure(statement, scope, self.source, defaults=defaults)
             case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
                 pass
+            case tree.Bare() if (name := appended(statement)) is not None:
+                self.append(statement, name, scope)
             case tree.Bare():
                 remedy = "assign it to a name or return it"
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
@@ -187,24 +191,6 @@ class Lowering(Returning):
             self.fail(ParseError, "a branch ends without a return", statement.span, remedy)
         return Returned(self.chosen(test, "the result", then.value, otherwise.value, statement.span))
 
-    def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
-        """What a name is after a branch."""
-        then, otherwise = as_array(then), as_array(otherwise)
-        if then is otherwise:
-            return then
-        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
-            pairs = zip(then, otherwise, strict=True)
-            return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
-        if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
-            ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
-            if ranks[0] != ranks[1] and what != RESULT:
-                cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
-                self.fail(ShapeError, cause, span, "let it have one shape")
-            return self.bind(what, self.where(test, then, otherwise, span), span)
-        if then is None or otherwise is None:
-            return Foreign("assigned in one branch only", "give it a value in both branches")
-        return Foreign("not one kind of value in both branches", "let it be one")
-
     # -- loops -------------------------------------------------------------------------------------
 
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
@@ -237,13 +223,16 @@ class Lowering(Returning):
     def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A `for` loop with carried state; what follows it if it may return."""
         statement = self.entering(loop, scope)
+        lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
 
         def turn(step: Element, inner: dict[str, AnyValue]) -> None:
             self.binders.know(step, items.last, items.step)
             self.binders.inside(None, items.length)
             try:
+                self.enter(lists, statement, step, inner)
                 self.assign(statement.target, items.at(step), inner)
                 self.iteration(statement.body, self.entered(inner))
+                self.complete(lists, statement, step, inner)
             finally:
                 self.binders.around.pop()
 
@@ -256,11 +245,13 @@ class Lowering(Returning):
         breaks = leaves(statement.body, "break")
         turns = Turns(turn, test=test) if breaks else Turns(turn, items.length, items.guard)
         self.carry(turns, statement, scope)
+        self.leave(lists, statement, scope)
         return [] if statement is loop else self.following(loop)
 
     def repeat(self, loop: tree.While, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A `while` loop with carried state; what follows it if it may return."""
         statement = self.entering(loop, scope)
+        self.refuse_lists(statement, scope)
 
         def holds(inner: dict[str, AnyValue]) -> Value:
             value = self.condition(statement.test, inner)
@@ -278,22 +269,24 @@ class Lowering(Returning):
 
     def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
         """Run a loop; names that only the loop assigns have no value after it."""
-        names = assigned((statement,))
-        carried = [
-            n for n in names if n in scope and not isinstance(scope[n], Closure | Foreign | FunctionValue)
-        ]
+        names, lists = assigned((statement,)), self.lists_of(statement, scope)
+        known = [n for n in names if n in scope and n not in lists]
+        carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
+        carried += [scope[n].key for n in lists if isinstance(scope[n], Growing)]
         breaks, outer = leaves(statement.body, "break"), scope.get(BROKEN, False)
         if breaks:
             scope[BROKEN] = False
             carried.append(BROKEN)
         run_loop(self, turns, carried, scope, statement.span)
-        scope.update((n, LOCAL) for n in names if n not in carried)
+        scope.update((n, LOCAL) for n in names if n not in carried and n not in lists)
         if breaks:
             scope[BROKEN] = outer
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
         """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
         match target:
+            case tree.Name() if isinstance(value, Growing | Probe):
+                self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
             case tree.Name(id=name):
                 scope[name] = self.bind(name, value, target.span)
                 if name == RESULT:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Apply, Element, Index, Map, Select, Shape, const, is_const, select
+from adcompiler.ir.bodies import fresh
+from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply, cast
@@ -19,14 +20,27 @@ from adcompiler.syntax.selections import is_mask, selected
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
-from adcompiler.syntax.values import REDUCE, AnyValue, Selected, Value, as_array, describe, is_number
+from adcompiler.syntax.values import (
+    REDUCE,
+    AnyValue,
+    Growing,
+    Probe,
+    Selected,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
 
+READ = "read its elements, out[-1] or out[k], its length, or all of it behind the loop"
 OUTSIDE = "an index is out of range"
 INSIDE = "indices count from 0, negative ones from the end; both must lie in the axis"
 
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
+    if isinstance(value, Growing | Probe):
+        return _of_growing(context, value, indices, span)
     if isinstance(value, Rows):
         return _of_items(context, value, indices, span)
     if isinstance(value, Container):
@@ -56,6 +70,27 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         remedy = f"use at most {value.rank}"
         context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
+
+
+def _of_growing(context: Context, value: Growing | Probe, indices: list[Any], span: Span) -> AnyValue:
+    """An element of a list, in a loop that appends to it."""
+    index = indices[0] if indices else None
+    if not (isinstance(index, int) or (isinstance(index, Value) and not index.rank and index.dtype == "i64")):
+        context.fail(DtypeError, "a list that a loop appends to is read as a whole", span, READ)
+    if isinstance(value, Probe):
+        row = next(iter(value.kinds.values()), value.first)
+        if row is None:  # that a condition keeps from being read before there is one
+            row = Value((), Read(fresh("i64", ()), ()), weak=True)
+        return subscript(context, row, indices[1:], span) if indices[1:] else row
+    assert value.buffer is not None
+    place = over(index, (), "i64")
+    if isinstance(index, int) and index < 0:
+        place = combine("add", value.count, place)
+    sure, form = context.binders.sure, linear(place)
+    if not (sure(form) and sure(linear(value.count) - form - whole(1))):
+        inside = apply("less_equal", ZERO, place), apply("less", place, value.count)
+        context.binders.check(apply("logical_and", *inside), (), OUTSIDE, INSIDE, span)
+    return subscript(context, value.buffer, [Value((), place), *indices[1:]], span)
 
 
 def _filled(context: Context, indices: list[Any], rank: int, span: Span) -> list[Any]:

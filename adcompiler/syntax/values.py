@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from adcompiler.errors import Source
+from adcompiler.errors import Source, Span
 from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, identity
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
@@ -110,6 +110,37 @@ class Listed(tuple[Any, ...]):
     """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
 
     array: Value | None = None
+    grown = False  # whether it was appended to
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A list that loops append to: an array under the name `key` in the scope, with `count` rows so far.
+
+    depth   conditions around the iteration that appends
+    around  the loops that append to it and run now; none if the list is complete
+    per     how many elements an iteration of a loop appends, by the place of the loop
+    buffer  the array, where an element is read
+    """
+
+    key: str
+    count: Element
+    depth: int
+    around: tuple[Any, ...]
+    per: Mapping[Span, Element]
+    buffer: Value | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Probe:
+    """A list in a loop that is lowered to learn what it appends: `kinds` by the place in the program."""
+
+    depth: int
+    first: Value | None  # one in the type of the elements before the loop
+    around: tuple[Any, ...] = ()
+    kinds: dict[Any, Value] = field(default_factory=dict)
+    count: Element = field(default_factory=lambda: const(0, "i64"))
+    per: dict[Span, Element] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +201,8 @@ def describe(value: AnyValue) -> str:
             return f"the number {value!r}" if math.isfinite(value) else f"the constant {value}"
         case Listed():
             return f"a list of {len(value)}"
+        case Growing() | Probe():
+            return "a list that a loop appends to"
         case Family():
             return "a generator"
         case Selected():
