@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,12 +67,15 @@ def piped(capsys, monkeypatch, folder):
 
 # -- standard input ----------------------------------------------------------------------------------
 
-VERBS = (["run", "-a", "r=1"], ["check", "-a", "r=1"], ["show"], ["explain"], ["bench", "--seconds", "0"])
+VERBS = (["run", "-a", "r=1"], ["check", "-a", "r=1"], ["show"], ["explain"], ["bench", "--seconds", "0"],
+         ["build", "-o", "lib"])  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda words: words[0])
 @pytest.mark.parametrize("source", ["-", "-:area"])
 def test_each_verb_reads_a_program_from_standard_input(piped, verb, source):
+    if verb[0] == "build" and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
     assert piped(PROGRAM.encode(), verb[0], source, *verb[1:])
 
 
