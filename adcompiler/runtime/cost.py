@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +37,26 @@ WEIGHT = round(COSTLY_TIME / CHEAP_TIME)  # operations that a costly one counts 
 
 @dataclass
 class Kernel:
-    """One program with the arguments of a call; `notes` are lines about what it keeps or makes again."""
+    """One program with the arguments of a call, and their types where it is called by the user; `notes` are
+    lines about what it keeps or makes again."""
 
     name: str
     program: Specialisation
     args: Sequence[Any]
     sizes: Sequence[int]
     notes: dict[str, list[str]] = field(default_factory=dict)
+    types: Types | None = None
+
+    def call(self) -> Callable[[], Any]:
+        """A call like the ones before it, by the door that they leave open."""
+
+        def general(*_: Any) -> Any:
+            return self.program(self.args, False, self.sizes)
+
+        if self.types is None:
+            return general
+        door = self.program.door(self.sizes, self.types, self.args, False, general)
+        return lambda: door(*self.args)
 
 
 def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
@@ -100,7 +113,7 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
     lowered = f.trace(types)
     value = Specialisation(lowered, f.backend)
     sizes = value.sizes(values)
-    yield Kernel("value", value, values, sizes)
+    yield Kernel("value", value, values, sizes, types=types)
     positions = f.positions(wrt, types)
     if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
         return
@@ -108,7 +121,9 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
     if len(results) == 1 and not results[0].rank:
         joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
         program = Specialisation(Lowered(joint, lowered.constraints, None), f.backend)
-        yield Kernel("value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]})
+        yield Kernel(
+            "value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]}, types
+        )
     split = f.split(wrt).at(types, values=values)
     forward = split.forward
     kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
@@ -147,7 +162,7 @@ class Measured:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
-        self.whole = fastest(lambda: program(args, False, sizes), SECONDS)
+        self.whole = fastest(kernel.call(), SECONDS)
         compiled = kernel_at(program.executable, sizes)
         assert isinstance(compiled, Compiled)
         how = compiled.mode.divided, compiled.threads
