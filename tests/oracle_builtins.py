@@ -453,6 +453,7 @@ INTERNAL: dict[str, Callable[..., Value]] = {
     "peek": peek,
     "store": store,
     "slice": slice,
+    "solved": lambda f, length: next(k for k in range(9 * length + 9) if f(k) == length),
     "size": lambda x, axis: np.shape(x)[axis],
     "attribute": lambda x, name: getattr(x if is_jax(x) else np.asarray(x), name),
     "ternary": ternary,

@@ -98,14 +98,14 @@ def loaded(target: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(target), mode="eval").body
 
 
-def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, str]]:
-    """The axes and names of `f64[n, d]`."""
+def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, ast.expr]]:
+    """The axes and lengths of `f64[n + 1, d]`."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
     if isinstance(annotation, ast.Subscript):
         index = annotation.slice
         sizes = index.elts if isinstance(index, ast.Tuple) else [index]
-        yield from ((axis, size.id) for axis, size in enumerate(sizes) if isinstance(size, ast.Name))
+        yield from ((axis, size) for axis, size in enumerate(sizes) if not isinstance(size, ast.Constant))
 
 
 class Translate(ast.NodeTransformer):
@@ -125,11 +125,17 @@ class Translate(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         names = {parameter.arg for parameter in node.args.args}
         sizes: dict[str, ast.stmt] = {}
+        found = [(p.arg, axis, size) for p in node.args.args for axis, size in size_names(p.annotation)]
+        found.sort(key=lambda one: sum(isinstance(node, ast.Name | ast.BinOp) for node in ast.walk(one[2])))
+        for name, axis, size in found:
+            value: ast.expr = call("size", ast.Name(name, ast.Load()), ast.Constant(axis))
+            inside = {n.id for n in ast.walk(size) if isinstance(n, ast.Name)}
+            for unknown in inside - names - sizes.keys():
+                if not isinstance(size, ast.Name):
+                    argument = ast.arguments([], [ast.arg(unknown)], None, [], [], None, [])
+                    value = call("solved", ast.Lambda(argument, size), value)
+                sizes[unknown] = assign(unknown, value)
         for parameter in node.args.args:
-            for axis, size in size_names(parameter.annotation):
-                if size not in names:
-                    value = call("size", ast.Name(parameter.arg, ast.Load()), ast.Constant(axis))
-                    sizes.setdefault(size, assign(size, value))
             parameter.annotation = None
         node.decorator_list, node.returns = [], None
         self.generic_visit(node)

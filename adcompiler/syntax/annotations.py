@@ -7,20 +7,20 @@ from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError
-from adcompiler.ir.nodes import Element, const
+from adcompiler.ir.nodes import Element
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype, is_float
 from adcompiler.ops.build import cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.values import ArgType, Value, describe
+from adcompiler.syntax.dimensions import Axis, Dimensions
+from adcompiler.syntax.values import ArgType, Closure, Value, describe
 
 STATIC = "static"
 PYTHON: Mapping[str, Dtype] = MappingProxyType({"int": "i64", "float": "f64"})  # `float` is of any width
 # Types that say nothing here: what an argument is, the call tells.
 ARRAYS = ("ndarray", "NDArray", "ArrayLike", "Array", "Tensor")
 ANYTHING = ("Any", "object", "Sequence", "Iterable", "list")
-FIT = "pass arrays that fit the annotations"
 
 
 def is_static(parameter: tree.Parameter) -> bool:
@@ -64,18 +64,23 @@ def _is_word(annotation: tree.Expression) -> bool:
 
 
 def annotate(
-    context: Context, definition: tree.Def, args: dict[str, Any], named: dict[str, Element]
+    context: Context, closure: Closure, args: dict[str, Any], named: dict[str, Element]
 ) -> dict[str, Value]:
     """Check `args` (in place: scalars are converted) and return the sizes that annotations name.
 
-    `named` takes these sizes; every call of a definition has names of its own.
+    `named` takes these sizes; every call of a definition has names of its own. A constant of the text
+    is no such name, but that length.
     """
+    definition = closure.definition
+    own = {p.name for p in definition.parameters}
+    dimensions = Dimensions(context, named, closure.scope, own)
     for parameter in definition.parameters:
         value = args[parameter.name]
         if isinstance(value, tuple | Container) and not is_static(parameter):
             _check_class(context, parameter, value)
         if parameter.annotation is not None and isinstance(value, Value):
-            args[parameter.name] = _check(context, parameter, value, named)
+            args[parameter.name] = _check(context, parameter, value, dimensions)
+    dimensions.settle()
     return {name: Value((), size, weak=True) for name, size in named.items()}
 
 
@@ -96,7 +101,7 @@ def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, 
         )
 
 
-def _check(context: Context, parameter: tree.Parameter, value: Value, named: dict[str, Element]) -> Value:
+def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions: Dimensions) -> Value:
     if is_static(parameter):
         cause = f"{parameter.name} is static, but not known while compiling here"
         context.fail(DtypeError, cause, parameter.span, "pass a number")
@@ -124,7 +129,7 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, named: dic
             f"pass an array of rank {len(axes)}" if axes else "pass a scalar",
         )
     for k, axis in enumerate(axes):
-        _size(context, parameter.name, value, k, axis, named)
+        dimensions.take(Axis(f"axis {k} of {parameter.name}", value.shape[k], axis))
     if base.id == "float" and is_float(value.dtype):
         return value
     if value.dtype != wanted:
@@ -142,22 +147,3 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, named: dic
 def _holds(declared: Dtype, given: Dtype) -> bool:
     """Whether a Python number of one type may stand for another: no float for an integer."""
     return is_float(declared) or not is_float(given)
-
-
-def _size(
-    context: Context, name: str, value: Value, k: int, axis: tree.Expression, named: dict[str, Element]
-) -> None:
-    """Name or check one length."""
-    what = f"axis {k} of {name}"
-    match axis:
-        case tree.Name(id=symbol):
-            known: Element = named.setdefault(symbol, value.shape[k])
-            what = f"{what}, annotated {symbol}"
-        case tree.Number(value=int(number)) if number >= 0:
-            known = const(number, "i64")
-            what = f"{what}, annotated {number}"
-        case _:
-            context.fail(ParseError, "a size is a name or a number", axis.span, "write f64[n, 3]")
-    if not context.sizes.merge(known, value.shape[k], what, axis.span, FIT):
-        lengths = f"{context.sizes.describe(known)} and {context.sizes.describe(value.shape[k])}"
-        context.fail(ShapeError, f"{what}: the lengths {lengths} differ", axis.span, FIT)

@@ -21,6 +21,8 @@ from adcompiler.syntax.arguments import BoundError
 from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
 from adcompiler.syntax.context import NOTHING
+from adcompiler.syntax.dimensions import CONSTANTS as OF_TEXT
+from adcompiler.syntax.dimensions import names_in
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.functionals import is_partial
 from adcompiler.syntax.iterables import ITERATE, called, spanned
@@ -69,7 +71,8 @@ class _Checker(Lowering):
         definition = closure.definition
         self.body = (*definition.parameters, *definition.body)
         given = {p.name: ARRAY if declared(p) else ANY for p in definition.parameters}
-        given |= {n: ARRAY for p in definition.parameters for n in _sizes(p.annotation)}
+        names = [n for p in definition.parameters for n in names_in(p.annotation)]
+        given |= {n: ARRAY for n in names if n not in closure.scope.get(OF_TEXT, ())}
         self.returned.clear()
         self.block(definition.body, {**closure.scope, **given})
         if not returns(definition.body):
@@ -333,9 +336,3 @@ def _texts(value: AnyValue) -> Iterator[str]:
         yield value
     for part in value if isinstance(value, tuple) else ():
         yield from _texts(part)
-
-
-def _sizes(annotation: tree.Expression | None) -> Iterator[str]:
-    """The names of lengths in an annotation."""
-    if isinstance(annotation, tree.Subscript):
-        yield from (index.id for index in annotation.indices if isinstance(index, tree.Name))

@@ -332,7 +332,7 @@ class Lowering(Appending):
         self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
         try:
-            sizes = annotate(self, closure.definition, bound, self.sizes.named if self.calls == 1 else {})
+            sizes = annotate(self, closure, bound, self.sizes.named if self.calls == 1 else {})
             returned = self.block(closure.definition.body, {**closure.scope, **sizes, **bound})
         finally:
             self.calls -= 1

@@ -11,11 +11,13 @@ from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Func, Input, const
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
+from adcompiler.syntax.branches import assigned
 from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, close
 from adcompiler.syntax.conversions import dtype_named
+from adcompiler.syntax.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.records import Records
@@ -56,6 +58,7 @@ def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
     """The names that a module defines, on top of those around it: constants and definitions."""
     scope = dict(outer)
     Lowering(module.source).block(module.statements, scope)
+    scope[OF_TEXT] = tuple(assigned([s for s in module.statements if isinstance(s, tree.Assign)]))
     return scope
 
 

@@ -130,8 +130,8 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
      adc.DtypeError, "the result is the function 'g'", "return"),
     # annotations
     ("def f(x: »foo):\n    return x", (1,), adc.ParseError, "the annotation of 'x' is no type", "f64[n, 3]"),
-    ("def f(x: f64[»n + 1]):\n    return x", (ROW,),
-     adc.ParseError, "a size is a name or a number", "f64[n, 3]"),
+    ("def f(x: f64[»n / 2]):\n    return x", (ROW,),
+     adc.ParseError, "a size is a name, a number, or a sum or product", "f64[n, 3]"),
     ("def f(x: »i64):\n    return x", (1.5,), adc.DtypeError, "x is f64, its annotation i64", ""),
     ("def f(x: »i64[n]):\n    return x", (ROW,), adc.DtypeError, "x is f64, its annotation i64", "astype"),
     ("def f(x: »f32[n]):\n    return x", (ROW,), adc.DtypeError, "x is f64, its annotation f32", "astype"),
