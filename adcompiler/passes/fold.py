@@ -60,8 +60,12 @@ class _Fold(Rewriter):
         if not isinstance(loop, Loop) or loop.length is None:
             return _Fold()
         step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
-        length = inside(folded(loop.length), dict(zip(loop.consts, loop.slots[first:], strict=True)))
+        places = dict(zip(loop.consts, loop.slots[first:], strict=True))
         around = frozenset(c for c in self.known if not read_by((c,)))
+        length = folded(loop.length)
+        if any(a not in places for a in read_by((length,))):  # a slot of the loop around is not one of ours
+            return _Fold(around)
+        length = inside(length, places)
         turns = apply("less", const(0, "i64"), length)
         match length:  # there is a turn, so that max(n, 0) is n
             case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):

@@ -222,7 +222,8 @@ def _behind(kind: _Type) -> tuple[Element, ...]:
 @dataclass(frozen=True, slots=True)
 class Turns:
     """How a loop runs: `turn(step, scope)` lowers one turn on a scope. A for loop has a `length`, and a turn
-    of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`."""
+    of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`, and
+    skips what a guard leaves out."""
 
     turn: Callable[[Element, Scope], None]
     length: Element | None = None
@@ -278,7 +279,8 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
         own = _own_conditions(turns, number, inner)
         if turns.test is not None:
             binders.certain.update(c for c in own if not open_axes(c))
-        with binders.under(*own):
+        skips = [] if turns.test is None or turns.guard is None else [turns.guard(number)]
+        with binders.under(*own, *skips):
             turns.turn(number, inner)
         results = carries.after(inner)
         carries.keep_shapes(results)
@@ -289,6 +291,9 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
             for active in conditions:
                 where = Value((), active)
                 results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
+        for active in skips:
+            where = Value((), active)
+            results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         test = None if turns.test is None else fold_left(_both, conditions)
         return _Turn(step, slots, results, test, binders.checks, context.returned)
     finally:

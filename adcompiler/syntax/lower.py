@@ -238,12 +238,13 @@ class Lowering(Appending):
 
         def test(step: Element, inner: dict[str, AnyValue]) -> Value:
             going = apply("less", step, items.length)
-            if items.guard is not None:
+            if items.guard is not None and not items.filtered:  # what is left out later ends the loop
                 going = apply("logical_and", going, items.guard(step))
             return self.unbroken(inner, lambda: Value((), going))
 
         breaks = leaves(statement.body, "break")
-        turns = Turns(turn, test=test) if breaks else Turns(turn, items.length, items.guard)
+        guard = items.guard if items.filtered or not breaks else None
+        turns = Turns(turn, None if breaks else items.length, guard, test if breaks else None)
         self.carry(turns, statement, scope)
         self.leave(lists, statement, scope)
         return [] if statement is loop else self.following(loop)

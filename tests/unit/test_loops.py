@@ -255,3 +255,26 @@ def test_a_loop_with_matrices_for_each_case(dtype, wrt, transform):
     np.testing.assert_allclose(compiled(angles, poses), plain(angles, poses), **near)
     if dtype == np.float64 and transform is adc.grad and wrt == "angles":
         adc.check_grad(adc.compile(ARM, backend="numpy"), angles, poses)
+
+
+LONGEST = """
+def f(x, k):
+    s, most = 0.5, max(k)
+    for i in range(len(k)):
+        for j in range(most):
+            if j < k[i]:
+                s = sin(s) + x[j]
+    return s
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_the_length_of_a_loop_is_no_number_of_its_body(backend):
+    """What the loop around has as its number 4, the longest, the body has as another: an element of k."""
+    x, k, expected = np.array([1.0, 2.0, 3.0]), np.array([2, 0, 3]), 0.5
+    for count in k:
+        for j in range(count):
+            expected = np.sin(expected) + x[j]
+    f = adc.compile(LONGEST, backend=backend)
+    assert f(x, k) == pytest.approx(expected)
+    adc.check_grad(f, x, k, order=2)

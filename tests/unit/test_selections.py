@@ -92,6 +92,29 @@ def test_groups_in_a_comprehension(backend):
     adc.check_grad(f, x, k, order=2)
 
 
+LEFT = """
+def f(x):
+    s = 0.5
+    for v in x[x > 0]:
+        if v > 5:
+            break
+        if v < 0.3:
+            continue
+        s = sin(s) * v + v
+    return s
+"""
+
+
+@BACKENDS
+def test_a_loop_over_a_selection_that_is_left(backend):
+    """An element that is not selected does not end it."""
+    f, scope = adc.compile(LEFT, backend=backend), {"sin": np.sin}
+    exec(LEFT, scope)
+    for x in ([1.0, -2.0, 3.0, 0.1, -1.0, 2.0, 7.0, 1.0], [-1.0, 2.0, -3.0], [7.0, 1.0], []):
+        assert f(np.array(x)) == pytest.approx(scope["f"](np.array(x)))
+        adc.check_grad(f, np.array(x), order=2)
+
+
 def test_the_oracle_agrees():
     """The oracle gives the selection to NumPy."""
     source = "def f(v, w):\n    y = v * w[0]\n    return sum(y[v > 0] ** 2) / len(y[v > 0]) + max(y[y < 1])"
