@@ -73,6 +73,7 @@ from adcompiler.ir.walk import arrays_read, elements_of, is_computed, postorder
 
 DEEPEST: Final = 4
 WIDEST: Final = 100
+SHORT: Final = 24  # letters of a length in a message
 Text = tuple[str, int]  # what is printed, and how tightly it binds
 
 
@@ -84,6 +85,13 @@ def show(func: Func) -> str:
 def lengths(func: Func, shape: Shape) -> list[str]:
     """The lengths of a shape as they are printed."""
     return _Printer(func).lengths(shape)
+
+
+def short_lengths(func: Func, shape: Shape, name: str | None = None) -> list[str]:
+    """The lengths of a shape for a message: of one that is long to write `?`, or of the array of this name
+    `len(name)`, `len(name[0])`."""
+    unknown = ("?" if name is None else f"len({name}{'[0]' * k})" for k in range(len(shape)))
+    return [n if len(n) <= SHORT else u for n, u in zip(lengths(func, shape), unknown, strict=True)]
 
 
 def show_name(func: Func, array: Array) -> str:

@@ -23,8 +23,6 @@ from adcompiler.runtime.splitting import SplitProgram
 from adcompiler.syntax.structures import leaves
 from adcompiler.syntax.values import ArgType, Static
 
-LONGEST = 24  # letters of a length; that of what is longer is `len(name)`
-
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -151,14 +149,7 @@ def saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> I
         kind = "input" if array in forward.inputs else "temporary"
         known = sizes and array.rank and not any(map(is_computed, array.shape))
         bytes_ = _bytes(array, sizes) if known and sizes else None
-        yield Saved(name, kind, array.dtype, _lengths(forward, name, array), bytes_)
-
-
-def _lengths(func: Func, name: str, array: Array) -> tuple[str, ...]:
-    """The lengths of an array in letters; those that are long to write by its name."""
-    found = text.lengths(func, array.shape)
-    short = (f"len({name}{'[0]' * k})" for k in range(len(found)))
-    return tuple(n if len(n) <= LONGEST else s for n, s in zip(found, short, strict=True))
+        yield Saved(name, kind, array.dtype, tuple(text.short_lengths(forward, array.shape, name)), bytes_)
 
 
 def _bytes(array: Array, sizes: Sequence[int]) -> int:

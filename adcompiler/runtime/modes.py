@@ -13,7 +13,7 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
-from adcompiler.ir.text import lengths
+from adcompiler.ir.text import short_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lengths import nominal
@@ -112,7 +112,7 @@ class Hessian(Derived):
 def _entries(func: Func, arrays: Sequence[Array]) -> str:
     """Inputs or results with their lengths: `x[n], s`."""
     names = dict(zip((*func.inputs, *func.results), (*func.input_names, *func.result_names), strict=True))
-    shapes = [", ".join(lengths(func, a.shape)) for a in arrays]
+    shapes = [", ".join(short_lengths(func, a.shape)) for a in arrays]
     return ", ".join(f"{names[a]}[{s}]" if s else names[a] for a, s in zip(arrays, shapes, strict=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from adcompiler.ad.split import value_and_grad as joint
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
-from adcompiler.ir.text import lengths
+from adcompiler.ir.text import short_lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
@@ -95,7 +95,7 @@ class Gradient(Derived):
             )
         result = func.results[0]
         if result.rank:
-            shape = ", ".join(lengths(func, result.shape)) + "," * (result.rank == 1)
+            shape = ", ".join(short_lengths(func, result.shape)) + "," * (result.rank == 1)
             raise ShapeError(f"{what} returns an array of shape ({shape}), not a scalar", remedy=remedy)
         if not is_float(result.dtype):
             raise DtypeError(

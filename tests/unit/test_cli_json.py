@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,6 @@ pytest.importorskip("rich")
 import adcompiler
 from adcompiler.cli import main
 
-COST = {"function", "lengths", "machine", "kernels"}
 SUM = ["sum(a * x)", "--arg", "a=2", "--arg", "x=[1,2,3]"]
 
 
@@ -45,6 +47,42 @@ VERBS: dict[str, tuple[list[str], set[str]]] = {
 def test_the_fields_of_each_verb(answer, verb):
     args, fields = VERBS[verb]
     assert answer(verb, *args).keys() == fields
+
+
+def documented(row: str) -> set[str]:
+    """The words in code on a row of the table of fields."""
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    return set(
+        re.findall(r"`(\w+)`", re.search(rf"^\| {row} \|(.*)$", page.read_text("utf-8"), re.MULTILINE)[1])
+    )
+
+
+def every_field(value: Any) -> Iterator[str]:
+    """The fields of an object and of all objects in its lists."""
+    if isinstance(value, list):
+        for part in value:
+            yield from every_field(part)
+    elif isinstance(value, dict):
+        yield from value
+        yield from every_field([part for part in value.values() if isinstance(part, list)])
+
+
+TABLE = {f"`{verb}`": [verb, *args] for verb, (args, _) in VERBS.items()} | {
+    "`explain --why-none`": ["explain", "floor(m)", "--why-none", "m"],
+    "`explain --cost`": ["explain", "sum(a * x)", "--cost", "--arg", "a=2", "--arg", "x=[1,2]"],
+    "`explain --nan`": ["explain", "sqrt(x)", "--nan", "--arg", "x=0"],
+    "an error": ["run", "1 + sine(2)"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_every_field_is_documented(answer, row, monkeypatch):
+    for short in ("ceilings", "cost"):
+        monkeypatch.setattr(f"adcompiler.runtime.{short}.SECONDS", 0.0)
+    found = answer(*TABLE[row], code=int(row == "an error"))
+    if row == "an error":
+        found = {"error": [found["error"]]}
+    assert set(every_field(found)) <= documented(row)
 
 
 def test_run_has_the_value_and_the_gradient_by_parameter(answer):

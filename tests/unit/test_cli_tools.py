@@ -55,6 +55,22 @@ def test_a_gradient_explains_itself():
     assert "reverse: from dx back to 1 input, at once" in adc.grad(adc.compile("x**3")).explain()
 
 
+def test_lengths_that_are_long_to_write_are_short_in_messages():
+    """The length of a slice is an expression of ten operations: its bounds may be negative, or too large."""
+    part = adc.compile("def part(x: f64[n, 3], k: i64):\n    return exp(x[k:k + 5] * x[0, 0])")
+    x = np.ones((20, 3))
+    with pytest.raises(adc.ShapeError) as caught:
+        adc.grad(part)(x, 2)
+    assert caught.value.cause == "part returns an array of shape (?, 3), not a scalar"
+    row = adc.compile("def row(x: f64[n], y: f64[n], k: i64):\n    return exp(x[k:k + 5] * y[0])")
+    text = adc.jacobian(row).explain(None, x[:, 0], x[:, 1], 2)
+    assert "a cotangent for each entry of r[?], at once" in text
+    part.split().forward(x, 2)
+    lines = [line.strip() for line in part.explain().splitlines()]
+    assert "x: input, f64[n, 3], 8 * n * 3 bytes (480 B in the first call)" in lines
+    assert "r: temporary, f64[len(r), 3], 8 * len(r) * 3 bytes (120 B in the first call)" in lines
+
+
 def test_adc_explain(capsys):
     assert main(["explain", "x * y", "--wrt", "x"]) == 0
     assert capsys.readouterr().out.rstrip("\n") == adc.compile("x * y").explain("x")
