@@ -14,9 +14,8 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.cli.files import all_columns, one_column
 from adcompiler.cli.source import PIPED
 from adcompiler.cli.tables import number
-from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import REQUIRED
-from adcompiler.syntax import tree
 
 Arguments = Annotated[
     list[str] | None,
@@ -37,7 +36,7 @@ def collect(
 
     `sample` makes one for the parameter of a number that is given none; statics are always given.
     """
-    whole = {p.name: p.static or _integer(f, k) for k, p in enumerate(f.parameters)}
+    whole = {p.name: p.static or p.integer for p in f.parameters}
     named: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for text in given or ():
@@ -81,13 +80,6 @@ def _call(f: Function) -> str:
 def _how(name: str) -> str:
     forms = (f"--arg {name}={value}" for value in ("2.5", "[1,2,3]", f"@data.csv:{name}"))
     return f"pass a number, a list, or a column of a file: {', '.join(forms)}"
-
-
-def _integer(f: Function, k: int) -> bool:
-    """Whether the annotation of a parameter asks for integers; without one, 3 is the float 3.0."""
-    annotation = f.closure.definition.parameters[k].annotation if isinstance(f, SourceFunction) else None
-    base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
-    return isinstance(base, tree.Name) and base.id in ("i64", "bool")
 
 
 def _split(f: Function, text: str, named: dict[str, Any]) -> tuple[str, str]:

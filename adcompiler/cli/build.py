@@ -21,6 +21,7 @@ from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.codegen.ahead import SHIMS, Compiled, comment, compile_ahead
 from adcompiler.codegen.cuda.ahead import build, parsed_arch
 from adcompiler.errors import Error, ShapeError
+from adcompiler.runtime.show import toolkit
 
 EXAMPLES = """\b
 Examples:
@@ -98,7 +99,8 @@ def build_source(
     if kernels := [form for form in forms if form != "c"]:
         if any(p.compared for p in programs.values()):
             raise ShapeError(f"{name} needs lengths to be checked at each call", remedy="use --emit c")
-        files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
+        with toolkit(" and ".join(kernels)):
+            files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
     declarations: dict[str, str] = {}
     if "c" in forms:
         made = {n: compile_ahead(p.func, n, native, p.compared) for n, p in programs.items()}

@@ -11,7 +11,7 @@ import typer
 
 from adcompiler.cli.errors import UsageError
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.function import Function, SourceFunction
+from adcompiler.runtime.function import Function
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared
 
@@ -68,7 +68,7 @@ def _length(f: Function, k: int, axis: tree.Expression, sizes: Mapping[str, int]
 
 
 def _parameter(f: Function, k: int) -> tree.Parameter | None:
-    return f.closure.definition.parameters[k] if isinstance(f, SourceFunction) else None
+    return None if f.closure is None else f.closure.definition.parameters[k]
 
 
 def _axes(f: Function, k: int) -> Sequence[tree.Expression]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from adcompiler.codegen.cuda.backend import kernels, ptx
@@ -104,13 +105,20 @@ def _llvm(f: Shown, types: Types, wrt: Any) -> str:
 
 
 def _ptx(f: Shown, types: Types, wrt: Any) -> str:
-    try:
+    with toolkit("PTX"):
         return ptx(run(OPTIMISE, f.trace(types).func))
+
+
+@contextmanager
+def toolkit(what: str) -> Iterator[None]:
+    """Where something is compiled for CUDA: Error where the toolkit for that is missing."""
+    try:
+        yield
     except (ImportError, RuntimeError) as error:
         if isinstance(error, Error):
             raise
         why = str(error).partition("\n")[0]
-        raise Error(f"no PTX can be made here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
+        raise Error(f"no {what} can be made here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
 
 
 STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {

@@ -143,9 +143,10 @@ def test_numbers_and_lists(adc, text, value):
 
 def test_integers_where_the_annotation_asks_for_them(adc, tmp_path):
     (tmp_path / "k.csv").write_text("k\n4\n5\n", "utf-8")
-    source = "def f(n: i64, x: i64[m], k: i64[m]):\n return n, x, k"
-    done = adc("run", source, "-a", f"n={2**62 + 1}", "-a", "x=[1,2]", "-a", "@k.csv", "--json")
-    assert json.loads(done.out) == {"value": [2**62 + 1, [1, 2], [4, 5]]}
+    for whole in ("i64", "int"):
+        source = f"def f(n: {whole}, x: i64[m], k: i64[m], flag: bool):\n return n if flag else 0, x, k"
+        args = ("-a", f"n={2**62 + 1}", "-a", "x=[1,2]", "-a", "@k.csv", "-a", "flag=true")
+        assert json.loads(adc("run", source, *args, "--json").out) == {"value": [2**62 + 1, [1, 2], [4, 5]]}
 
 
 @pytest.fixture

@@ -147,6 +147,14 @@ def test_a_decorated_function_runs_and_explains_itself_as_in_a_program(piped, ca
     assert text == written.explain(None, X, Y) + "\n"
 
 
+def test_a_derivative_in_a_python_file_has_the_annotations_of_its_function(piped, folder):
+    text = "from __future__ import annotations\nimport adcompiler as adc\n"
+    text += "@adc.function\ndef f(x: f64[n], k: int):\n    return sum(x)**k\n"
+    (folder / "g.py").write_text(text + "g = adc.grad(f)\n")
+    assert piped(b"", "run", "g.py:g", "-a", "x=[1,2]", "-a", "k=2") == "value = [6. 6.]\n"
+    assert "\nnest 0: n = 50:" in piped(b"", "explain", "g.py:g", "--cost", "--size", "50").replace("  ", "")
+
+
 def test_a_python_file_names_its_compiled_functions_only(piped):
     said = piped(b"", "run", "m.py:plain", code=1)
     assert said == (
