@@ -378,3 +378,14 @@ def test_json_names_files_functions_and_declarations(tmp_path, capsys):
         {"name": "f_grad", "what": "grad", "declaration": "int f_grad(double x, double *dx)"},
         {"name": "f", "what": "value", "declaration": "int f(double x, double *r)"},
     ]
+
+
+def test_without_the_toolkit_of_cuda_it_says_what_to_install(tmp_path, capsys, monkeypatch):
+    def missing(*_: object) -> None:
+        raise RuntimeError("libnvrtc was not found\nin any place")
+
+    monkeypatch.setattr("adcompiler.cli.build.build", missing)
+    command = ["build", "x", "--types", "f64", "--emit", "ptx,cubin", "-o", str(tmp_path / "lib")]
+    assert main(command) == 1
+    said = "adc: no ptx and cubin can be made here: libnvrtc was not found\n  help: pip install "
+    assert said in capsys.readouterr().err
