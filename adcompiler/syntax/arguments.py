@@ -7,7 +7,14 @@ from typing import Any
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.habits import KEYWORDS
 from adcompiler.syntax.values import AnyValue
+
+# What takes several things as one.
+TOGETHER = {
+    "shape": ": a shape is one tuple, such as zeros((2, 3))",
+    "arrays": ": the arrays are one tuple, such as hstack((a, b))",
+}
 
 
 class BoundError(Exception):
@@ -34,7 +41,9 @@ def bind_arguments(
     if len(args) > len(params) or bad or missing:
         shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
         why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
-        remedy = why if bad or missing else f"it is given {len(args)}"
+        if bad and bad[0] in KEYWORDS:
+            why = f"{why}: {KEYWORDS[bad[0]]}"
+        remedy = why if bad or missing else f"it is given {len(args)}{TOGETHER.get(params[0], '')}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
     context.bound(span, bound)

@@ -192,6 +192,8 @@ def _spread(name: str) -> Builtin:
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
+        if not isinstance(parts, tuple) and isinstance(axis, Value):
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         axes = reductions.axes_of(context, 0 if axis is None else axis, span)
         assert axes is not None
         if isinstance(parts, Value) and parts.rank > (name == "concatenate") and axes == (0,):

@@ -13,7 +13,7 @@ _NOWHERE = re.compile("[\0\ud800-\udfff]")  # not even in a string or comment
 
 _LOOKALIKES = {
     "×·⋅∙∗": "*", "−–—‐": "-", "÷∕⁄": "/", "≤": "<=", "≥": ">=", "≠": "!=", "²": "**2", "³": "**3",
-    "∧": "and", "∨": "or", "¬": "not", "√": "sqrt", "∑": "sum", "∏": "prod", "∞": "inf",
+    "∧": "and", "∨": "or", "¬": "not", "√": "sqrt", "∑": "sum", "∏": "prod", "∞": "inf", "π": "pi",
     "“”„": '"', "‘’‚": "'",
 }  # fmt: skip
 
@@ -65,4 +65,6 @@ def _remedy(character: str) -> str:
     for lookalikes, meant in _LOOKALIKES.items():
         if character in lookalikes:
             return f"write {meant}"
+    if character == "?":
+        return "write a if condition else b, or where(condition, a, b)"
     return "write a space instead" if character.isspace() else "remove it"

@@ -39,7 +39,7 @@ from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
 from adcompiler.syntax.shapes import listed, transpose
 from adcompiler.syntax.slices import SliceValue
 from adcompiler.syntax.subscripts import subscript
-from adcompiler.syntax.suggestions import instead, similar
+from adcompiler.syntax.suggestions import instead, missing, similar
 from adcompiler.syntax.values import (
     AnyValue,
     Closure,
@@ -381,6 +381,9 @@ class Expressions(Context):
                 if owner and name in BUILTINS and owner not in (*scope, *CONSTANTS):
                     remedy = f"write {name}(...), or np.{name}(...)"
                     self.fail(ParseError, f"unknown name {owner!r}", node.function.value.span, remedy)
+                if (other := missing(node.function, scope)) is not None:
+                    cause = f"{dotted(node.function)} is not part of the language"
+                    self.fail(ParseError, cause, node.function.span, other)
                 cause = f"arrays have no method .{name}()"
                 self.fail(ParseError, cause, node.function.span, instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)

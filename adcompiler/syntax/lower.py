@@ -23,6 +23,7 @@ from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.scattering import updated
 from adcompiler.syntax.sequences import is_display
 from adcompiler.syntax.subscripts import READ, stored
+from adcompiler.syntax.suggestions import alone
 from adcompiler.syntax.unpack import unpacked
 from adcompiler.syntax.values import (
     RESULT,
@@ -136,7 +137,7 @@ class Lowering(Appending):
             case tree.Bare() if (name := appended(statement)) is not None:
                 self.append(statement, name, scope)
             case tree.Bare():
-                remedy = "assign it to a name or return it"
+                remedy = alone(statement.value)
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
             case _:
                 self.unsupported(statement)

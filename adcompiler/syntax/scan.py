@@ -44,7 +44,7 @@ _FOREIGN = {
     ":=": ("':=' cannot assign inside an expression", "assign on a line of its own: name = value"),
     "{": ("'{' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
     "}": ("'}' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
-    "\\": ("a backslash can only end a line", "remove it, or what follows it on its line"),
+    "\\": ("a backslash can only end a line", "remove it; A \\ b of other languages is solve(A, b)"),
 }
 
 
@@ -146,6 +146,9 @@ class _Scan:
             self.tokens = annotation.tokens
 
     def quote(self, token: re.Match[str]) -> None:
+        before = self.text[: token.start()]
+        if token[0] == "'" and before and (before[-1].isalnum() or before[-1] in ")]_"):
+            raise self.fault(token, "this string is never closed", "end it with '; a transpose is x.T")
         raise self.fault(token, "this string is never closed", f"end it with {token[0]}")
 
     def open(self, token: re.Match[str]) -> None:

@@ -67,7 +67,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
-        remedy = f"use at most {value.rank}"
+        remedy = f"use at most {value.rank}" if value.rank else "it is one number: leave the index out"
         context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
 

@@ -6,6 +6,7 @@ mistake is of another kind. `explain` asks them in order.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from lark import Token
 from adcompiler.syntax import tree
 from adcompiler.syntax.build import span_of
 from adcompiler.syntax.fault import Fault
+from adcompiler.syntax.habits import OPENERS
 from adcompiler.syntax.scan import RESERVED
 
 _BEGINS = ("NAME", "NUMBER", "STRING", "LPAR", "LSQB")  # tokens that begin an operand
@@ -41,6 +43,7 @@ _FOREIGN = {  # words of Python that are only names here
     "with": "remove it",
     "yield": "return an array: [... for i in range(n)]",
 }
+_STATEMENTS = ("def", "return", "while", "for", "break", "continue", "elif", "else")
 _TWISTED = {"=<": "<=", "=>": ">=", "===": "==", "!==": "!="}
 
 
@@ -62,6 +65,14 @@ class Context:
         """Its text, if it is one token."""
         last = self.last
         return last.value if isinstance(last, Token) else last.id if isinstance(last, tree.Name) else ""
+
+    @property
+    def starts_line(self) -> bool:
+        """Whether what stands before the token begins its line."""
+        before = self.stack[-2] if len(self.stack) > 1 else None
+        return (
+            before is None or not isinstance(before, Token) or before.type in (*_STARTS, "COLON", "SEMICOLON")
+        )
 
     @property
     def kind(self) -> str:
@@ -155,10 +166,24 @@ def _header(at: Context) -> Fault | None:
         return at.fault("a def needs a name", "write def f(x, y):")
     if header == "for" and "IN" in at.expected and at.after_operand:
         return at.fault("'in' is missing", "write for i in range(n):")
+    if header and at.token.value == "then":
+        return at.fault(f"the ':' of this '{header}' is missing", "write it in the place of 'then'")
     if header and "COLON" in at.expected and kind != "EQUAL" and not (at.after_operand and kind in _BEGINS):
         return at.fault(f"the ':' of this '{header}' is missing", "write it at the end of the line")
     if "ELSE" in at.expected and kind in _STOPS:
         return at.fault("the 'else' is missing", "write a if condition else b")
+    return None
+
+
+def _julia(at: Context) -> Fault | None:
+    """`sin.(x)`, and rows in brackets."""
+    dot = getattr(at.last, "type", "") == "DOT"
+    if dot and at.kind == "LPAR":
+        return at.fault("'.(' is not part of the language", "functions go over the elements: write sin(x)")
+    place = at.opening()
+    if at.kind == "SEMICOLON" and place >= 0 and at.stack[place].type == "LSQB":
+        remedy = "write concatenate((a, b)), or [[a, b], [c, d]] for rows"
+        return at.fault("';' stands in brackets", remedy)
     return None
 
 
@@ -186,6 +211,8 @@ def _missing_right(at: Context) -> Fault | None:
     if last.type in ("LPAR", "LSQB", "COMMA", "COLON"):
         what = "an index" if last.type == "LSQB" and kind == "RSQB" else "a value"
         return at.fault(f"{what} is missing before {at.shown}", "write it, or remove the comma or bracket")
+    if last.value in "+-" and len(at.stack) > 1 and getattr(at.stack[-2], "value", "") == last.value:
+        return at.fault(f"'{last}{last}' is not an operator", f"write k {last}= 1", at.stack[-2])
     remedy = "write a name after it" if last.type == "DOT" else "write a value after it"
     return at.fault(f"'{last}' has nothing on its right", remedy, last)
 
@@ -200,6 +227,11 @@ def _missing_left(at: Context) -> Fault | None:
         return at.fault(f"'{token}' has nothing on its left", "write a value before it, or remove it")
     if token.value in ("*", "**") and last.type in ("LPAR", "COMMA"):
         return at.fault(f"'{token}' cannot unpack arguments here", "write each argument out")
+    if last.type == "DOT" and token.value in ("*", "/", "^", "**", "+", "-", "//"):
+        meant = {"^": "**"}.get(token.value, token.value)
+        return at.fault(f"'.{token}' is not an operator", f"write {meant}: it goes over the elements", last)
+    if last.value == token.value and token.value in "+-":
+        return at.fault(f"'{token}{token}' is not an operator", f"write k {token}= 1", last)
     twisted = _TWISTED.get(last.value + token.value)
     remedy = f"write {twisted}" if twisted else "write a value between them, or remove one"
     return at.fault(f"nothing stands between '{last}' and '{token}'", remedy)
@@ -209,6 +241,11 @@ def _missing_operator(at: Context) -> Fault | None:
     """Two operands side by side."""
     if not at.after_operand or at.token.type not in _BEGINS:
         return None
+    for word in (at.token, at.last):
+        if (name := word.value if isinstance(word, Token) else getattr(word, "id", "")) in OPENERS:
+            return at.fault(f"'{name}' is not part of the language", OPENERS[name], word)
+    if at.starts_line and (near := difflib.get_close_matches(at.last_text, _STATEMENTS, n=1, cutoff=0.7)):
+        return at.fault(f"'{at.last_text}' is not part of the language", f"did you mean {near[0]}?", at.last)
     left = at.last_text if at.last_text[:1].isalnum() else "a"
     right = at.token.value if at.kind in ("NAME", "NUMBER") else "b"
     cause = "two values stand side by side, without an operator between them"
@@ -233,4 +270,14 @@ def _word(at: Context) -> Fault | None:
     return at.fault(f"'{word}' cannot follow a value", remedies.get(word, "begin a new line before it"))
 
 
-_KINDS = (_block, _foreign, _header, _assignment, _missing_right, _missing_left, _missing_operator, _word)
+_KINDS = (
+    _block,
+    _foreign,
+    _header,
+    _julia,
+    _assignment,
+    _missing_right,
+    _missing_left,
+    _missing_operator,
+    _word,
+)

@@ -53,7 +53,7 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     ("»array(x, dtype=int)", (ROW,), adc.DtypeError, "an array of f64 as one of i64", "before the call"),
     ("»(x, (x, x)).sum()", (ROW,), adc.DtypeError, "sum takes an array, not a list of 2", ""),
     ("def f(x):\n    return »x.item()", (ROW,),
-     adc.ParseError, "arrays have no method .item()", "there are all, any, argmax"),
+     adc.ParseError, "arrays have no method .item()", "leave it out"),
     # how it is called
     ("»sin()", (), adc.ParseError, "sin takes (x)", "missing: x"),
     ("»sin(x, y)", (1, 2), adc.ParseError, "sin takes (x)", "2"),

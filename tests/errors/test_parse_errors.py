@@ -65,7 +65,7 @@ SLIPS = [
     ("a »<> b", "'<>' is not an operator", "write !="),
     ("a ==»= b", "nothing stands between '==' and '='", "write =="),
     ("a =»< b", "nothing stands between '=' and '<'", "write <="),
-    ("x+»+", "'+' has nothing on its right", "write a value after it"),
+    ("x»++", "'++' is not an operator", "write k += 1"),
     ("x + »...", "'...' is no value", "x[..., 0]"),
     ("[x, »...]", "'...' is no value", "x[..., 0]"),
     ("def f(x): »...", "'...' is no value", "x[..., 0]"),
