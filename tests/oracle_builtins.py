@@ -246,6 +246,8 @@ def read(x: Value, index: Value) -> Value:
 
 def peek(x: Value, index: Value) -> Value:
     """`x[index]` in a probe, where every loop variable is 0 and `x` may be empty."""
+    if isinstance(x, list):  # of rows of different lengths
+        return x[index] if index < len(x) else np.zeros(1)
     shape = tuple(max(size, 1) for size in np.shape(x))
     dtype = x.dtype if is_jax(x) else np.asarray(x).dtype
     try:

@@ -102,7 +102,7 @@ def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, ast.expr]]:
     """The axes and lengths of `f64[n + 1, d]`."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
-    if isinstance(annotation, ast.Subscript):
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) != "list":
         index = annotation.slice
         sizes = index.elts if isinstance(index, ast.Tuple) else [index]
         yield from ((axis, size) for axis, size in enumerate(sizes) if not isinstance(size, ast.Constant))
@@ -348,7 +348,7 @@ class Program:
 
 
 def is_float(annotation: ast.expr) -> bool:
-    return re.match(r"'?(f64|f32|float)\b", ast.unparse(annotation)) is not None
+    return re.match(r"'?(list\[)?(f64|f32|float)\b", ast.unparse(annotation)) is not None
 
 
 @functools.lru_cache(maxsize=256)

@@ -57,6 +57,7 @@ def every() -> dict[str, Kind]:
     from randommixed import mixed_programs
     from randomragged import ragged_programs
     from randomroutines import routine_programs
+    from randomrows import rows_programs
 
     def guarded(program: Any, narrow: bool) -> None:
         with guardzones.guard_zones():
@@ -74,6 +75,7 @@ def every() -> dict[str, Kind]:
     return {
         "extrema": Kind(extremum_programs, either(checks.exact_extrema), 20),
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
+        "rows": Kind(rows_programs, either(checks.same_rows), 12, single=False),
         "routines": Kind(routine_programs, either(checks.same_routines), 8),
         "mutated": Kind(some, either(checks.unharmed), 20),
         "forks": Kind(large, either(checks.survives_forks), 12),

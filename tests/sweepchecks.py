@@ -14,6 +14,7 @@ import numpy as np
 import randomextrema
 import randomragged
 from compared import leaves
+from oracle import evaluate
 from programs import Program
 from threads import same_bits
 
@@ -189,6 +190,27 @@ def second_orders(program: Program) -> None:
     rows = [differences(lambda *a, k=k: slope(*a)[k], args, wrt) for k in range(len(wrt))]
     same(tuple(adc.hessian(f, wrt)(*args)), tuple(rows), 1e-5)
     same(sparsely(lambda: adc.hessian(f, wrt, sparse=True)(*args)) or tuple(rows), tuple(rows), 1e-5)
+
+
+def same_rows(program: Program) -> None:
+    """Of lists of rows: values are the oracle's, derivatives of both orders those of the interpreter."""
+    args, wrt = program.args, (0, 2)
+    fast, plain = (adc.compile(program.source, backend=b) for b in ("cpu", "numpy"))
+    value = plain(*args)
+    same(value, evaluate(program.source, *args))
+    same(fast(*args), value)
+    weights = np.cos(np.arange(np.size(value))).reshape(np.shape(value))
+    pulled = [adc.vjp(f, *args, wrt=wrt)[1](weights) for f in (fast, plain)]
+    same(*(_joined(g) for g in pulled))
+    one = ([np.cos(r) for r in args[0]], np.sin(args[2]))
+    same(*(adc.jvp(f, args, (one[0], None, one[1], None))[1] for f in (fast, plain)))
+    if np.ndim(value) == 0:
+        same(*(_joined(adc.hvp(f, wrt)(args, one)) for f in (fast, plain)), 1e-6)
+
+
+def _joined(gradients: Any) -> tuple[Any, ...]:
+    """A gradient by a list of rows as one array."""
+    return tuple(np.concatenate(g) if isinstance(g, list) else g for g in gradients)
 
 
 def sparsely(call: Callable[[], Any]) -> Any:

@@ -10,6 +10,7 @@ from adcompiler.errors import ShapeError
 from adcompiler.ir.nodes import Element, Func, Size, is_const
 from adcompiler.ir.walk import is_computed, rewrite
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.runtime.ragged import refuse
 from adcompiler.runtime.show import default_types
 from adcompiler.runtime.signature import as_floats
 from adcompiler.syntax.sizes import Constraint
@@ -19,6 +20,7 @@ from adcompiler.syntax.values import ArgType, Kind
 def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
     """The program for a function's annotated types, scalars where there are none."""
     types = default_types(f)
+    refuse(f"a C function of {f.__name__}", types)
     if directions := len(f.parameters) - len(types):  # typed as what they are directions of
         types += tuple(types[k] for k in f.wrt[:directions])
     return for_numba(f, [t for t in types if isinstance(t, ArgType)], compared)[0]

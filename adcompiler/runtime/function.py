@@ -23,6 +23,7 @@ from adcompiler.runtime.foreign import for_c, for_numba
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import decided, settled
 from adcompiler.runtime.options import Options
+from adcompiler.runtime.ragged import refuse, with_rows
 from adcompiler.runtime.replay import MISSED, Replay
 from adcompiler.runtime.rows import is_open
 from adcompiler.runtime.show import default_types, show
@@ -180,13 +181,14 @@ class Function(Displayed):
         results = found.run(lengths, values, plain)
         if not keywords:
             self.__call__ = found.door(lengths, types, args, plain, self._call)
-        return unflatten(found.lowered.structure, results)
+        return unflatten(with_rows(found.lowered.structure, types, values), results)
 
     def performed(self, args: Sequence[Any]) -> Any:
         """A call whose arguments kernels take as they are, in order, whatever library they are of."""
         types, values, plain = self.describe(args, {})
         found = self.specialise(types, values)
-        return unflatten(found.lowered.structure, found.run(found.sizes(values), values, plain))
+        structure = with_rows(found.lowered.structure, types, values)
+        return unflatten(structure, found.run(found.sizes(values), values, plain))
 
     @public
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
@@ -199,6 +201,7 @@ class Function(Displayed):
         wrapper_of(self, args, keywords)  # labels agree
         types, values, plain = self.describe(args, keywords, rows=False)
         found = self.specialise(types, values)
+        refuse("into", (found.lowered.structure,))
         targets = flatten(found.lowered.structure, buffers)
         write(found, values, plain, targets, self.backend.startswith("cuda"))
         return buffers

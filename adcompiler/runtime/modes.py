@@ -17,6 +17,7 @@ from adcompiler.ir.text import short_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lengths import nominal
+from adcompiler.runtime.ragged import check_tangents, refuse
 from adcompiler.runtime.show import default_types
 from adcompiler.runtime.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.sparse import SparseDerivative, SparseHessian
@@ -81,6 +82,7 @@ class Jacobian(Derived):
         lowered = self.of.trace(types)
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
+        refuse("jacobian", [types[k] for k in positions])
         length = nominal(self.lengths.get(types))
         blocks = dense_jacobian(func, self.of.inputs_of(positions, types), length)
         structure = grafted(lowered.structure, self.places(positions, types), [r.rank for r in func.results])
@@ -102,6 +104,7 @@ class Hessian(Derived):
         lowered = gradient.trace(types)
         func = lowered.func
         positions = self.of.positions(self.wrt, types)
+        refuse("hessian", [types[k] for k in positions])
         inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
         blocks = forward_jacobian(func, inputs)
         row = self.places(positions, types)
@@ -164,6 +167,7 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     args, tangents = bind(f.__name__, f.parameters, args, {}), (*tangents, *[None] * left)
     types, values = _described(f, args)
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
+    check_tangents(f.parameters, types, values, tangents)
     floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
     given = {k: like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt}
     wrt = tuple(k for k in wrt if given[k] is not None)

@@ -12,9 +12,10 @@ from adcompiler.errors import DtypeError, GraphError
 from adcompiler.ir.types import is_float
 from adcompiler.runtime.graph import Node
 from adcompiler.runtime.pairs import DiffPair, is_marked, nested
+from adcompiler.runtime.ragged import refuse
 from adcompiler.runtime.seeds import count
 from adcompiler.runtime.specialise import Types
-from adcompiler.syntax.containers import Container, Rows, opened
+from adcompiler.syntax.containers import Container, Ragged, Rows, opened
 from adcompiler.syntax.structures import arrays_in, places_of, unflatten
 
 Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
@@ -87,7 +88,10 @@ def firsts(types: Types) -> list[int]:
 
 def needs_in(path: str, kind: Any, arg: Any, first: int, items: tuple[int, ...] = ()) -> Iterator[Need]:
     """The pairs and Variables in an argument, outside of others."""
-    if is_marked(arg):
+    if isinstance(kind, Ragged):
+        if is_marked(arg) or any(map(is_marked, arg)):
+            refuse("a pair or Variable", (kind,))
+    elif is_marked(arg):
         yield Need(path, arg, kind, first, items)
     elif isinstance(kind, Rows):
         for k, given in enumerate(arg):

@@ -15,9 +15,10 @@ from adcompiler.runtime.adapters import Wrapper, as_numpy
 from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
 from adcompiler.runtime.pairs import DiffPair
+from adcompiler.runtime.ragged import refuse
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.tangents import fitted
-from adcompiler.syntax.containers import Container, Rows, opened
+from adcompiler.syntax.containers import Container, Ragged, Rows, opened
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.structures import NO_FLOAT, parts_like, stacked
 from adcompiler.syntax.values import ArgType, Static
@@ -113,6 +114,9 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
     elif isinstance(place, Static):
         if parts and value != place.value:
             raise ShapeError(f"{name} is no float, but a {type(value).__name__} is given", remedy=NO_FLOAT)
+    elif isinstance(place, Ragged):
+        if parts:
+            refuse("a pair", (place,))
     elif isinstance(place, Rows):
         yield from _of_items(place, value, order, name, first, parts)
     else:

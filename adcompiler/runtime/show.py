@@ -12,6 +12,7 @@ from adcompiler.codegen.materialise import scheduled
 from adcompiler.errors import Error
 from adcompiler.ir import text
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.runtime.ragged import any_rows
 from adcompiler.runtime.signature import FLOAT, Parameter
 from adcompiler.runtime.specialise import Traceable, Types
 from adcompiler.runtime.splitting import SplitFunction
@@ -49,7 +50,7 @@ def default_types(f: Shown) -> Types:
                 f"{f.__name__} has the static parameter {parameter.name!r}",
                 remedy="call it first, or pass arguments: show(stage, *args)",
             )
-    return tuple(declared(p) or FLOAT for p in f.closure.definition.parameters)
+    return tuple(declared(p) or any_rows(p) or FLOAT for p in f.closure.definition.parameters)
 
 
 def _source(f: Shown, types: Types, wrt: Any) -> str:

@@ -16,11 +16,13 @@ from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.runtime.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.ragged import described
 from adcompiler.runtime.refused import no_number
 from adcompiler.runtime.rows import WRITTEN_OUT, stacked
 from adcompiler.syntax import tree
 from adcompiler.syntax.annotations import declared, is_static
 from adcompiler.syntax.containers import Container, check_depth, opened
+from adcompiler.syntax.ragged import RowType, annotated
 from adcompiler.syntax.values import ArgType, Kind, Listed, Static
 
 FLOAT = ArgType("f64", (), weak=True)
@@ -52,6 +54,7 @@ class Parameter:
     floating: bool = False
     rows: bool = True
     default: Any = REQUIRED
+    ragged: RowType | None = None
 
 
 def parameters_of(
@@ -65,6 +68,7 @@ def parameters_of(
             integer=(kind := declared(p)) is not None and not is_float(kind.dtype),
             floating=kind is not None and is_float(kind.dtype),
             default=_as_argument(defaults[p.name]) if p.name in defaults else REQUIRED,
+            ragged=annotated(p.annotation),
         )
         for p in definition.parameters
     )
@@ -112,6 +116,8 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     """The type of an argument, and its value as kernels take it: a number, an array, or a list of these."""
     if parameter.static:
         return Static(_known(parameter, value)), None
+    if parameter.ragged is not None:
+        return described(parameter.name, parameter.ragged, value)
     kind = type(value)
     if (value is None or kind is str) and type(parameter.default) in (NoneType, str):
         return Static(value), None
@@ -193,6 +199,8 @@ def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
         container = opened(value, name)
         if container is not None:
             check_depth(depth, name)
+            if PLAIN.issuperset(map(type, container.parts)):
+                continue
             paths = (name + container.path(key) for key in container.keys)
             found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
             if found is not None and adapter_of(type(found)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from adcompiler.runtime.device import describe_on_device, is_on_device
 from adcompiler.runtime.dispatch import dispatch_source, dispatcher
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.masked import refuse_masked
+from adcompiler.runtime.ragged import offsets_in, with_offsets
 from adcompiler.runtime.signature import wrapper_of
 from adcompiler.runtime.snapshot import read_only, snapshot
 from adcompiler.runtime.specialise import Specialisation, Traceable, Types
@@ -165,6 +166,7 @@ class Saved(tuple[Any, ...]):
     sizes: tuple[int, ...]
     plain: bool
     wrapper: Wrapper | None = None
+    offsets: Mapping[str, tuple[int, ...]] = {}  # of the rows of lists of arrays
 
     @classmethod
     def of(
@@ -191,7 +193,8 @@ class Saved(tuple[Any, ...]):
         return saved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Saved.of, (self.program, self.values, self.sizes, self.plain, self.shapes, self.wrapper)
+        made = self.program, self.values, self.sizes, self.plain, self.shapes, self.wrapper
+        return Saved.of, made, {"offsets": self.offsets}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,14 +286,18 @@ class SplitFunction:
         sizes = program.forward.sizes(values)
         self.lengths.setdefault(types, tuple(sizes))
         found = program.forward(values, plain, sizes)
+        offsets = offsets_in(types, values)
         results = unflatten(
-            program.structure, wrapped(wrapper, program.structure, found[: program.parts.count])
+            with_offsets(program.structure, offsets),
+            wrapped(wrapper, program.structure, found[: program.parts.count]),
         )
         everything, open_ = [*values, *found], len(values) + program.parts.count
         for k in program.kept:
             if k < open_:
                 everything[k] = held(everything[k])
-        return results, Saved.of(program, everything, sizes, plain, None, wrapper)
+        saved = Saved.of(program, everything, sizes, plain, None, wrapper)
+        saved.offsets = offsets
+        return results, saved
 
     @public
     def propagate(self, saved: Saved, cotangents: Any) -> tuple[Any, ...]:
@@ -314,7 +321,7 @@ class SplitFunction:
         if wrapper is not None:
             pairs = zip(program.parts.wanted, flat, strict=True)
             flat = tuple(g if g is None else wrapper.gradient(n, g) for n, g in pairs)
-        found: tuple[Any, ...] = unflatten(program.gradients, flat)
+        found: tuple[Any, ...] = unflatten(with_offsets(program.gradients, saved.offsets), flat)
         return found
 
     def _given(self, program: SplitProgram, cotangents: Any) -> list[Any]:

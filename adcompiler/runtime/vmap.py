@@ -25,10 +25,11 @@ from adcompiler.ir.nodes import (
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.lists import settled
+from adcompiler.runtime.ragged import refuse
 from adcompiler.runtime.signature import REQUIRED, ArgumentError, Parameter
 from adcompiler.runtime.specialise import Types
 from adcompiler.runtime.transforms import Derived, by, compiled
-from adcompiler.syntax.containers import Container, Rows
+from adcompiler.syntax.containers import Container, Ragged, Rows
 from adcompiler.syntax.program import Lowered
 from adcompiler.syntax.sizes import Constraint, renumbered
 from adcompiler.syntax.structures import arrays_in, batched, parts_like
@@ -109,6 +110,8 @@ def _single(name: str, kind: Any, axis: Any, axes: list[int | None], before: int
     `axis` nests like the argument, or is one for all of a container. `before` axes of an array are those of
     the lists around.
     """
+    if isinstance(kind, Ragged) and axis is not None:
+        refuse("vmap", (kind,))
     if isinstance(kind, Rows):
         return kind.map(lambda part: _single(f"{name}[:]", part, _of_items(name, axis), axes, before + 1))
     if isinstance(kind, Container):

@@ -10,11 +10,11 @@ from adcompiler.errors import DtypeError, ParseError, ShapeError
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype, is_float
 from adcompiler.ops.build import cast
-from adcompiler.syntax import tree
+from adcompiler.syntax import ragged, tree
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.dimensions import Axis, Dimensions
-from adcompiler.syntax.values import ArgType, Closure, Value, describe
+from adcompiler.syntax.values import ArgType, Closure, RaggedRows, Value, describe
 
 STATIC = "static"
 PYTHON: Mapping[str, Dtype] = MappingProxyType({"int": "i64", "float": "f64"})  # `float` is of any width
@@ -76,6 +76,8 @@ def annotate(
     dimensions = Dimensions(context, named, closure.scope, own)
     for parameter in definition.parameters:
         value = args[parameter.name]
+        if isinstance(value, RaggedRows):
+            ragged.check(context, parameter, value, dimensions)
         if isinstance(value, tuple | Container) and not is_static(parameter):
             _check_class(context, parameter, value)
         if parameter.annotation is not None and isinstance(value, Value):

@@ -12,7 +12,7 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ops.build import cast
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.syntax import functionals, reductions, shapes, tree
+from adcompiler.syntax import functionals, ragged, reductions, shapes, tree
 from adcompiler.syntax.arguments import Builtin, bind_arguments
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.context import Context
@@ -37,6 +37,7 @@ from adcompiler.syntax.values import (
     FunctionValue,
     Growing,
     Probe,
+    RaggedRows,
     Selected,
     Value,
     describe,
@@ -192,6 +193,8 @@ def _spread(name: str) -> Builtin:
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
+        if isinstance(parts, RaggedRows) and name == "concatenate" and axis in (None, 0):
+            return parts.values
         if not isinstance(parts, tuple) and isinstance(axis, Value):
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         axes = reductions.axes_of(context, 0 if axis is None else axis, span)
@@ -247,6 +250,8 @@ def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
 
 def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
+    if isinstance(x, RaggedRows):
+        return Value((), ragged.length(context, x), weak=True)
     if isinstance(x, tuple | Selected):
         return length(context, x, span) if isinstance(x, Selected) else len(x)
     if isinstance(x, Growing | Probe):

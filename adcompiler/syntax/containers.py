@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -111,6 +112,29 @@ class Rows(Container):
         """The list in words."""
         inner = self.part.what if isinstance(self.part, Container) else "tuples"
         return f"a {self.kind.__name__} of equal items, each {inner}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged(Container):
+    """A list of arrays of different lengths, for a parameter annotated `list[f64[:]]`: the elements of all
+    rows in order, where each row starts, and how long it is.
+
+    `name` is the argument's. In a structure of results, `offsets` are those of the rows of one call.
+    """
+
+    name: str = ""
+    offsets: tuple[int, ...] | None = None
+    KEYS: ClassVar[tuple[str, ...]] = ("values", "starts", "lengths")
+
+    @property
+    def what(self) -> str:
+        return "a list of arrays of different lengths"
+
+    def build(self, parts: Sequence[Any]) -> Any:
+        """The rows of an array of all elements, which is given back as it is where no offsets are known."""
+        if self.offsets is None or parts[0] is None:
+            return parts[0]
+        return [parts[0][start:end] for start, end in pairwise(self.offsets)]
 
 
 def opened(value: Any, name: str) -> Container | None:

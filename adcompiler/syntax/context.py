@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -37,7 +38,7 @@ from adcompiler.syntax.narrow import narrowed
 from adcompiler.syntax.powers import exponent
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.unmasked import has_selection, unmasked
-from adcompiler.syntax.values import AnyValue, Selected, Value, as_array, describe, is_number
+from adcompiler.syntax.values import PARTS, AnyValue, Value, as_array, describe, instead_of, is_number
 
 ONE = const(1, "i64")
 NOTHING: Mapping[str, AnyValue] = MappingProxyType({})
@@ -107,11 +108,11 @@ class Context:
         """The primitive `op` at each point of the broadcast shape; constants fold."""
         args = [as_array(arg) for arg in args]
         if has_selection(args):
-            mask, args = unmasked(self, args, span)
-            return Selected(self.elementwise(op, args, span), mask)
+            one, args = unmasked(self, args, span)
+            return replace(one, value=self.elementwise(op, args, span))
         for arg in args:
             if not (isinstance(arg, Value) or is_number(arg)):
-                remedy = "use its parts, or pass an array" if isinstance(arg, tuple | Container) else None
+                remedy = instead_of(arg, PARTS if isinstance(arg, tuple | Container) else None)
                 self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
         if TABLE[op].orders is not None:
             args = (self.order(op, args[0], span), *args[1:])
@@ -235,8 +236,8 @@ class Context:
         """`then` where `guard` holds; what the other branch would be has no effect."""
         guard, then, otherwise = as_array(guard), as_array(then), as_array(otherwise)
         if has_selection(parts := (guard, then, otherwise)):
-            mask, (guard, then, otherwise) = unmasked(self, parts, span)
-            return Selected(self.where(guard, then, otherwise, span), mask)
+            one, (guard, then, otherwise) = unmasked(self, parts, span)
+            return replace(one, value=self.where(guard, then, otherwise, span))
         for part in parts:
             if not (isinstance(part, Value) or is_number(part)):
                 self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)

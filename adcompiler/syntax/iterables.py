@@ -10,14 +10,14 @@ from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Size, const, is_const
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply
-from adcompiler.syntax import tree
+from adcompiler.syntax import ragged, tree
 from adcompiler.syntax.binders import ZERO, open_axes
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.linear import Linear, linear, lowest, whole
 from adcompiler.syntax.rows import axes_of_items, entries, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
-from adcompiler.syntax.values import AnyValue, Selected, Value, describe
+from adcompiler.syntax.values import AnyValue, RaggedRows, Selected, Value, describe
 
 ITERATORS = ("range", "enumerate", "zip")
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
@@ -60,6 +60,8 @@ def iterable(
         return tuple(value)
     if isinstance(value, Container) and axes_of_items(value):
         return items(context, value)
+    if isinstance(value, RaggedRows):
+        return _ragged(context, value)
     if isinstance(value, Selected) and value.mask.rank == 1:
         return _selected(context, value)
     if not isinstance(value, Value) or not value.rank:
@@ -84,6 +86,12 @@ def rows(context: Context, value: Value) -> Iterable:
         return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
 
     return Iterable(length, linear(length) - whole(1), at)
+
+
+def _ragged(context: Context, value: RaggedRows) -> Iterable:
+    """The rows of a list of arrays of different lengths."""
+    length = ragged.length(context, value)
+    return Iterable(length, linear(length) - whole(1), lambda index: ragged.row(value, index))
 
 
 def _selected(context: Context, value: Selected) -> Iterable:

@@ -14,25 +14,25 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.branches import assigned
 from adcompiler.syntax.builtins import CONSTANTS, library
 from adcompiler.syntax.calculus import Calculus
-from adcompiler.syntax.containers import Container, Rows
+from adcompiler.syntax.containers import Container, Ragged, Rows
 from adcompiler.syntax.context import ONE, Context, close
 from adcompiler.syntax.conversions import dtype_named
 from adcompiler.syntax.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
+from adcompiler.syntax.ragged import rows_of
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import equally_long
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
-    REDUCE,
     AnyValue,
     Closure,
     Kind,
-    Selected,
     Static,
     Value,
     as_array,
     describe,
+    instead_of,
     is_number,
     whole,
 )
@@ -142,6 +142,8 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
             _argument(lowering, name + given.path(key), part, inputs)
             for key, part in zip(given.keys, given.parts, strict=True)
         ]
+        if isinstance(given, Ragged):
+            return rows_of(lowering, parts, name)
         if isinstance(given, Rows):
             return equally_long(lowering, Rows.of(given.kind, parts[0]), name)
         if issubclass(given.kind, Records):
@@ -193,7 +195,7 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
 
 def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
     """A function returns what no caller can be given."""
-    remedy = REDUCE if isinstance(value, Selected) else "return numbers or arrays"
+    remedy = instead_of(value, "return numbers or arrays")
     context.fail(DtypeError, f"the result is {describe(value)}", span, remedy)
 
 

@@ -7,6 +7,7 @@ to all, and a reduction takes those that the mask selects: nothing is moved, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
@@ -21,8 +22,8 @@ from adcompiler.syntax.shapes import array, matmul
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL
 from adcompiler.syntax.squares import root_of_squares
-from adcompiler.syntax.unmasked import has_selection
-from adcompiler.syntax.values import AnyValue, Selected, Value, as_array, describe, is_number
+from adcompiler.syntax.unmasked import alike, has_selection
+from adcompiler.syntax.values import AnyValue, Row, Selected, Value, as_array, describe, is_number
 
 Axes = tuple[int, ...] | None
 
@@ -60,8 +61,23 @@ def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
             context.fail(ShapeError, f"axis {k} of a mask and its array: the lengths {lengths}", span, remedy)
 
 
+def is_selection(indices: Sequence[Any]) -> bool:
+    """Whether a selection is indexed by truth values for its elements, or rows."""
+    only = indices[0] if len(indices) == 1 else None
+    return isinstance(only, Selected) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
+
+
+def narrowed(context: Context, x: Selected, condition: Selected, span: Span) -> Selected:
+    """`x[condition]`, where the condition is of the elements, or rows, of the selection x."""
+    shape = (*condition.value.shape, *x.value.shape[x.mask.rank :])
+    found = alike(context, replace(condition, value=replace(x.value, shape=shape)), x, span)
+    return Selected(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
+
+
 def length(context: Context, x: Selected, span: Span) -> AnyValue:
     """How many elements, or rows, there are."""
+    if isinstance(x, Row):
+        return Value((), x.length, weak=True)
     ones = Value(x.mask.shape, cast(x.mask.element, "i64"), weak=True)
     return context.reduce("sum", ones, None, False, span)
 
@@ -87,7 +103,7 @@ def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> An
     if not (rows and isinstance(right, Value) and right.rank == 1):
         remedy = "zeros add nothing: x.T @ where(mask, y, 0)"
         context.fail(DtypeError, "@ of x[mask], whose length only values tell", span, remedy)
-    return Selected(matmul(context, left.value, right, span), left.mask)
+    return replace(left, value=matmul(context, left.value, right, span))
 
 
 # -- reductions ----------------------------------------------------------------------------------------
@@ -103,7 +119,7 @@ def reduced(
     if 0 not in gone:
         options = () if ddof is None else (ddof,)
         found = REDUCTIONS[name](context, x.value, own, keepdims, span, *options)
-        return Selected(found, x.mask)
+        return replace(x, value=found)
     found = _Reduction(context, x, (*range(x.mask.rank), *own), span).named(name, keepdims, ddof)
     if not keepdims or not behind:
         return found
@@ -124,7 +140,7 @@ class _Reduction:
         if name in ("argmax", "argmin"):
             other = "-inf" if name == "argmax" else "inf"
             remedy = f"the place in all of x is {name}(where(mask, x, {other}))"
-            self.context.fail(ParseError, f"{name} of x[mask]", self.span, remedy)
+            self.context.fail(ParseError, f"{name} of {describe(self.x)}", self.span, remedy)
         if name == "norm":
             return self.root(self.do("multiply", self.x.value, 1.0), keepdims)
         if name == "mean":

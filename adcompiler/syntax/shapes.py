@@ -12,7 +12,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import REDUCE, AnyValue, Listed, Selected, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe, instead_of, is_number
 
 ZERO = const(0, "i64")
 INNER = "the last axis of the left one and the first of the right one's last two are equally long"
@@ -226,7 +226,7 @@ def array(context: Context, name: str, x: AnyValue, span: Span) -> Value:
     if is_number(x):
         return Value((), const(x, context.meet((x,))[0]), weak=True)
     if not isinstance(x, Value):
-        remedy = REDUCE if isinstance(x, Selected) else "pass an array"
+        remedy = instead_of(x, "pass an array")
         context.fail(DtypeError, f"{name} takes an array, not {describe(x)}", span, remedy)
     return x
 

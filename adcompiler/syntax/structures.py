@@ -15,7 +15,7 @@ import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import is_float
-from adcompiler.syntax.containers import Container, Rows, opened
+from adcompiler.syntax.containers import Container, Ragged, Rows, opened
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.values import ArgType, Static
 
@@ -58,7 +58,10 @@ def arrays_of(types: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     `Column` where that is a field of all items of a list."""
     found: list[Any] = []
     for kind, arg in zip(types, args, strict=True):
-        if isinstance(kind, Rows):
+        if isinstance(kind, Ragged):
+            lengths = np.array([len(row) for row in arg], np.int64)
+            found += [joined(arg), lengths.cumsum() - lengths, lengths]
+        elif isinstance(kind, Rows):
             items = [arrays_of((kind.part,), (item,)) for item in arg]
             found += map(Column, zip(*items, strict=True))
         elif isinstance(kind, Container):
@@ -68,6 +71,14 @@ def arrays_of(types: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         elif isinstance(kind, ArgType):
             found.append(arg)
     return found
+
+
+def joined(rows: Any) -> Any:
+    """The elements of all rows of a list of arrays; what is one array already as it is."""
+    if not isinstance(rows, list | tuple):
+        return rows
+    arrays = [row if hasattr(row, "__array_function__") else np.asarray(row) for row in rows]
+    return np.concatenate(arrays) if arrays else np.zeros(0)
 
 
 class Column(tuple[Any, ...]):
@@ -163,6 +174,8 @@ def flatten(structure: Any, value: Any, name: str = "the result", axis: int = 0)
         return flatten(structure.inner, value, name, axis + structure.axes)
     if isinstance(structure, Rows):
         return _columns(structure, value, name, axis)
+    if isinstance(structure, Ragged):
+        return [joined(value)]
     if isinstance(structure, tuple):
         structure = Container(tuple, tuple(range(len(structure))), structure)
     parts: Iterable[tuple[Any, Any, Any]]

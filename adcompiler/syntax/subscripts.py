@@ -10,25 +10,28 @@ from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape,
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply, cast
+from adcompiler.syntax import ragged
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
 from adcompiler.syntax.scattering import is_many, scattered, selection_stored
-from adcompiler.syntax.selections import is_mask, selected
+from adcompiler.syntax.selections import is_mask, is_selection, narrowed, selected
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
 from adcompiler.syntax.values import (
-    REDUCE,
     AnyValue,
     Growing,
     Probe,
+    RaggedRows,
+    Row,
     Selected,
     Value,
     as_array,
     describe,
+    instead_of,
     is_number,
 )
 
@@ -43,6 +46,12 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         return _of_growing(context, value, indices, span)
     if isinstance(value, Rows):
         return _of_items(context, value, indices, span)
+    if isinstance(value, Selected) and is_selection(indices):
+        return narrowed(context, value, indices[0], span)
+    if isinstance(value, RaggedRows):
+        return ragged.entry(context, value, indices, span, located)
+    if isinstance(value, Row):
+        return ragged.element(context, value, indices, span)
     if isinstance(value, Container):
         if issubclass(value.kind, Records) and not any(isinstance(i, str) for i in indices):
             rank = rank_of_structs(value)
@@ -62,7 +71,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     if any(map(is_mask, indices)) and not isinstance(value, Selected):
         return selected(context, value, indices, span, subscript)
     if not isinstance(value, Value):
-        remedy = REDUCE if isinstance(value, Selected) else "index an array"
+        remedy = instead_of(value, "index an array")
         context.fail(DtypeError, f"{describe(value)} has no elements", span, remedy)
     indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
@@ -182,6 +191,9 @@ class _Subscript:
 
 def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     """An array is indexed by something else than integers."""
+    if isinstance(index, Selected):
+        remedy = "read element by element: sum(x[k] for k in row)"
+        context.fail(DtypeError, f"an index is {describe(index)}", span, remedy)
     is_truth = isinstance(index, Value) and index.dtype == "bool"
     remedy = (
         "the result's length would depend on values: use where(mask, x, 0) or a condition"

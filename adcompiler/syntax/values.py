@@ -169,7 +169,36 @@ class Selected:
     mask: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Row(Selected):
+    """One of the rows of a list of arrays of different lengths: the first `length` elements of `value`."""
+
+    length: Element
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedRows:
+    """A list of arrays of different lengths: the elements of all, and for each where it starts and how long
+    it is."""
+
+    values: Value
+    starts: Value
+    lengths: Value
+
+
 REDUCE = "reduce it: sum(x[mask]), mean(x[mask]), len(x[mask]); what keeps its length is where(mask, x, 0)"
+
+REDUCE_ROWS = "reduce each row: [sum(row) for row in x]; all elements in order are concatenate(x)"
+
+
+PARTS = "use its parts, or pass an array"
+
+
+def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
+    """What to write where an array is needed and something else stands."""
+    if isinstance(value, Row | RaggedRows):
+        return REDUCE_ROWS
+    return REDUCE if isinstance(value, Selected) else otherwise
 
 
 # A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
@@ -205,6 +234,10 @@ def describe(value: AnyValue) -> str:
             return "a list that a loop appends to"
         case Family():
             return "a generator"
+        case Row():
+            return "a row, which has a length of its own"
+        case RaggedRows():
+            return "a list of arrays of different lengths"
         case Selected():
             return "x[mask], whose length only values tell"
         case tuple():

@@ -22,6 +22,7 @@ SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
 QUICK = {
     "extrema": 2,
     "ragged": 1,
+    "rows": 2,
     "routines": 1,
     "mutated": 3,
     "forks": 2,
