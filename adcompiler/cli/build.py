@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import names_of
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.programs import WHATS, Program, listed, programs_of
 from adcompiler.cli.source import Source, function_of
@@ -64,7 +65,10 @@ def build_source(
     ] = None,
     wrt: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", show_default=False, help="Parameters of the gradient, as in b1,b2."),
+        typer.Option(
+            metavar="NAMES", show_default=False, autocompletion=parameters_in,
+            help="Parameters of the gradient, as in b1,b2.",
+        ),
     ] = None,
     native: Annotated[
         bool, typer.Option("--native", help="Use all that this machine's processor has.")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
 from adcompiler.runtime.check import check_report
@@ -24,7 +25,7 @@ def check_source(
     wrt: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", show_default=False,
+            metavar="NAMES", show_default=False, autocompletion=parameters_in,
             help="Check these parameters, as in b1,b2; otherwise every float one.",
         ),
     ] = None,

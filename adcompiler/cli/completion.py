@@ -1,4 +1,5 @@
-"""Completion in the shell of what Typer cannot know: the definitions of a file, after `model.adc:`.
+"""Completion in the shell of what Typer cannot know: the definitions of a file, after `model.adc:`, and the
+parameters of SOURCE.
 
 Programs are not compiled, and Python files not run, while somebody types.
 """
@@ -11,6 +12,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer
+
+from adcompiler.errors import Error
+from adcompiler.syntax.parse import parse
+from adcompiler.syntax.program import closure_of
+
+BREAKS = (":", "=")  # at which bash breaks words, each a word of its own
 PREFIX = "_ADC_COMPLETES_BEHIND"
 MAKERS = ("compile", "function", "grad", "value_and_grad", "jacobian", "hessian", "vmap", "taylor")
 DEFINITION = re.compile(r"^def[ \t]+(\w+)", re.MULTILINE)
@@ -58,17 +66,47 @@ def _makes(value: ast.expr) -> bool:
     return made_by in MAKERS
 
 
+def parameters_in(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Lists of parameters of SOURCE, as in `b1,b2`, by one more than what is there."""
+    listed, comma, start = incomplete.rpartition(",")
+    given = (ctx.params.get("source"), *ctx.args)  # not yet a parameter, where an option waits for its value
+    try:
+        names = _parameters(next(filter(None, given), ""))
+    except (Error, OSError, ValueError, SyntaxError):
+        return []
+    free = [name for name in names if name.startswith(start) and name not in listed.split(",")]
+    return [f"{listed}{comma}{name}" for name in free]
+
+
+def _parameters(source: str) -> list[str]:
+    """The parameters of a SOURCE, which is parsed."""
+    found = re.fullmatch(r"(.*\.(?:adc|py))(?::(\w*))?", source, re.DOTALL)
+    if found is None:
+        return [p.name for p in closure_of(parse(source), None, None, {}).definition.parameters]
+    text = Path(found[1]).expanduser().read_text("utf-8-sig")
+    if found[1].endswith(".adc"):
+        return [p.name for p in closure_of(parse(text), found[2] or None, None, {}).definition.parameters]
+    functions = [
+        one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef) and one.decorator_list
+    ]
+    return [a.arg for f in functions if f.name == found[2] for a in f.args.args]
+
+
 def join_words(environment: dict[str, str] | os._Environ[str]) -> None:
-    """Bash splits words at colons and completes what is behind the last one: Typer is given that, and what
-    stands before it is kept under `PREFIX`."""
+    """Bash splits words at colons and = and completes what is behind the last one: Typer is given that, and
+    what stands before it is kept under `PREFIX`."""
     if environment.get("_ADC_COMPLETE") != "complete_bash":
         return
     words, at = environment.get("COMP_WORDS", "").split("\n"), int(environment.get("COMP_CWORD") or 0)
     if len(words) <= at:
         return
-    before = ""
-    if words[at] == ":":
-        before, words[at] = ":", ""
-    while at > 1 and (words[at - 1] == ":" or before.startswith(":")):
-        before, at = words.pop(at - 1) + before, at - 1
-    environment.update({PREFIX: before, "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(at)})
+    groups: list[list[str]] = []
+    for word in words[: at + 1]:
+        if groups and (word in BREAKS or groups[-1][-1] in BREAKS):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    *before, start = [*groups[-1], ""] if groups[-1][-1] in BREAKS else groups[-1]
+    joined = [*("".join(group) for group in groups[:-1]), start]
+    asked = {PREFIX: "".join(before), "COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(len(joined) - 1)}
+    environment.update(asked)

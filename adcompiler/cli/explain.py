@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.samples import Sizes, lengths, sampler
@@ -32,7 +33,7 @@ def explain_source(
     wrt: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", show_default=False,
+            metavar="NAMES", show_default=False, autocompletion=parameters_in,
             help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
         ),
     ] = None,
@@ -57,7 +58,7 @@ def explain_source(
     why_none: Annotated[
         str | None,
         typer.Option(
-            "--why-none", metavar="NAME", show_default=False,
+            "--why-none", metavar="NAME", show_default=False, autocompletion=parameters_in,
             help="Print instead why there is no derivative with respect to this parameter: where it ends in "
             "the source, and what to write instead.",
         ),

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.results import Results
@@ -55,7 +56,7 @@ def run_source(
     grad: Annotated[
         str | None,
         typer.Option(
-            metavar="[NAMES]", show_default=False,
+            metavar="[NAMES]", show_default=False, autocompletion=parameters_in,
             help="Print the gradient too: of every float parameter, or of those named, as in b1,b2. "
             "The result must be a scalar.",
         ),

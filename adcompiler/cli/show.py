@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.source import Source, function_of
 
@@ -41,7 +42,7 @@ def show_source(
     wrt: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", show_default=False,
+            metavar="NAMES", show_default=False, autocompletion=parameters_in,
             help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
         ),
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -246,6 +247,31 @@ def test_bash_splits_words_at_colons_and_is_given_what_stands_behind(typed, foun
     assert completed({"_ADC_COMPLETE": "complete_bash"} | asked) == [name.split(":")[1] for name in found]
 
 
+@pytest.mark.usefixtures("sources")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("run m.py:loss --grad |", ["x", "y"]),
+        ("show m.py:loss --wrt x,|", ["x,y"]),
+        ("check two.adc:pair --wrt alpha,b|", ["alpha,beta"]),
+        ("explain two.adc --why-none |", ["alpha", "beta", "gamma"]),
+        ("build one.adc --wrt |", ["x"]),
+        ("run 'sin(b)*a' --arg b=2 --grad |", ["b", "a"]),
+        ("run m.py:slope --grad |", []),  # only running it would tell
+        ("run broken.py:f --grad |", []),
+        ("run sin(+ --grad |", []),
+    ],
+)
+def test_lists_of_parameters_are_completed(folder, words, found):
+    (folder / "two.adc").write_text("def pair(alpha, beta, gamma):\n    return alpha * beta * gamma\n")
+    typed = f"adc {words[:-1]}"
+    asked = {"_ADC_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    assert completed(asked | {"_TYPER_COMPLETE_ARGS": typed}) == found
+    broken = [p for word in typed.split(" ") for p in re.split("([:=])", word) if p or not word]
+    asked = {"_ADC_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(broken)}
+    assert completed(asked | {"COMP_CWORD": str(len(broken) - 1)}) == found
+
+
 def test_words_of_bash_are_joined_at_colons_that_stand_before_the_cursor():
     def joined(*words: str) -> tuple[str, str, str]:
         asked = {"_ADC_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words)}
@@ -256,3 +282,9 @@ def test_words_of_bash_are_joined_at_colons_that_stand_before_the_cursor():
     assert joined("adc", "run", "a", ":", "b.adc", ":", "lo") == ("a:b.adc:", "adc run lo", "2")
     assert joined("adc", "run", "m.adc", ":") == ("m.adc:", "adc run ", "2")
     assert joined("adc", "run", "m.adc") == ("", "adc run m.adc", "2")
+    assert joined("adc", "run", "m.adc", ":", "f", "-a", "x", "=", "2", "") == (
+        "",
+        "adc run m.adc:f -a x=2 ",
+        "5",
+    )
+    assert joined("adc", "run", "x", "-a", "x", "=") == ("x=", "adc run x -a ", "4")
