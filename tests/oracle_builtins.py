@@ -414,6 +414,12 @@ def special(name: str) -> Callable[..., Value]:
     return getattr(functions, name)  # type: ignore[no-any-return]
 
 
+def scipy_linalg() -> Any:
+    import scipy.linalg
+
+    return scipy.linalg
+
+
 INCOMPLETE: dict[str, tuple[Callable[..., Value], int]] = {
     "gammainc": (lambda a, x: mp.gammainc(a, 0, x, regularized=True), 2),
     "gammaincc": (lambda a, x: mp.gammainc(a, x, regularized=True), 2),
@@ -423,6 +429,22 @@ BUILTINS |= {
     name: shared(name, elementwise(special(name), exact, count))
     for name, (exact, count) in INCOMPLETE.items()
 }
+
+
+def eigh(a: Value) -> Value:
+    """Eigenvectors have the sign that makes the first of their largest entries positive."""
+    values, vectors = np.linalg.eigh(a)
+    largest = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=-2)[..., None, :], axis=-2)
+    return values, vectors * np.sign(largest)
+
+
+def lstsq(a: Value, b: Value) -> Value:
+    found = np.linalg.lstsq(a, b)[0]
+    return found, np.sum(np.square(a @ found - b), axis=0)
+
+
+BUILTINS |= {"eigh": eigh, "lstsq": lstsq, "svd": np.linalg.svd, "qr": np.linalg.qr, "cov": np.cov}
+BUILTINS["expm"] = scipy_linalg().expm
 BUILTINS["logcumsumexp"] = running_logsumexp
 BUILTINS["bincount"] = bincount
 BUILTINS["segment_sum"] = lambda values, groups, count: by_groups(groups, values, count)

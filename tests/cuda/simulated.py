@@ -437,7 +437,7 @@ NAMED = [
     "roll(x, 1) + flip(x)", "bincount(k, w, minlength=3)", "convolve(v, w[:3], 'same')",
     "segment_sum(outer(v, w), k, 4)", "eigvalsh(x @ x.T)", "qr(x.T)[0]", "svd(x.T, compute_uv=False)",
     "expm(x @ x.T / 9)", "pinv(x.T)", "lstsq(x.T, v[:7])[0]", "gammainc(w**2, 0.7)",
-    "betainc(1.5, v**2, 0.3)",
+    "betainc(1.5, v**2, 0.3)", "mean(x[x > 0] ** 2)", "std(v[w > 0], ddof=1)",
 ]  # fmt: skip
 
 
@@ -450,6 +450,16 @@ def test_functions_that_numpy_names(expression: str) -> None:
     )
     (value, found), (wanted, expected) = one(*args), other(*args)
     same(value, wanted)
+    for a, b in zip(found, expected, strict=True):
+        same(a, b)
+
+
+def test_rows_of_different_lengths() -> None:
+    rows = [RANDOM.normal(size=n) for n in (2, 0, 5, 1)]
+    text = "def f(x: list[f64[:]], w):\n    return sum(sum(r * w) ** 2 + sum(r[r > 0.1]) for r in x)"
+    one, other = (adc.value_and_grad(adc.compile(text, backend=b)) for b in ("cuda", "numpy"))
+    (value, (found, by_w)), (wanted, (expected, by)) = one(rows, 2.0), other(rows, 2.0)
+    same([value, by_w], [wanted, by])
     for a, b in zip(found, expected, strict=True):
         same(a, b)
 
