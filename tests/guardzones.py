@@ -33,6 +33,7 @@ import adcompiler as adc
 from adcompiler.codegen import cpu, cuts
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.llvm import machine
+from adcompiler.runtime import specialise
 
 _libc = ctypes.CDLL(None)
 _libc.mmap.restype = ctypes.c_void_p
@@ -107,6 +108,15 @@ def in_parallel(all_nests: bool) -> Iterator[None]:
         if all_nests:
             patch.setattr(cuts, "PARALLEL", 1)
             patch.setattr(cpu, "PARALLEL", 1)
+        yield
+
+
+@contextmanager
+def short_constants(beside_any: bool) -> Iterator[None]:
+    """Short lengths are constants of kernels that are compiled inside, whatever the others are, if so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if beside_any:
+            patch.setattr(specialise, "MANY", 0)
         yield
 
 

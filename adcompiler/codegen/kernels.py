@@ -16,8 +16,10 @@ from adcompiler.codegen.cuts import lengths
 from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.gemm import Product, chosen, with_calls
+from adcompiler.passes.known import NOTHING, Known, for_lengths
 
 MOST_LENGTHS = 1000  # of calls whose kernels are remembered
+MOST_KNOWN = 8  # programs for calls of whose lengths something is known
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
@@ -26,13 +28,13 @@ Pays = Callable[[Sizes], bool]
 class Configuration(NamedTuple):
     """What lengths decide about a kernel.
 
-    equal      lengths that are likely to be equal are one symbol
+    known      which lengths are constants, and which of those that are likely to be equal are one symbol
     products   the numbers of the matrix products that BLAS computes
     reordered  sums over pairs are interchanged, or bounded where a matrix is zero
     mode       what one kernel's source is compiled for (`cpu.py`)
     """
 
-    equal: bool = False
+    known: Known = NOTHING
     products: tuple[int, ...] = ()
     reordered: bool = False
     mode: Mode = PLAIN
@@ -96,20 +98,18 @@ class _Program:
 
 
 class Kernels:
-    """A program compiled for a target; `equal` is the one in which lengths are one that are likely to be
-    equal, for lengths where that `holds`. Both are `optimised` when first needed."""
+    """A program compiled for a target; `known` says what a kernel for some lengths may know of them. Each
+    program is `optimised` when first needed."""
 
     def __init__(
         self,
         target: Target,
         func: Func,
-        equal: Func | None = None,
-        holds: Pays = never,
+        known: Callable[[Sizes], Known] = lambda sizes: NOTHING,
         optimised: Callable[[Func], Func] = lambda func: func,
     ) -> None:
-        self.target, self.holds, self.optimised = target, holds, optimised
-        self.given = {False: func, True: func if equal is None else equal}
-        self.programs: dict[bool, _Program] = {}
+        self.target, self.func, self.known, self.optimised = target, func, known, optimised
+        self.programs: dict[Known, _Program] = {}
         self.kernels: dict[Configuration, Any] = {}
         self.selected: dict[tuple[int, ...], Any] = {}
         self.making = Locked(RLock)
@@ -138,23 +138,26 @@ class Kernels:
 
     def select(self, sizes: Sizes, contiguous: bool = True) -> Configuration:
         """What the lengths of a call decide."""
-        equal = self.holds(sizes)
-        products = self.program(equal).chosen(sizes) if contiguous else ()
-        found = Configuration(equal, products)
+        known = self.known(sizes)
+        if known not in self.programs and len(self.programs) >= MOST_KNOWN:
+            known = NOTHING
+        products = self.program(known).chosen(sizes) if contiguous else ()
+        found = Configuration(known, products)
         found = found._replace(reordered=self.form(found).pays(sizes))
         return found._replace(mode=self.target.mode(self.kernel(found), sizes))
 
-    def program(self, equal: bool) -> _Program:
-        """The program for any lengths, or for some that are `equal`."""
+    def program(self, known: Known) -> _Program:
+        """The program for any lengths, or for those of which so much is known."""
         with self.making.lock:
-            if equal not in self.programs:
-                self.programs[equal] = _Program(self.optimised(self.given[equal]), self.target)
-            return self.programs[equal]
+            if known not in self.programs:
+                func = self.optimised(for_lengths(self.func, known))
+                self.programs[known] = _Program(func, self.target)
+            return self.programs[known]
 
     def form(self, configuration: Configuration) -> Form:
         """The program as the scheduler takes it."""
         with self.making.lock:
-            return self.program(configuration.equal).form(configuration.products)
+            return self.program(configuration.known).form(configuration.products)
 
     def kernel(self, configuration: Configuration) -> Any:
         """The kernel of a configuration."""

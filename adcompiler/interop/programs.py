@@ -21,17 +21,15 @@ from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply, cast
+from adcompiler.passes.known import Known, short
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.runtime.lengths import nominal
 from adcompiler.runtime.specialise import MOST_DOORS, Executable, Specialisation
 from adcompiler.runtime.vmap import over
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Resized, merged
 from adcompiler.syntax.values import ArgType
 
-SHORT = 4  # lengths that are constants of a program: coordinates of points, colours, quaternions
-Lengths = tuple[tuple[int, int], ...]  # numbers of size symbols, and a length or another number
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is
 
@@ -306,18 +304,10 @@ class Program:
         return (*self.func.input_names, *self.func.result_names)
 
 
-def known_lengths(found: Specialisation, sizes: Sequence[int]) -> tuple[Lengths, Lengths]:
-    """What a program for these lengths alone may know: which are short, and which of those that are likely to
-    be equal are. A library's operation is made for the lengths of a call anyway."""
-    short = tuple((k, n) for k, n in enumerate(sizes) if 1 < n <= SHORT)
-    return short, found.equal_lengths(sizes)
-
-
-def for_lengths(func: Func, known: tuple[Lengths, Lengths]) -> Func:
-    """A program for lengths of which so much is known; the others keep their numbers."""
-    short, equal = known
-    constants: dict[Size, Element] = {Size(k): const(n, "i64") for k, n in short}
-    return run(SIMPLIFY, Resized(constants).func(merged(func, equal)))
+def known_lengths(found: Specialisation, sizes: Sequence[int]) -> Known:
+    """What a program for these lengths alone may know. A library's operation is made for the lengths of a
+    call anyway."""
+    return Known(short(sizes), found.equal_lengths(sizes))
 
 
 def _like(array: Array, number: int) -> Input:

@@ -19,11 +19,12 @@ from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
+from adcompiler.passes.known import MANY, Known, short
 from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Constraint, merged
+from adcompiler.syntax.sizes import Constraint
 from adcompiler.syntax.values import Kind
 
 Types = tuple[Kind, ...]
@@ -153,6 +154,10 @@ class Specialisation:
         self.demands = [c for c in lowered.constraints if not c.merged]
         self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
+        self.axes = frozenset(
+            number for number, _, _ in self.sources
+        )  # no number of iterations is among them
+        self.likely = list(self.likely_equal())
         self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
 
     @property
@@ -170,23 +175,21 @@ class Specialisation:
         self._executable = executable
 
     def _compiled(self) -> Executable:
-        """The program for any lengths, and one for the likely ones.
-
-        Where a length must be no less than another and nothing else is known, what reads an element asks
-        whether it is there: not where the two are one.
-        """
-
-        make, equal = maker(self.backend), list(self.likely_equal())
-        if not equal or self.backend == "numpy":
+        """The program, and one for each of those that lengths choose."""
+        make = maker(self.backend)
+        if self.backend == "numpy":
             return make(_optimised(self.func))
+        return make(self.func, known=self.known, optimised=_optimised)
 
-        def holds(sizes: Sequence[int]) -> bool:
-            return all(sizes[a] == sizes[b] for a, b in equal)
-
-        return make(self.func, equal=merged(self.func, equal), holds=holds, optimised=_optimised)
+    def known(self, sizes: Sequence[int]) -> Known:
+        """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
+        that pays."""
+        equal = tuple(self.equal_lengths(sizes))
+        return Known(short(sizes, self.axes) if max(sizes, default=0) >= MANY else (), equal)
 
     def likely_equal(self) -> Iterator[tuple[int, int]]:
-        """The numbers of lengths one of which must be no less than the other."""
+        """The numbers of lengths one of which must be no less than the other: if nothing else is known, what
+        reads an element asks whether it is there."""
         axes = [n for i in self.func.inputs for n in i.shape if not is_const(n, 1)]
         axes += [Size(number) for number, _ in self.func.counts]
         for c in self.demands:
@@ -197,7 +200,7 @@ class Specialisation:
 
     def equal_lengths(self, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Those of them that are equal for the lengths of a call."""
-        return tuple((a, b) for a, b in self.likely_equal() if sizes[a] == sizes[b])
+        return tuple((a, b) for a, b in self.likely if sizes[a] == sizes[b])
 
     def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
         """The lengths of the size symbols; `given` where the inputs do not tell them all.

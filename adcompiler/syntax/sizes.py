@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.errors import Span
-from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, is_const
-from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, rewrite
+from adcompiler.ir.resized import Resized
+from adcompiler.ir.walk import rewrite
 
 BROADCAST = "lengths must be equal or 1"
 
@@ -100,20 +99,6 @@ class Sizes:
         return True
 
 
-class Resized(Rewriter):
-    """Other lengths in the place of size symbols."""
-
-    def __init__(self, mapping: Mapping[Size, Element]) -> None:
-        super().__init__()
-        self.mapping = mapping
-
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return Resized(self.mapping)
-
-    def element(self, element: Element) -> Element:
-        return self.mapping.get(element, element) if isinstance(element, Size) else element
-
-
 def renumbered(constraints: Iterable[Constraint], number: Callable[[int], int]) -> tuple[Constraint, ...]:
     """Constraints whose size symbols have other numbers."""
 
@@ -152,24 +137,6 @@ def settle(func: Func, sizes: Sizes) -> Func:
     counts = tuple((order[size].number, given.position) for given, size in sizes.counts.items())
     made = Resized(mapping).func(func)
     return made.with_(size_names=_names(list(order), sizes), counts=counts)
-
-
-def merged(func: Func, equal: Iterable[tuple[int, int]]) -> Func:
-    """`func` for calls in which pairs of lengths are equal, by the numbers of their symbols: all keep their
-    numbers, but one of each class is read."""
-    mapping: dict[Size, Size] = {}
-
-    def find(number: int) -> Size:
-        size = Size(number)
-        while size in mapping:
-            size = mapping[size]
-        return size
-
-    for pair in equal:
-        first, second = sorted(map(find, pair), key=lambda size: size.number)
-        if first is not second:
-            mapping[second] = first
-    return Resized({size: find(size.number) for size in mapping}).func(func)
 
 
 def _names(order: Sequence[Element], sizes: Sizes) -> tuple[str, ...]:

@@ -18,13 +18,13 @@ from adcompiler.ir.nodes import Array, Func, Input, Size
 from adcompiler.ir.text import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, read_by
+from adcompiler.passes.known import Known, for_lengths
 from adcompiler.passes.partition import Partition, partition
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.signature import DTYPE_OF, bind
 from adcompiler.runtime.specialise import Specialisation
 from adcompiler.runtime.transforms import compiled
 from adcompiler.syntax.containers import mapped
-from adcompiler.syntax.sizes import merged
 from adcompiler.syntax.structures import arrays_of as leaves_of
 from adcompiler.syntax.structures import unflatten
 
@@ -120,8 +120,7 @@ def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
 
 def program_for(found: Specialisation, sizes: Sequence[int]) -> Func:
     """The program, with lengths as one symbol that may differ and are equal in this call."""
-    equal = found.equal_lengths(sizes)
-    return merged(found.func, equal) if equal else found.func
+    return for_lengths(found.func, Known(equal=found.equal_lengths(sizes)))
 
 
 def common_chunks(func: Func, given: Sequence[Any]) -> dict[Size, Chunks]:

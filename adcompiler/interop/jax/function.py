@@ -8,7 +8,8 @@ from typing import Any
 from adcompiler.frames import public
 from adcompiler.interop.jax.arguments import described, lengths, operands
 from adcompiler.interop.jax.primitive import call
-from adcompiler.interop.programs import Program, for_lengths, known_lengths
+from adcompiler.interop.programs import Program, known_lengths
+from adcompiler.passes.known import for_lengths
 from adcompiler.runtime.function import Function
 from adcompiler.syntax.structures import unflatten
 

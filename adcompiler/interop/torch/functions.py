@@ -14,18 +14,18 @@ from torch.nn import Parameter
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
-from adcompiler.interop.programs import Lengths, Program, for_lengths, known_lengths
+from adcompiler.interop.programs import Program, known_lengths
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
+from adcompiler.passes.known import NOTHING, Known, for_lengths
 from adcompiler.runtime.signature import bind
 from adcompiler.runtime.specialise import Specialisation, Types
 from adcompiler.syntax.containers import mapped
 from adcompiler.syntax.structures import Column, arrays_of, unflatten
 
 MOST_SITES = 1000  # of one function; calls with more lengths take the general way
-NONE: tuple[Lengths, Lengths] = ((), ())  # nothing is known of lengths
 Site = tuple[At, Any]  # the program of a call, at its lengths, and how results nest
 
 
@@ -113,7 +113,7 @@ class TorchFunction:
         types, values, found = self.prepared(bound)
         known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
         sizes = found.sizes(values) if known else opaque.lengths(found, values)
-        program = self.program(types, found, known_lengths(found, sizes) if known else NONE)
+        program = self.program(types, found, known_lengths(found, sizes) if known else NOTHING)
         at = At(program, tuple(sizes), any(map(is_opaque, values)))
         return (at, found.lowered.structure), values, types
 
@@ -131,13 +131,13 @@ class TorchFunction:
         check_devices(found.func.input_names, values, self.function)
         return types, values, found
 
-    def program(self, types: Types, of: Specialisation, known: tuple[Lengths, Lengths]) -> Program:
+    def program(self, types: Types, of: Specialisation, known: Known) -> Program:
         """The flat program for arguments of such types, of whose lengths so much is known."""
         key = types, known
         found = self.programs.get(key)
         if found is None:
             backend = self.function.backend
-            if known == NONE:
+            if known == NOTHING:
                 made = Program(of.func, backend, origin=of)
             else:
                 made = Program(for_lengths(of.func, known), backend)
