@@ -16,10 +16,10 @@ from itertools import permutations
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
+from adcompiler.analysis.affine import linear, whole
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
-from adcompiler.syntax.linear import linear, whole
 
 ZERO = const(0, "i64")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.predicates import MIRRORED, conditions, guarded
 from adcompiler.ir.nodes import Apply, Element, Index, Reduce, Select, const, neutral
 from adcompiler.ops.build import apply
-from adcompiler.passes.conditions import conditions, guarded, shifted
 
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
 
@@ -46,12 +47,6 @@ def switch(condition: Element, outer: frozenset[int]) -> Bound | None:
 STRICTER = {  # which bound, and what is added to it
     "less": ("stop", 0), "less_equal": ("stop", 1), "greater": ("start", 1), "greater_equal": ("start", 0),
 }  # fmt: skip
-MIRRORED = {
-    "less": "greater",
-    "less_equal": "greater_equal",
-    "greater": "less",
-    "greater_equal": "less_equal",
-}
 
 
 def common(bodies: Iterable[tuple[Reduce, Element]]) -> list[Element]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar
 
+from adcompiler.analysis.predicates import decides, is_scalar
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.ops.costs import costly
-from adcompiler.passes.conditions import decides, is_scalar
 
 N = TypeVar("N", bound="Array | Element")
 Conditions = tuple[tuple[Element, bool], ...]  # what holds, or does not: all of it; each part once

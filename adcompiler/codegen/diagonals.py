@@ -8,11 +8,12 @@ places that are the same are written twice with the same value.
 
 from __future__ import annotations
 
+from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.predicates import ties
 from adcompiler.codegen.branches import Conditions, assume, join
 from adcompiler.codegen.nests import Task
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
-from adcompiler.passes.conditions import shifted, ties
 
 MOST = 8  # places in a row
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adcompiler.analysis.predicates import ties
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -24,7 +25,6 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, rewrite, substitute
-from adcompiler.passes.conditions import ties
 from adcompiler.passes.fold import folded
 
 MOST_STORES = 8

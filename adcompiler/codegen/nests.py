@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from adcompiler.analysis.predicates import conditions
 from adcompiler.codegen.bounds import Bound, bound, common, switch, without
 from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, assume, join
 from adcompiler.codegen.inplace import Store
@@ -14,7 +15,6 @@ from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, Shape, const, identity
 from adcompiler.ir.walk import elements_of, is_computed, substitute
-from adcompiler.passes.conditions import conditions
 from adcompiler.passes.loops import is_short
 
 HERE = -(10**9)  # the axis of a loop that has no number yet

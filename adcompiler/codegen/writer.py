@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
@@ -15,7 +16,6 @@ from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.ops.costs import costly
 from adcompiler.ops.table import TABLE
-from adcompiler.passes.conditions import shifted
 
 BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
 INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this

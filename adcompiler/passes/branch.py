@@ -6,6 +6,7 @@ that is read under the condition only, a side is computed under an `if` (`codege
 
 from __future__ import annotations
 
+from adcompiler.analysis.predicates import decides
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
@@ -21,7 +22,6 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, with_elements
 from adcompiler.ops.costs import costly
-from adcompiler.passes.conditions import decides
 
 
 def branch(func: Func) -> Func:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adcompiler.ad.guards import TRUE, both, mask
 from adcompiler.ad.partials import is_delta
+from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -25,7 +26,6 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, substitute
 from adcompiler.ops.build import apply
-from adcompiler.passes.conditions import guarded, ties
 from adcompiler.passes.fold import some
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from adcompiler.ad.guards import support
+from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.intervals import Range, Ranges, facts_of, never_negative
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
@@ -34,7 +36,6 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrite, substitute, with_elements
 from adcompiler.ops.build import apply, cast, evaluated
-from adcompiler.syntax.linear import Range, Ranges, facts_of, linear, never_negative, whole
 
 # What the largest and the smallest element of nothing are.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}

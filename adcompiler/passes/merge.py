@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
+from adcompiler.analysis.predicates import conditions
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -29,7 +30,6 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply
-from adcompiler.passes.conditions import conditions
 from adcompiler.passes.strict import StrictRewriter
 
 OPPOSITE = {"add": "subtract", "subtract": "add"}

@@ -18,15 +18,15 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
+from adcompiler.analysis.demand import read_whole
+from adcompiler.analysis.predicates import guarded
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce, const, is_const, select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
-from adcompiler.passes.conditions import guarded
 from adcompiler.passes.factor import factors_of
-from adcompiler.passes.needed import read_whole
 from adcompiler.passes.zeros import Zeros
 
 # Powers of two: what weights are multiplied by; the largest weight, and the largest of what they meet, for

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
 from adcompiler.ir.bodies import Body, Carried, build, opened, with_roots
 from adcompiler.ir.loop import Item, Loop
@@ -45,7 +46,6 @@ from adcompiler.ir.walk import (
     substitute,
 )
 from adcompiler.ops.costs import costly
-from adcompiler.passes.conditions import guarded, ties
 from adcompiler.passes.prune import alone
 
 

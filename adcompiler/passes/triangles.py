@@ -2,7 +2,7 @@
 
 A product L z of a lower triangular matrix takes half of the operations: what is zero by construction adds
 nothing (`passes/zeros.py`). So does the gradient of L, a sum of y zᵀ over points, of which nobody reads what
-is above the diagonal (`passes/needed.py`). Either becomes a condition of the sum, and a bound of its loops.
+is above the diagonal (`analysis/demand.py`). Either becomes a condition of the sum, and a bound of its loops.
 
 Rows of a triangle are short and of all lengths; in the loops over them vectors are hardly filled. But points,
 or whatever else there are many of for one matrix, are as many for each element: their loop becomes the
@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from adcompiler.analysis.demand import needed, read_whole
+from adcompiler.analysis.predicates import conditions
+from adcompiler.analysis.regions import Region, where
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
@@ -42,10 +45,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
-from adcompiler.passes.conditions import conditions
-from adcompiler.passes.differences import Region, where
 from adcompiler.passes.loops import long_axes, loop_order
-from adcompiler.passes.needed import needed, read_whole
 from adcompiler.passes.scaled import scaled
 from adcompiler.passes.zeros import Zeros, finite
 

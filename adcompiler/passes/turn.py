@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from adcompiler.analysis.predicates import conditions
 from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.costs import is_function
-from adcompiler.passes.conditions import conditions
 from adcompiler.passes.loops import is_short, loop_order
 
 FEWEST = 512  # turns of the outer loop from which turning pays

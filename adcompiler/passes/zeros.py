@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from typing import NamedTuple
 
+from adcompiler.analysis.regions import EVERYWHERE, Region, at, both, either, where
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -28,7 +29,6 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
-from adcompiler.passes.differences import EVERYWHERE, Region, at, both, either, where
 
 DEEPEST = 8  # arrays that read each other, through which is looked
 SIGNS = ("negative", "abs", "strict")

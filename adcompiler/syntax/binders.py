@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.intervals import Range, facts_of, never_negative
 from adcompiler.errors import Span
 from adcompiler.ir.nodes import (
     Array,
@@ -29,7 +31,6 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
-from adcompiler.syntax.linear import Linear, Range, facts_of, linear, never_negative, whole
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Size, const, is_const
 from adcompiler.ir.walk import is_computed, rewrite, substitute
@@ -14,7 +16,6 @@ from adcompiler.syntax import ragged, tree
 from adcompiler.syntax.binders import ZERO, open_axes
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.linear import Linear, linear, lowest, whole
 from adcompiler.syntax.rows import axes_of_items, entries, length_of_items
 from adcompiler.syntax.shapes import array, combine, counted
 from adcompiler.syntax.values import AnyValue, RaggedRows, Selected, Value, describe

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import Span
 from adcompiler.ir.nodes import Const
 from adcompiler.ops.build import apply
 from adcompiler.syntax.binders import ONE, ZERO, Binders
-from adcompiler.syntax.linear import linear
 from adcompiler.syntax.values import AnyValue, Value
 
 CAUSE = "an integer to a negative integer power"

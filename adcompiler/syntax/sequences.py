@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NoReturn
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, LimitError, Span
 from adcompiler.ir.nodes import Index, is_const
 from adcompiler.ops.build import apply
 from adcompiler.syntax import tree
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.linear import linear
 from adcompiler.syntax.shapes import ZERO, combine, length_of, moved
 from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe
 

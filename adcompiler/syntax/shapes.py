@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, Input, Read, Shape, const, is_const, select
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.context import ONE, Context, over
-from adcompiler.syntax.linear import linear
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe, instead_of, is_number
 

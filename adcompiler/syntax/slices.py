@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element, Index, is_const, select
 from adcompiler.ir.walk import is_computed
 from adcompiler.ops.build import apply
 from adcompiler.syntax.binders import ONE
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.linear import Linear, linear, whole
 from adcompiler.syntax.narrow import EMPTY, INSIDE
 from adcompiler.syntax.shapes import ZERO, combine, counted, integer
 from adcompiler.syntax.values import AnyValue, Value, describe

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.bodies import fresh
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, is_const, select
@@ -13,7 +15,6 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import ragged
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import ONE, Context, over
-from adcompiler.syntax.linear import linear, lowest, whole
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
 from adcompiler.syntax.scattering import is_many, scattered, selection_stored

@@ -7,11 +7,11 @@ import random
 import pytest
 from irprograms import program
 
+from adcompiler.analysis.demand import needed
+from adcompiler.analysis.regions import at, both, either, where
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Reduce, const
 from adcompiler.ir.walk import arrays_of, postorder
 from adcompiler.ops.build import apply
-from adcompiler.passes.differences import at, both, either, where
-from adcompiler.passes.needed import needed
 from adcompiler.passes.zeros import Zeros
 
 COMPARED = {

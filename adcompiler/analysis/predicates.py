@@ -1,4 +1,4 @@
-"""Conditions: under which a reduction takes a point, and which a program branches by."""
+"""Predicates: under which a reduction takes a point, and which a program branches by."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed, operands
 from adcompiler.ops.build import apply
+
+OPPOSITE = {  # what holds where a comparison does not
+    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
+    "not_equal": "equal",
+}  # fmt: skip
+MIRRORED = {  # a comparison with its operands exchanged
+    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+}  # fmt: skip
 
 
 def conditions(op: str, body: Element) -> list[Element]:
@@ -62,15 +70,3 @@ def decides(guard: Element) -> bool:
     """Whether a guard is a condition to branch by: one number, and no matter of lengths alone, which all but
     ever holds and would only keep loops apart."""
     return is_scalar(guard) and (is_computed(guard) or bool(guard.axes))
-
-
-def shifted(element: Element) -> tuple[Element | None, int]:
-    """A whole number as a variable part and a constant that is added to it."""
-    match element:
-        case Const(value=value):
-            return None, int(value)
-        case Apply(op="add", args=(x, Const(value=value))) | Apply(op="add", args=(Const(value=value), x)):
-            return x, int(value)
-        case Apply(op="subtract", args=(x, Const(value=value))):
-            return x, -int(value)
-    return element, 0

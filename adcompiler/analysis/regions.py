@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.nodes import Apply, Element, Index
 from adcompiler.ir.walk import postorder
-from adcompiler.passes.conditions import shifted
 
 Bounds = Mapping[tuple[Element, Element], int]  # (x, y): c, where x - y <= c
 Region = Bounds | None
@@ -21,10 +22,6 @@ ORDERS = {  # what x op y says: x - y <= c, or y - x <= c
     "less": ((False, -1),), "less_equal": ((False, 0),),
     "greater": ((True, -1),), "greater_equal": ((True, 0),),
     "equal": ((False, 0), (True, 0)),
-}  # fmt: skip
-OPPOSITE = {
-    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
-    "not_equal": "equal",
 }  # fmt: skip
 LOGIC = ("logical_and", "logical_or", "logical_not")
 

@@ -1,109 +1,20 @@
-"""Whole numbers as sums: what can be said of an index before a program runs.
+"""Intervals of affine forms: what can be said of an index before a program runs.
 
-An index such as `i + 2 * n - 1` is a linear form in axes and sizes. A form is surely not negative if its
-least value over the ranges of its axes is, given that sizes are not negative and that every loop around it
-has a turn; or if it is one of the conditions that hold here, plus something that is not negative.
+A form is surely not negative if its least value over the ranges of its axes is, given that sizes are not
+negative and that every loop around it iterates; or if it is one of the conditions that hold here, plus
+something that is not negative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 
+from adcompiler.analysis.affine import MOST_TERMS, Linear, linear, whole
+from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
-
-Atom = Element | None  # None stands for 1
-MOST_TERMS = 32
-OPPOSITE = {
-    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
-    "not_equal": "equal",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """The sum of `terms`, each an atom times a whole number."""
-
-    terms: Mapping[Atom, int]
-
-    def __add__(self, other: Linear) -> Linear:
-        terms = dict(self.terms)
-        for atom, factor in other.terms.items():
-            terms[atom] = terms.get(atom, 0) + factor
-        return Linear({atom: factor for atom, factor in terms.items() if factor})
-
-    def __sub__(self, other: Linear) -> Linear:
-        return self + other * -1
-
-    def __mul__(self, factor: int) -> Linear:
-        return Linear({a: f * factor for a, f in self.terms.items()} if factor else {})
-
-    @property
-    def constant(self) -> int | None:
-        """The value of a form without atoms."""
-        return None if set(self.terms) - {None} else self.terms.get(None, 0)
-
-    @property
-    def axes(self) -> frozenset[int]:
-        """The axes that the form depends on."""
-        return frozenset(k for a in self.terms if a is not None for k in a.axes)
-
-    def element(self) -> Element:
-        """The form as an element: axes first, then sizes, then the constant."""
-        order = sorted(
-            (a for a in self.terms if a is not None),
-            key=lambda a: (not a.axes, min(a.axes, default=0), a.number if isinstance(a, Size) else -1),
-        )
-        parts: list[tuple[Element, int]] = [(a, self.terms[a]) for a in order]
-        if None in self.terms or not parts:
-            parts.append((const(1, "i64"), self.terms.get(None, 0)))
-        parts.sort(key=lambda part: part[1] < 0)  # what is subtracted comes last
-        return reduce(_plus, parts[1:], _scaled(*parts[0]))
-
-
-def _scaled(atom: Element, factor: int) -> Element:
-    if is_const(atom):
-        return const(factor, "i64")
-    return atom if factor == 1 else apply("multiply", const(factor, "i64"), atom)
-
-
-def _plus(total: Element, part: tuple[Element, int]) -> Element:
-    atom, factor = part
-    if factor < 0:
-        return apply("subtract", total, _scaled(atom, -factor))
-    return apply("add", total, _scaled(atom, factor))
-
-
-def whole(value: int) -> Linear:
-    """A constant."""
-    return Linear({None: value} if value else {})
-
-
-def linear(element: Element) -> Linear:
-    """An int64 element as a sum; what is no sum is an atom."""
-    stack: list[tuple[Element, int]] = [(element, 1)]
-    terms: dict[Atom, int] = {}
-    while stack:
-        e, factor = stack.pop()
-        match e:
-            case Const():
-                terms[None] = terms.get(None, 0) + factor * int(e.value)
-            case Apply(op="add", args=(x, y)):
-                stack += (x, factor), (y, factor)
-            case Apply(op="subtract", args=(x, y)):
-                stack += (x, factor), (y, -factor)
-            case Apply(op="negative", args=(x,)):
-                stack.append((x, -factor))
-            case Apply(op="multiply", args=(Const() as c, x)) | Apply(op="multiply", args=(x, Const() as c)):
-                stack.append((x, factor * int(c.value)))
-            case _:
-                terms[e] = terms.get(e, 0) + factor
-        if len(terms) > MOST_TERMS:
-            return Linear({element: 1})
-    return Linear({a: f for a, f in terms.items() if f})
 
 
 @dataclass(frozen=True, slots=True)
