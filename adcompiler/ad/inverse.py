@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
 from adcompiler.analysis.affine import linear, whole
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
+from adcompiler.ir.nodes import Apply, Element, Index, Read, Shape, const, is_const
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
@@ -137,29 +137,12 @@ def _fills(length: Element, offset: Element, size: Element) -> bool:
 
 def _affine(index: Element) -> _Affine | None:
     """An index as scale * axis + offset."""
-    if not index.axes:
+    form = linear(index)
+    axes = [a for a in form.terms if a is not None and a.axes]
+    if not axes:
         return _Affine(None, 0, index)
-    match index:
-        case Index(axis=axis):
-            return _Affine(axis, 1, ZERO)
-        case Apply(op="add", args=(x, y)) if not x.axes or not y.axes:
-            return _shifted(x if x.axes else y, "add", y if x.axes else x)
-        case Apply(op="subtract", args=(x, y)) if not y.axes:
-            return _shifted(x, "subtract", y)
-        case Apply(op="subtract", args=(x, y)) if not x.axes:
-            form = _affine(y)
-            return form and _Affine(form.axis, -form.scale, apply("subtract", x, form.offset))
-        case Apply(op="multiply", args=(x, y)):
-            factor, rest = (x, y) if isinstance(x, Const) else (y, x)
-            form = _affine(rest) if isinstance(factor, Const) and factor.value else None
-            scale = int(factor.value) if isinstance(factor, Const) else 0
-            return form and _Affine(form.axis, form.scale * scale, apply("multiply", form.offset, factor))
-    return None
-
-
-def _shifted(index: Element, op: str, offset: Element) -> _Affine | None:
-    form = _affine(index)
-    if form is None:
+    (axis, *others) = axes
+    if others or not isinstance(axis, Index):
         return None
-    moved = offset if op == "add" and is_const(form.offset, 0) else apply(op, form.offset, offset)
-    return form._replace(offset=moved)
+    scale = form.terms[axis]
+    return _Affine(axis.axis, scale, (form - linear(axis) * scale).element())
