@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ir.bodies import fresh
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, identity, select
@@ -20,7 +21,6 @@ from adcompiler.syntax.binders import ONE, ZERO
 from adcompiler.syntax.branches import appended, appends, assigned, leaves
 from adcompiler.syntax.context import over
 from adcompiler.syntax.iterables import Iterable
-from adcompiler.syntax.linear import linear
 from adcompiler.syntax.returning import Loop, Returning
 from adcompiler.syntax.shapes import combine, listed
 from adcompiler.syntax.values import AnyValue, Growing, Listed, Probe, Value, as_array, describe
