@@ -85,7 +85,7 @@ SCALARS = (
     "sum(cov(B[0] + {M}, bias=True))",
     "sum(cross(hstack((x[0], t[0], w)), hstack((t[0], w, x[0]))) * t[0])",
     "trace(inv({M}))",
-    "sum(det({T}) / 30)",
+    "sum(det({T} / 4))",
     "sum(slogdet({T})[1] * t)",
     "sum(turned(u, {v}) for u in t)",
     "sum({special})",
