@@ -51,7 +51,8 @@ PLAIN = Mode()
 
 class Compiled:
     """A program and one kernel of it, whose blocks `threads` threads share where there are enough points
-    (None: as many as the process has). `plain` is that in the plain mode, if it has been made."""
+    (None: as many as the process has). `plain` is that in the plain mode, if it has been made. What is
+    compiled `by_numba` one thread runs."""
 
     def __init__(
         self,
@@ -61,8 +62,9 @@ class Compiled:
         mode: Mode = PLAIN,
         plain: Compiled | None = None,
         kernel: Kernel | None = None,
+        by_numba: bool = False,
     ) -> None:
-        self.made, self.threads, self.mode = made, threads, mode
+        self.made, self.threads, self.mode, self.by_numba = made, threads, mode, by_numba
         if plain is not None and plain.mode.divided == mode.divided:
             kernel = plain.kernel
         self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
@@ -113,6 +115,8 @@ class Compiled:
     @cached_property
     def native(self) -> Native | None:
         """The kernel compiled without numba, if that can be."""
+        if self.by_numba:
+            return None
         try:
             with compiling(self.func.name):
                 return compiled(self.source)

@@ -28,10 +28,11 @@ from adcompiler.passes.turn import turn
 @dataclass(frozen=True)
 class Cpu:
     """Processors: kernels that `threads` threads share (None: as many as the process has); `precise`, without
-    mathematics in vectors."""
+    mathematics in vectors. Or numba compiles them, for one thread."""
 
     precise: bool = False
     threads: int | None = None
+    by_numba: bool = False
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """Products after all loops of a program are worth a call earlier: the kernel stays as it is."""
@@ -49,11 +50,11 @@ class Cpu:
     def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
         """The last passes, the schedule, and what it materialises."""
         made = scheduled(run(FINISH, func)) if plain is None else plain.made
-        return Compiled(made, self.precise, self.threads, mode, plain)
+        return Compiled(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
     def mode(self, kernel: Compiled, sizes: Sizes) -> Mode:
-        """What the kernel's loops and points ask for."""
-        return kernel.mode_at(sizes)
+        """What the kernel's loops and points ask for; numba's kernels have one form."""
+        return kernel.mode_at(sizes) if not self.by_numba else PLAIN
 
 
 @dataclass(frozen=True)

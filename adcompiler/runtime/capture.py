@@ -53,7 +53,9 @@ def compile(
                   its variables in order of first appearance
     static        parameters known while compiling: each value has a program of its own
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
-    backend       "cpu" (machine code) or "numpy" (an interpreter, which compiles nothing)
+    backend       "cpu" (machine code); "numpy" (an interpreter, which compiles nothing); "numba" (numba
+                  compiles the source that `show("kernel")` shows, which one thread runs); "cuda",
+                  "cuda-atomics" and "cuda-fast" (NVIDIA devices, docs/cuda.md)
     memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
                   such as "64MB". A loop that needs more runs in segments, each run again backwards. The
                   gradient is made of the same operations. What is carried has the same bits; sums over an

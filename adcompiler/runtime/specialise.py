@@ -92,6 +92,12 @@ def _cpu(func: Func, precise: bool = False, threads: int | None = None, **altern
     return Kernels(Cpu(precise, threads), func, **alternatives)
 
 
+def _numba(func: Func, **alternatives: Any) -> Executable:
+    from adcompiler.codegen.targets import Cpu
+
+    return Kernels(Cpu(precise=True, threads=1, by_numba=True), func, **alternatives)
+
+
 def _cuda(func: Func, atomics: bool = False, fast: bool = False, **alternatives: Any) -> Executable:
     from adcompiler.codegen.targets import Cuda
 
@@ -99,7 +105,7 @@ def _cuda(func: Func, atomics: bool = False, fast: bool = False, **alternatives:
 
 
 BACKENDS: dict[str, Backend] = {
-    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "cuda": _cuda,
+    "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numba": _numba, "cuda": _cuda,
     "cuda-atomics": partial(_cuda, atomics=True), "cuda-fast": partial(_cuda, fast=True),
     "numpy": _Interpreted,
 }  # fmt: skip
