@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from adcompiler.analysis.affine import linear, whole
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, select
 from adcompiler.ir.types import DTYPES, Dtype
@@ -18,7 +19,6 @@ from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ZERO
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.dimensions import Axis, Dimensions
-from adcompiler.syntax.linear import linear, whole
 from adcompiler.syntax.shapes import combine, integer
 from adcompiler.syntax.slices import SliceValue
 from adcompiler.syntax.values import AnyValue, RaggedRows, Row, Value, describe
