@@ -275,9 +275,16 @@ def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str
     parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
     yield f"roofline  {in_words(roof)}: {parts}{waits}"
     if measured:
-        yield f"measured  {in_words(measured)}, the roofline is {roof / measured:.0%} of it"
+        yield f"measured  {in_words(measured)}, {_reached(roof, measured)}"
     elif measured is not None:
         yield "measured  it does not run here"
+
+
+def _reached(roof: float, measured: float) -> str:
+    """How near a nest comes to the roofline. What is beyond it, measured twice, tells of the roofline."""
+    if measured < FAST * roof:
+        return "beyond the roofline: the machine was busy with other things when its rates were measured"
+    return f"the roofline is {min(roof / measured, 1):.0%} of it"
 
 
 def weight(op: str) -> int:
