@@ -68,7 +68,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
      "two values stand side by side, without an operator between them", "to multiply, write 2*π", "",
      "return 2 * pi * x", "2 * np.pi * x"),
     ("x", "return »disp(x)",
-     "unknown function 'disp'", "do it outside: a program has arrays and numbers, and no", "",
+     "unknown function 'disp'", "do it outside: a program has arrays and numbers;", "",
      "return x", "x"),
     ("x", "return x »≥ 1",
      "the character '≥' (GREATER-THAN OR EQUAL TO, U+2265) is not part of the language", "write >=", "",

@@ -165,7 +165,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
     ("x", "return »reversed(x)",
      "unknown function 'reversed'", "write x[::-1]", "", "return x[::-1]", "x[::-1]"),
     ("x", "return »str(x)",
-     "unknown function 'str'", "do it outside: a program has arrays and numbers, and no", "",
+     "unknown function 'str'", "do it outside: a program has arrays and numbers;", "",
      "return x", "x"),
     ("x", "return »range(3)",
      "unknown function 'range'", "it stands behind `in`: [i for i in range(n)]; an array of", "",

@@ -154,6 +154,8 @@ class Translate(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         match node.value:
+            case ast.Call(ast.Name("print")):
+                return ast.Pass()
             case ast.Call(ast.Attribute(ast.Name(name), "append"), [value]):
                 return assign(name, call("append", ast.Name(name, ast.Load()), self.visit(value)))
         return node

@@ -23,6 +23,7 @@ from adcompiler.runtime.foreign import for_c, for_numba
 from adcompiler.runtime.into import write
 from adcompiler.runtime.lists import decided, settled
 from adcompiler.runtime.options import Options
+from adcompiler.runtime.printing import show_prints
 from adcompiler.runtime.ragged import refuse, with_rows
 from adcompiler.runtime.replay import MISSED, Replay
 from adcompiler.runtime.rows import is_open
@@ -68,6 +69,7 @@ class Function(Displayed):
     # function of Python in between: the general way, or the door to calls like the last one.
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
+    prints = False  # whether a print statement stands in the program
 
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
         maker(backend)
@@ -92,13 +94,8 @@ class Function(Displayed):
     @property
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Signature(
-            [
-                inspect.Parameter(p.name, kind, default=p.default)
-                for p in self.parameters
-                if p.name.isidentifier()
-            ]
-        )
+        named = [p for p in self.parameters if p.name.isidentifier()]
+        return inspect.Signature([inspect.Parameter(p.name, kind, default=p.default) for p in named])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self.parameters)})>"
@@ -178,8 +175,10 @@ class Function(Displayed):
         types, values, plain = self.describe(args, keywords)
         found = self.specialise(types, values)
         lengths = found.sizes(values)
+        if self.prints:
+            show_prints(self, types, values)
         results = found.run(lengths, values, plain)
-        if not keywords:
+        if not (keywords or self.prints):
             self.__call__ = found.door(lengths, types, args, plain, self._call)
         return unflatten(with_rows(found.lowered.structure, types, values), results)
 
@@ -391,6 +390,7 @@ class SourceFunction(Function):
 
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, calculus=CALCULUS)
+        self.prints |= lowered.prints
         func = lowered.func if self.options.checks else lowered.func.with_(checks=())
         budget = self.options.memory
         passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))

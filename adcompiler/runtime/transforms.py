@@ -51,6 +51,10 @@ class Derived(Function):
     def closure(self) -> Closure | None:
         return self.of.closure
 
+    @property
+    def prints(self) -> bool:  # type: ignore[override]
+        return self.of.prints
+
     def settled(self, types: Types) -> Types:
         """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
         count = len(self.of.parameters)

@@ -47,6 +47,11 @@ class Mapped(Derived):
         self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
         self.parameters = tuple(map(_of_cases, self.parameters, axes))
 
+    @property
+    def prints(self) -> bool:  # type: ignore[override]
+        """What a single case prints has other shapes than the arguments here."""
+        return False
+
     def settled(self, types: Types) -> Types:
         return settled(types, self.trace)
 

@@ -31,6 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
+from adcompiler.syntax.values import Tally
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -44,6 +45,9 @@ class Binders:
         self.path: list[Element] = []
         self.around: list[tuple[int | None, Element]] = []  # the ranges around: an open axis, and the length
         self.checks: list[Check] = []
+        self.observed = False  # whether what is printed is computed
+        self.printed = 0  # how many things are printed
+        self.tallies: list[Tally] = []
         self.certain: set[Element] = set()  # conditions that hold wherever what they govern is computed
 
     def fresh(self, length: Element, last: Linear, step: int = 1) -> Element:

@@ -154,6 +154,10 @@ class _Checker(Lowering):
             self.expression(argument, scope)
         scope[name] = ANY
 
+    def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
+        for argument in call.arguments:
+            self.expression(argument, scope)
+
     # -- expressions ---------------------------------------------------------------------------
 
     def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 DRAW = "the same arguments give the same result: draw the numbers before the call, and pass them"
 SHAPES = "write the length as a parameter or size: len(x), x.shape[0]"
 VALUE = "it is a value already: leave it out"
-OUTSIDE = "do it outside: a program has arrays and numbers, and no output but its result"
+OUTSIDE = "do it outside: a program has arrays and numbers; print(x) shows them"
 DERIVATIVE = "derivatives are taken outside, adc.grad(f)(x), or written grad(f)(x)"
 DEVICE = 'where it runs is chosen outside: adc.compile(..., backend="cuda")'
 COMPLEX = "there are no complex numbers: write the real and the imaginary part apart"
@@ -201,7 +201,7 @@ OPENERS = {
     "until": "write while not",
     "do": "write while condition:",
     "then": "write : in its place",
-    "print": "return what is to be seen",
+    "print": "write print(x)",
     "begin": "indent the lines of a block",
 }
 # Keywords of calls elsewhere.

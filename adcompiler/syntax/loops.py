@@ -33,8 +33,10 @@ from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.binders import ONE, ZERO, open_axes
 from adcompiler.syntax.context import Context, over
+from adcompiler.syntax.printing import TALLIES, after
+from adcompiler.syntax.printing import carried as summed
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Value, as_array, describe, is_number
+from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Tally, Value, as_array, describe, is_number
 
 MOST_WIDENINGS = 8
 Scope = dict[str, AnyValue]
@@ -241,6 +243,7 @@ class _Turn:
     test: Element | None
     checks: list[Check]
     returned: list[Any]
+    tallies: list[Tally]
 
 
 def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope, span: Span) -> None:
@@ -255,6 +258,9 @@ def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope,
         context.fail(ShapeError, "what the loop carries changes its type in every turn", span, remedy)
     carries.spread_evenly(turn.slots, turn.results)
     finals, held = _built(context, turns, carries, turn)
+    if turn.tallies:
+        context.binders.tallies += after(turn.tallies, held[len(turn.checks) :])
+        held = held[: len(turn.checks)]
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
         context.place(array, span)
@@ -269,6 +275,7 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
     binders = context.binders
     outer, binders.checks = binders.checks, []
     returned, context.returned = context.returned, []
+    tallies, binders.tallies = binders.tallies, []
     step, slots = fresh("i64", ()), carries.slots()
     number, inner = Read(step, ()), dict(scope)
     within = context.within
@@ -295,9 +302,10 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
             where = Value((), active)
             results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         test = None if turns.test is None else fold_left(_both, conditions)
-        return _Turn(step, slots, results, test, binders.checks, context.returned)
+        return _Turn(step, slots, results, test, binders.checks, context.returned, binders.tallies)
     finally:
         binders.checks, context.within, context.returned = outer, within, returned
+        binders.tallies = tallies
 
 
 def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:
@@ -322,6 +330,11 @@ def _built(context: Context, turns: Turns, carries: _Carries, turn: _Turn) -> tu
         slot = fresh("i64", ())
         held = Map((), apply("minimum", Read(slot, ()), Read(check.holds, ())))
         carried.append(Carried(Map((), ONE), slot, held))
+    for tally in summed(turn.tallies):
+        op, start = TALLIES[tally.kind]
+        slot = fresh("f64", ())
+        total = Map((), apply(op, Read(slot, ()), Read(tally.array, ())))
+        carried.append(Carried(Map((), const(start, "f64")), slot, total))
     test = None if turn.test is None else _any(context, turn.test)
     built = build(Body(turns.length, turn.step, tuple(carried), test=test))
     return list(built.finals[: len(kinds)]), list(built.finals[len(kinds) :])

@@ -19,6 +19,7 @@ from adcompiler.syntax.iterables import Iterable, iterable, literal
 from adcompiler.syntax.leaving import BROKEN
 from adcompiler.syntax.located import located
 from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.printing import printed
 from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.scattering import updated
 from adcompiler.syntax.sequences import is_display
@@ -64,6 +65,7 @@ class Turn(tree.Statement):
 class Lowering(Appending):
     """Lowers the body of a definition; `scope` holds the names that are visible."""
 
+    prints = False  # whether a print statement was met
     calls = 0  # how deep calls nest now
     total = 0  # how many there were
     branches = 0  # that returned so far
@@ -134,6 +136,8 @@ class Lowering(Appending):
                 scope[statement.name] = Closure(statement, scope, self.source, defaults=defaults)
             case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
                 pass
+            case tree.Bare(value=tree.Call(function=tree.Name(id="print")) as call) if "print" not in scope:
+                self.print(call, scope)
             case tree.Bare() if (name := appended(statement)) is not None:
                 self.append(statement, name, scope)
             case tree.Bare():
@@ -141,6 +145,12 @@ class Lowering(Appending):
                 self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
             case _:
                 self.unsupported(statement)
+
+    def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
+        """`print(...)`, which a program of its own does: in all others it is nothing."""
+        self.prints = True
+        if self.binders.observed:
+            printed(self, [self.expression(argument, scope) for argument in call.arguments])
 
     # -- branches --------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "sec": "write 1 / cos(x)",
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
-    "print": "programs have no output but their result",
+    "print": "it has no value: write it on a line of its own",
     "range": "it stands behind `in`: [i for i in range(n)]; an array of numbers is arange(n)",
     "enumerate": "it stands behind `in`: [i * v for i, v in enumerate(x)]",
     "zip": "it stands behind `in`: [a * b for a, b in zip(x, y)]",

@@ -20,6 +20,7 @@ from adcompiler.syntax.conversions import dtype_named
 from adcompiler.syntax.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.syntax.iterables import ITERATORS
 from adcompiler.syntax.lower import Lowering
+from adcompiler.syntax.printing import shown
 from adcompiler.syntax.ragged import rows_of
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import equally_long
@@ -52,6 +53,8 @@ class Lowered:
     func: Func
     constraints: tuple[Constraint, ...]
     structure: Any
+    prints: bool = False
+    lines: tuple[Any, ...] = ()  # of a program that prints: see printing.py
 
 
 def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +103,18 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
     )
 
 
-def lower(closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None = None) -> Lowered:
-    """Lower a definition for arguments of these types, one for each parameter.
+def lower(
+    closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None = None, observed: bool = False
+) -> Lowered:
+    """Lower a definition for arguments of these types, one for each parameter; `observed`, a program whose
+    results are what it prints.
 
     `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
     their places.
     """
     definition = closure.definition
     lowering = Lowering(closure.source, calculus)
+    lowering.binders.observed = observed
     inputs: list[Input] = []
     pairs = zip(definition.parameters, types, strict=True)
     args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
@@ -119,18 +126,24 @@ def lower(closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None 
         lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, result_span(definition))
+    results = tuple(close(leaf) for leaf in leaves)
+    lines: tuple[Any, ...] = ()
+    if observed:
+        found, tallies = shown(lowering.binders.tallies, inputs)
+        results, lines, structure = tuple(t.array for t in tallies), (found, tallies), (None,) * len(tallies)
     func = Func(
         name=definition.name,
         inputs=tuple(inputs),
         input_names=names,
-        results=tuple(close(leaf) for leaf in leaves),
-        result_names=_result_names(names, len(leaves)),
+        results=results,
+        result_names=_result_names(names, len(results)),
         checks=tuple(lowering.binders.checks),
         names=lowering.names,
         spans=lowering.spans,
         source=closure.source,
     )
-    return Lowered(settle(func, lowering.sizes), tuple(lowering.sizes.constraints), structure)
+    settled, constraints = settle(func, lowering.sizes), tuple(lowering.sizes.constraints)
+    return Lowered(settled, constraints, structure, lowering.prints, lines)
 
 
 def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -> Any:

@@ -37,7 +37,7 @@ _FOREIGN = {  # words of Python that are only names here
     "import": "remove it: builtins need no import, and np. or math. may stand before them",
     "lambda": "define a function: def f(x): return ...",
     "nonlocal": "give it as an argument, and return it",
-    "print": "return what is to be seen",
+    "print": "write print(x)",
     "raise": "return nan",
     "try": "remove it: nothing is raised here, 1/0 is inf",
     "with": "remove it",

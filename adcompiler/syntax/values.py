@@ -106,6 +106,17 @@ class Foreign:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Something that a print statement shows: its number, what it is (`min`, `max`, `sum`, `whole`, `line`),
+    and an array."""
+
+    number: int
+    kind: str
+    array: Array
+    line: Any = None
+
+
 class Listed(tuple[Any, ...]):
     """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
 

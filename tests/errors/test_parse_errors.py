@@ -114,7 +114,7 @@ SLIPS = [
     ("x »is not 2", "'is' compares with None only", "compare with =="),
     ("def f(x):\n    »try:\n        return x", "'try' is not part of the language", "remove it"),
     ("»async def f(x): return x", "'async' is not part of the language", "remove it"),
-    ("»print x", "'print' is not part of the language", "return what is to be seen"),
+    ("»print x", "'print' is not part of the language", "write print(x)"),
     # reserved words
     ("a »in b", "'in' cannot follow a value", "compare with =="),
     ("a »not in b", "'not' cannot follow a value", "!="),
