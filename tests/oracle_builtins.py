@@ -278,7 +278,7 @@ def ternary(test: Value, then: Callable[[], Value], otherwise: Callable[[], Valu
     value = chosen()
     try:
         return value if isinstance(value, tuple) else where(True, value, other())
-    except IndexError:  # the guard kept an index in its range
+    except (IndexError, ValueError):  # the guard kept an index in its range, or an extremum from nothing
         return value
 
 

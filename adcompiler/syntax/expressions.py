@@ -51,6 +51,7 @@ from adcompiler.syntax.values import (
     Value,
     as_array,
     describe,
+    instead_of,
     is_number,
 )
 
@@ -297,7 +298,7 @@ class Expressions(Context):
         )
         remedy = 'write p["name"]' if isinstance(value, Container) else remedy
         cause = f"{describe(value)} has no attribute {node.name!r} in this language"
-        self.fail(ParseError, cause, node.span, remedy)
+        self.fail(ParseError, cause, node.span, instead_of(value, remedy))
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
         if is_partial(node, scope):

@@ -74,6 +74,13 @@ def narrowed(context: Context, x: Selected, condition: Selected, span: Span) -> 
     return Selected(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
 
 
+def of_rows(
+    context: Context, x: Selected, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
+) -> Selected:
+    """`x[:, k]`: what is indexed of each row of a selection."""
+    return replace(x, value=subscript(context, x.value, [*[ALL] * x.mask.rank, *indices[1:]], span))
+
+
 def length(context: Context, x: Selected, span: Span) -> AnyValue:
     """How many elements, or rows, there are."""
     if isinstance(x, Row):
@@ -113,6 +120,7 @@ def reduced(
     context: Context, name: str, x: Selected, axes: Axes, keepdims: bool, span: Span, ddof: AnyValue = None
 ) -> AnyValue:
     """The reduction called `name`; axis 0 is that of the selection, however many axes the mask has."""
+    name = {"max": "amax", "min": "amin"}.get(name, name)  # a method's own name
     behind = x.mask.rank - 1
     gone = context.normalise(axes, x.value.rank - behind, span)
     own = tuple(k + behind for k in gone if k)

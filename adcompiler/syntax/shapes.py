@@ -169,9 +169,17 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
     return length
 
 
+def no_selection(context: Context, name: str, values: Sequence[AnyValue], span: Span) -> None:
+    """Refuse what has a length that only values tell, or one of its own, where arrays are joined."""
+    for value in values:
+        if (remedy := instead_of(value, None)) is not None:
+            context.fail(DtypeError, f"{name} takes arrays, not {describe(value)}", span, remedy)
+
+
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
     """`concatenate`: values one after the other along an axis; the other lengths are equal."""
     values = [as_array(v) for v in values]
+    no_selection(context, "concatenate", values, span)
     parts = [v for v in values if isinstance(v, Value)]
     if len(parts) < len(values) or not parts or len({v.rank for v in parts}) > 1 or not parts[0].rank:
         context.fail(
@@ -234,6 +242,7 @@ def array(context: Context, name: str, x: AnyValue, span: Span) -> Value:
 def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
     """Values of one shape along a new axis."""
     values = [as_array(v) for v in values]
+    no_selection(context, "stack", values, span)
     if not values or not all(isinstance(v, Value) or is_number(v) for v in values):
         context.fail(DtypeError, "stack takes numbers and arrays", span, "pass a tuple of arrays")
     dtype, weak = context.meet(values)

@@ -18,7 +18,7 @@ from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.records import Records
 from adcompiler.syntax.rows import entries, rank_of_structs
 from adcompiler.syntax.scattering import is_many, scattered, selection_stored
-from adcompiler.syntax.selections import is_mask, is_selection, narrowed, selected
+from adcompiler.syntax.selections import is_mask, is_selection, narrowed, of_rows, selected
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
@@ -49,6 +49,8 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         return _of_items(context, value, indices, span)
     if isinstance(value, Selected) and is_selection(indices):
         return narrowed(context, value, indices[0], span)
+    if isinstance(value, Selected) and len(indices) > 1 and indices[0] == ALL:
+        return of_rows(context, value, indices, span, subscript)
     if isinstance(value, RaggedRows):
         return ragged.entry(context, value, indices, span, located)
     if isinstance(value, Row):

@@ -148,10 +148,12 @@ def test_nothing_is_stored_for_a_row():
 
 
 def test_rows_of_matrices():
-    body = "[sum(r @ m) + sum(mean(r, axis=0) ** 2 * m) for r in x]"
+    body = "[sum(r @ m) + sum(r[:, 0] * r[:, -1]) + sum(mean(r, axis=0) ** 2 * m) for r in x]"
     source = f"def f(x: list[f64[:, d]], m: f64[d]):\n    return {body}"
     f, x, m = adc.compile(source, backend="numpy"), rows([2, 1, 4], 3), np.arange(3.0)
-    np.testing.assert_allclose(f(x, m), [np.sum(r @ m) + np.sum(np.mean(r, axis=0) ** 2 * m) for r in x])
+    np.testing.assert_allclose(
+        f(x, m), [np.sum(r @ m) + np.sum(r[:, 0] * r[:, -1]) + np.sum(np.mean(r, axis=0) ** 2 * m) for r in x]
+    )
     adc.check_grad(f, x, m, order=2)
     assert [g.shape for g in adc.vjp(f, x, m)[1](np.ones(3))[0]] == [r.shape for r in x]
     assert adc.compile("def f(x: list[f64[:, 3]]):\n    return sum(sum(r) for r in x)")([]) == 0
