@@ -16,7 +16,7 @@ ELEMENTS = (
 )  # fmt: skip
 ROWS = (
     "sum({e})", "sum({e}) * sum({d})", "prod(1 + 0.1 * {e})", "({e}) @ ({d})", "sum(sin({e})) / (1 + len(a))",
-    "sum(a[a > 0.1] * b[a > 0.1])", "sum((a[1:] - b[:-1]) ** 2)", "len(b[b > u])", "sum(a[-2:])",
+    "sum(a[a > 0.1] * b[a > 0.1])", "sum((a[1:] - b[:-1]) ** 2)", "w * len(b[b > u])", "sum(a[-2:])",
     "sum(p * q + u for p, q in zip(a, b))", "sum(k * p**2 for k, p in enumerate(a) if p > 0)",
     "(logsumexp({e}) if len(a) > 0 else u)", "(max({e}) + min({d}) if len(a) > 0 else w)",
     "(std({e} + a * b) if len(a) > 1 else w)", "(a[0] * b[-1] if len(a) > 0 else u)",
