@@ -29,6 +29,9 @@ LONGEST = 8  # lines, more or less: a second derivative of thirty lines may take
 REDUCED = ("sum", "max", "min", "mean", "logsumexp")
 
 
+RESULT = "return s + u, z * w, x, c"
+
+
 @dataclass
 class Writer:
     """Writes the body of a def; `scalars`, `vectors` and `counts` are the names in scope, `indices` those of
@@ -123,6 +126,7 @@ class Writer:
         kinds = [self.assignment, self.assignment, self.swap, self.store, self.count]
         if depth < 3 and len(self.lines) < LONGEST:
             kinds += [self.loop, self.branch, self.repeat]
+        kinds += [self.append] if depth < 2 and len(self.lines) < LONGEST else []
         kinds += [self.leave] if self.around else []
         self.pick(kinds)(depth)
 
@@ -147,8 +151,23 @@ class Writer:
     def store(self, depth: int) -> None:
         target = f"{self.pick(self.vectors)}[{self.index()}]"
         text = f"{target} {self.pick(['=', '+=', '*='])} {self.scalar()}"
-        whole = f"{self.pick(self.vectors)}[{self.pick(['1:', ':-1', '::2'])}] *= {self.scalar(1)}"
+        places = ["1:", ":-1", "::2", "arange(n)[::-1]", "[(k + 1) % n for k in range(n)]", "x > 0.2"]
+        whole = f"{self.pick(self.vectors)}[{self.pick(places)}] *= {self.scalar(1)}"
         self.write(depth, self.pick([text, text, whole]))
+
+    def append(self, depth: int) -> None:
+        """A list that a loop appends to, an element an iteration."""
+        p, k = self.fresh("p"), self.fresh("k")
+        self.write(depth, f"{p} = []")
+        self.write(depth, f"for {k} in range(n):")
+        self.indices.append(k)
+        if self.draw(st.booleans()):
+            self.assignment(depth + 1)
+        last = f"{p}[-1] * 0.3 + " if self.draw(st.booleans()) else ""
+        text = self.scalar(1)
+        self.indices.pop()
+        self.write(depth + 1, f"{p}.append({last and f'0.0 if {k} == 0 else '}{last}{text})")
+        self.write(depth, f"{self.pick(self.vectors)} = np.array({p})")
 
     def count(self, depth: int) -> None:
         if self.counts:
@@ -192,7 +211,7 @@ class Writer:
             self.assignment(depth + 1)
         if self.around[-1]:
             self.write(depth + 1, self.around[-1])
-        self.write(depth + 1, self.pick(["break", "continue"]))
+        self.write(depth + 1, self.pick(["break", "continue", RESULT]))
 
     def branch(self, depth: int) -> None:
         self.write(depth, f"if {self.condition()}:")
@@ -217,7 +236,7 @@ def loop_programs(draw: Draw) -> Program:
     writer.loop(0)
     for _ in range(draw(st.integers(0, 3))):
         writer.statement(0)
-    writer.write(0, "return s + u, z * w, x, c")
+    writer.write(0, RESULT)
     source = "\n".join(["def f(x: f64[n], y: f64[n, d], w, at: i64[m]):", *writer.lines])
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     n, d = draw(st.integers(1, 4)), draw(st.integers(1, 2))
