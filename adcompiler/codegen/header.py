@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-NUMBA = ("carray", "njit", "types", "uint64")
-INTRINSICS = ("fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
-SPECIAL = ("bessel", "series")
+from adcompiler.codegen.words import INTRINSICS, NUMBA, SPECIAL
+
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import keyword
 import re
 
+from adcompiler.codegen.words import RESERVED
+
 _OWN = re.compile(
     r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
-_GLOBALS = frozenset(
-    ("math", "np", "njit", "prange", "range", "min", "max", "abs", "round", "uint64", "int64", "jit",
-     "parallel", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "fma", "ticks", "bessel",
-     "series", "add_rn", "sub_rn", "mul_rn", "div_rn", "narrow",
-     "call", "carray", "cfunc", "entry", "need", "types", "scalars",
-     "True", "False", "None", "print", "bool", "int", "float", "len")
-)  # fmt: skip
 
 
 class Names:
@@ -28,7 +23,7 @@ class Names:
         name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in wanted)
         if not name or name[0].isdigit():
             name = "x" + name
-        if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _GLOBALS or _OWN.fullmatch(name):
+        if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in RESERVED or _OWN.fullmatch(name):
             name = f"{name.lstrip('_')}_"
         base, k = name, 2
         while name in self.taken:

@@ -9,7 +9,6 @@ import platform
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from time import perf_counter
-from typing import Any
 
 from adcompiler.codegen.cpu import Compiled, Mode
 from adcompiler.codegen.emit import Emitter
@@ -79,17 +78,6 @@ class Timed(Compiled):
     def has_clock(self) -> bool:
         """Whether items are timed: other processors than x86's let only the system read their counters."""
         return platform.machine().lower() in ("x86_64", "amd64")
-
-    def seconds(self, sizes: Sequence[int], args: Sequence[Any], least: float) -> list[float] | None:
-        """The fastest time of each item in calls that take `least` seconds together, 0 for what does not run;
-        None without a clock."""
-        if not (self.items and self.has_clock):
-            return None
-        stamps: list[Sequence[int]] = []
-        starts = repeated(lambda: stamps.append(self.launch(sizes, args)[1][-2 * len(self.items) :]), least)
-        first, last = (min(filter(None, stamps[k]), default=0) for k in (1, -1))
-        rate = max(last - first, 1) / (starts[-2] - starts[0])  # ticks a second
-        return [min(s[k + 1] - s[k] for s in stamps[1:]) / rate for k in range(0, len(stamps[0]), 2)]
 
 
 def repeated(call: Callable[[], object], least: float) -> list[float]:

@@ -8,11 +8,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-NAMES = (
-    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",
-    "reduce_min", "rsqrt", "select", "series", "sub_rn", "uint64", "wide",
-    *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
-)  # fmt: skip
+from adcompiler.codegen.words import CUDA
+
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
 OTHERS = (
     "adcompiler.codegen.functions",
@@ -29,7 +26,7 @@ def with_header(comment: str, text: str, fast: bool = False) -> str:
     Arithmetic is IEEE's, with contraction; with `fast` mathematics is approximate.
     """
     words = set(re.findall(r"\w+", text)) | {"cuda"}
-    used = [n for n in NAMES if n in words]
+    used = [n for n in CUDA if n in words]
     lines = [f"from adcompiler.codegen.cuda.device import {', '.join(used)}"]
     for name in sorted({"_TILE", "_WARP"} & words):
         lines.append(f"from adcompiler.codegen.cuda.device import {name[1:]} as {name}")
