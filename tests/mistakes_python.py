@@ -241,4 +241,13 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
     ("x", "for i »range(3):\n    x = x + i\nreturn x",
      "'in' is missing", "write for i in range(n):", "", "for i in range(3):\n    x = x + i\nreturn x",
      "x + 3"),
+    ("x", "first, »*rest = x\nreturn rest",
+     "'*' cannot gather what is unpacked", "write slices: first, rest = x[0], x[1:]",
+     "", "first, rest = x[0], x[1:]\nreturn rest", "x[1:]"),
+    ("x", "print(»f'x is {x}')\nreturn x",
+     "f-strings are not part of the language", "print('x is', x)",
+     "", "print('x is', x)\nreturn x", "x"),
+    ("x", "d = »dict(a=2.0)\nreturn x * d['a']",
+     "unknown function 'dict'", "there are no dicts but arguments: write tuples",
+     "", "a = 2.0\nreturn x * a", "2 * x"),
 ]  # fmt: skip

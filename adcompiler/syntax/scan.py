@@ -138,7 +138,9 @@ class _Scan:
         prefix = token["prefix"].lower()
         if prefix not in ("", "r", "u"):
             what = "f-strings are" if "f" in prefix else "bytes are" if "b" in prefix else f"'{prefix}' is"
-            raise self.fault(token, f"{what} not part of the language", "remove the letter before the quotes")
+            remedy = "remove the letter before the quotes"
+            remedy += "; values stand beside texts: print('x is', x)" if "f" in prefix else ""
+            raise self.fault(token, f"{what} not part of the language", remedy)
         if self.last == ":" and self.opened and self.opened[-1][0] == "(":  # an annotation in quotes
             before, after = literals.quotes(token[0])
             annotation = _Scan(self.text, self.tokens)

@@ -35,7 +35,8 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
     for bound in (part.start, part.stop, step):
         if not (bound is None or _is_length(bound)):
             cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
-            context.fail(ParseError, cause, span, "write x[1:n]")
+            remedy = "write x[1:n]; from a computed place on [x[i + k] for k in range(2)]"
+            context.fail(ParseError, cause, span, remedy)
     if not isinstance(step, int) or step == 0:
         context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
     return step

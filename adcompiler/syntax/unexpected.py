@@ -226,6 +226,10 @@ def _missing_left(at: Context) -> Fault | None:
     if not isinstance(last, Token) or last.type in (*_STARTS, "COLON", "SEMICOLON"):
         return at.fault(f"'{token}' has nothing on its left", "write a value before it, or remove it")
     if token.value in ("*", "**") and last.type in ("LPAR", "COMMA"):
+        if at.opening() < 0:
+            return at.fault(
+                f"'{token}' cannot gather what is unpacked", "write slices: first, rest = x[0], x[1:]"
+            )
         return at.fault(f"'{token}' cannot unpack arguments here", "write each argument out")
     if last.type == "DOT" and token.value in ("*", "/", "^", "**", "+", "-", "//"):
         meant = {"^": "**"}.get(token.value, token.value)
