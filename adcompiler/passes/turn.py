@@ -118,8 +118,10 @@ def _is_outer(array: Array) -> bool:
 
 
 def _is_row(read: Read, axis: Index) -> bool:
-    """Whether it reads a part of a row that each turn along an axis makes."""
+    """Whether it reads a part of a row that each turn along an axis makes. An array whose outermost loop
+    reduces has none."""
     array = read.array
     if not isinstance(array, Map | Reduce) or sum(not is_short(n) for n in array.shape) < 2:
         return False
-    return read.args[loop_order(array)[0]] is axis
+    outer = loop_order(array)[0]
+    return outer < array.rank and read.args[outer] is axis

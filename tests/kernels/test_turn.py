@@ -296,3 +296,17 @@ def test_products_that_are_not_called_are_turned_where_lengths_say_so():
     assert isinstance(other, Compiled)
     assert len(one.kernel.nests) == 1
     assert len(other.kernel.nests) > 1
+
+
+def test_a_sum_of_what_has_a_reduction_outermost():
+    """Its outermost loop is along none of its axes: nothing is interchanged."""
+    source = "def f(a, v): return sum((einsum('bij,bj->i', a, v) + einsum('bij,kj->i', a, v))**2)"
+    random = np.random.default_rng(0)
+    args = random.normal(size=(2, 3, 4)), random.normal(size=(2, 4))
+    f, slow = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
+    assert f(*args) == pytest.approx(slow(*args))
+    for one, other in zip(adc.grad(f)(*args), adc.grad(slow)(*args), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    for row, rows in zip(adc.hessian(f)(*args), adc.hessian(slow)(*args), strict=True):
+        for one, other in zip(row, rows, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
