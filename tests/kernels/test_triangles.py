@@ -169,8 +169,8 @@ def test_lengths_choose(monkeypatch):
     met = {}
     monkeypatch.setattr(targets, "bounded_pays", lambda lengths: met.setdefault(lengths, pays(lengths)))
     f = adc.value_and_grad(adc.compile(MIXTURE))
-    for d, n in ((16, 128), (16, 5), (3, 128)):
-        f(*mixture(3, d, n))
+    for d, n in ((16, 128), (16, 5), (5, 128)):
+        f(*mixture(5, d, n))
     assert [*met.values()] == [True, False, False]
 
 
