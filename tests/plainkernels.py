@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -24,13 +24,16 @@ from programs import Program
 import adcompiler as adc
 from adcompiler.codegen import library
 from adcompiler.codegen.cpu import Compiled, Mode
-from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.kernels import Kernels
-from adcompiler.codegen.llvm import inorder
-from adcompiler.codegen.llvm.jam import Jam
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.targets import Finished
 from adcompiler.ir.nodes import Func
+from adcompiler.loopir import inorder
+from adcompiler.loopir.jam import Jam
+from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.printer import source
+from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.specialise import BACKENDS
@@ -65,35 +68,65 @@ class _Numbers(ast.NodeTransformer):
         return ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "float64", ast.Load()), [node], [])
 
 
-class _Several(ast.NodeTransformer):
-    """Loops with several turns at once as loops over whole groups, and over the turns that are left."""
+class _Plain(Rewriter):
+    """Loops with several iterations at once as loops over groups, and over the iterations that are left;
+    names are Python's; and the blocks of nests that threads may share in another order than their own."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self.generic_visit(inorder.several(node))
+    def __init__(self, sequential: Collection[str]) -> None:
+        self.sequential = sequential
 
-    def visit_Jam(self, node: Jam) -> list[ast.stmt]:
-        rest = self.visit(ast.For(node.target, node.iter, node.body, []))
-        turns = ast.Tuple([ast.Name(t, ast.Store()) for t in node.turns], ast.Store())
-        assert isinstance(node.iter, ast.Call)
-        bounds = [*node.iter.args, ast.Constant(len(node.turns))]
-        groups, left = (ast.Call(ast.Name(n, ast.Load()), bounds, []) for n in ("groups", "left"))
-        rest.iter = left
-        return [ast.For(turns, groups, [self.visit(s) for s in node.together], []), rest]
+    def name(self, name: str) -> str:
+        return name.replace(".", "__")
+
+    def body(self, found: Iterable[Stmt]) -> list[Stmt]:
+        return [made for s in found for made in (self.jam(s) if isinstance(s, Jam) else [self.stmt(s)])]
+
+    def jam(self, s: Jam) -> list[Stmt]:
+        """As many groups as there are, and the rest."""
+        start, stop, group = self.expr(s.start), self.expr(s.stop), Var(f"{s.axis}__")
+        whole = Call("whole", (start, stop, literal(len(s.axes))))
+        axes = [Assign(self.name(a), Binary("+", group, literal(k))) for k, a in enumerate(s.axes)]
+        together = [*axes, *self.body(s.together)]
+        return [
+            For(group.name, start, whole, together, literal(len(s.axes))),
+            For(s.axis, whole, stop, self.body(s.body)),
+        ]
+
+    def stmt(self, s: Stmt) -> Stmt:
+        match s:
+            case For(axis=axis, body=[Invoke(name=name) as call], kind="blocks") if (
+                name not in self.sequential
+            ):
+                return For("back", s.start, s.stop, [Assign(axis, _before(s.stop, Var("back"))), call])
+        return super().stmt(s)
 
 
-def groups(first: int, stop: int, count: int) -> Iterator[range]:
-    """The turns of a loop, as many together as asked for."""
-    return (range(k, k + count) for k in range(int(first), int(stop) - count + 1, count))
+def _before(stop: Expr, back: Expr) -> Expr:
+    return Binary("-", Binary("-", stop, literal(1)), back)
 
 
-def left(first: int, stop: int, count: int) -> range:
-    """The turns that are in no group."""
-    return range(max(int(first), int(stop) - (int(stop) - int(first)) % count), int(stop))
+def whole(first: int, stop: int, count: int) -> int:
+    """Where the iterations of a loop end that are in whole groups."""
+    return int(first) + max(int(stop) - int(first), 0) // count * count
 
 
-def several(tree: ast.Module) -> ast.Module:
-    """A kernel with several turns at once of the loops where the compiler does so."""
-    return ast.fix_missing_locations(_Several().visit(tree))
+def plain(function: Function, sequential: Collection[str] = ()) -> Function:
+    """A function in Python's words, with the loops with several iterations at once in place."""
+    return replace(function, body=_Plain(sequential).body(function.body))
+
+
+def several(function: Function) -> Function:
+    """A function with several iterations at once of the loops where the compiler does so."""
+    return plain(inorder.several(function))
+
+
+def ran(found: Sequence[Function], numbers: bool = True) -> dict[str, Any]:
+    """What functions define when Python runs them."""
+    defined = namespace()
+    tree = ast.parse("\n".join(map(source, found)))
+    tree = ast.fix_missing_locations(_Numbers().visit(tree) if numbers else tree)
+    exec(compile(tree, "<kernel>", "exec"), defined)  # our own text
+    return defined
 
 
 def mathematics() -> SimpleNamespace:
@@ -112,20 +145,9 @@ def namespace() -> dict[str, Any]:
         "mul_rn": lambda x, y: x * y,
         "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,
         "reduce_max": np.maximum, "reduce_min": np.minimum,
-        "groups": groups, "left": left,
-        "prange": lambda count: reversed(range(count)),  # in whatever order threads take blocks
+        "whole": whole,
         **{n: f for n, f in vars(library).items() if n.startswith("library_")},
     }  # fmt: skip
-
-
-def reordered(kernel: Kernel) -> str:
-    """A kernel's functions, with blocks that threads may share in another order than their own."""
-    return re.sub(
-        r"for block in range\((blocks\d+)\):  # nest (\d+)$",
-        lambda m: m[0] if int(m[2]) in kernel.sequential else f"for block in prange({m[1]}):  # nest {m[2]}",
-        kernel.text,
-        flags=re.MULTILINE,
-    )
 
 
 class PlainKernel(Compiled):
@@ -133,9 +155,9 @@ class PlainKernel(Compiled):
 
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
-        found = namespace()
-        tree = several(_Numbers().visit(ast.parse(reordered(self.kernel))))
-        exec(compile(tree, "<kernel>", "exec"), found)  # our own text
+        sequential = {f"nest{k}" for k in self.kernel.sequential}
+        made = [plain(inorder.several(f), sequential) for f in functions(self.kernel.text)]
+        found = ran(made)
 
         def call(*args: Any) -> Sequence[Any]:
             with np.errstate(all="ignore"):
@@ -148,7 +170,7 @@ class PlainKernel(Compiled):
         return self.serial
 
 
-class _Plain(Finished):
+class _PlainTarget(Finished):
     """The target: kernels that Python runs."""
 
     def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> PlainKernel:
@@ -158,7 +180,7 @@ class _Plain(Finished):
 
 def executable(func: Func, **_: Any) -> Kernels:
     """The backend."""
-    return Kernels(_Plain(), run(KERNEL, func))
+    return Kernels(_PlainTarget(), run(KERNEL, func))
 
 
 @contextmanager
@@ -172,8 +194,8 @@ def plain_kernels() -> Iterator[str]:
 def kernels_hold(program: Program) -> None:
     """The kernels of a program and of its gradient, as they are written, against the interpreter."""
     total = totalled(program)
-    with plain_kernels() as plain:
-        written, expected = (adc.compile(total.source, backend=b) for b in (plain, "numpy"))
+    with plain_kernels() as backend:
+        written, expected = (adc.compile(total.source, backend=b) for b in (backend, "numpy"))
         near(written(*total.args), expected(*total.args), 1e-9)
         for one, other in zip(
             leaves(adc.grad(written)(*total.args)), leaves(adc.grad(expected)(*total.args)), strict=True

@@ -18,13 +18,13 @@ from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func, const
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.loopir.precedence import ATOM
 from adcompiler.syntax.sizes import Constraint
 
 C_TYPES: dict[Dtype, str] = {"f64": "double", "f32": "float", "i64": "int64_t", "bool": "uint8_t"}

@@ -13,8 +13,6 @@ from adcompiler.codegen.cuts import HEAVY, PARALLEL, Lengths, is_long, lengths, 
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
-from adcompiler.codegen.llvm.lanes import found as with_lanes
-from adcompiler.codegen.llvm.lanes import widened
 from adcompiler.codegen.llvm.machine import Native, compiled, report
 from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.codegen.materialise import Scheduled
@@ -24,6 +22,8 @@ from adcompiler.codegen.trips import are_low
 from adcompiler.ir.nodes import Array, Const, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.lanes import found as with_lanes
+from adcompiler.loopir.lanes import widened
 from adcompiler.progress import compiling
 
 MOST_LAYOUTS = 1000  # that are remembered

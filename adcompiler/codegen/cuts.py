@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from adcompiler.codegen.kernel import Kernel
-from adcompiler.codegen.llvm.lanes import LEAST
-from adcompiler.codegen.llvm.lanes import MOST as LANES
 from adcompiler.codegen.nests import Loop, computed
-from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.reference import length
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
 from adcompiler.ir.walk import is_computed
+from adcompiler.loopir.lanes import LEAST
+from adcompiler.loopir.lanes import MOST as LANES
+from adcompiler.loopir.precedence import ATOM
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
 STRAND = 1024  # points a block of which all turns of a loop are done

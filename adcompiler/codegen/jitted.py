@@ -17,11 +17,11 @@ from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.precedence import ATOM
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.loopir.precedence import ATOM
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.values import ArgType, Kind, Static
 

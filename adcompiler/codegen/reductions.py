@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adcompiler.codegen.precedence import PRODUCT, SIGN, TERNARY
 from adcompiler.codegen.writer import zero
 from adcompiler.ir.nodes import Array, Reduce
 from adcompiler.ir.types import is_float
+from adcompiler.loopir.precedence import PRODUCT, SIGN, TERNARY
 
 
 def neutral(array: Array) -> str:

@@ -7,61 +7,53 @@ and to make it takes most of the time of compiling.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from adcompiler.codegen.llvm.turns import is_of_program, mentions, turn_of
-from adcompiler.codegen.trees import parsed, walk
+from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Stmt, Store, Update, Var, While
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.walk import mentions, statements, variables
 
 LOW = 8  # turns of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
-FUNCTIONS = {"range", "uint64", "min", "max"}
 
 
 def are_low(text: str, sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
     """Whether all loops in the turns of a kernel's text are short, by the sizes of a call; None if there are
     none, or their lengths are not known before it runs."""
-    inner = [loop for turn in _turns(parsed(text)) for loop in _inside(turn)]
-    known = {*sizes, *map(turn_of, inner)}
-    used = {n.id for loop in inner for n in walk(loop.iter) if isinstance(n, ast.Name)} - FUNCTIONS
+    found = [s for f in functions(text) for s in statements(f.body)]
+    inner = [loop for s in found if isinstance(s, For | While) and is_of_program(s) for loop in _inside(s)]
+    known = {*sizes, *(loop.axis for loop in inner)}
+    used = set().union(*(variables(*loop.bounds) for loop in inner))
     places = [k for k, size in enumerate(sizes) if size in used]
     if not places or not used <= known:
         return None
     return lambda given: all(given[k] <= LOW for k in places)
 
 
-def _turns(tree: ast.AST) -> Iterator[ast.For | ast.While]:
-    """The loops of the program."""
-    for node in walk(tree):
-        if isinstance(node, ast.While) or (isinstance(node, ast.For) and is_of_program(turn_of(node))):
-            yield node
+def is_of_program(loop: For | While) -> bool:
+    """Whether a loop of a kernel is one of the program."""
+    return isinstance(loop, While) or loop.kind == "program"
 
 
-def _inside(turn: ast.For | ast.While) -> Iterator[ast.For]:
-    """The loops over elements in a turn."""
-    for node in (n for s in turn.body for n in walk(s)):
-        if isinstance(node, ast.For) and not is_of_program(turn_of(node)):
-            yield node
+def _inside(loop: For | While) -> Iterator[For]:
+    """The loops over elements in an iteration."""
+    for s in statements(loop.body):
+        if isinstance(s, For) and not is_of_program(s):
+            yield s
 
 
-def have_no_order(turn: str, body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
-    """Whether the turns of a loop store elements of their own, or add where the order of additions is free. A
-    demand for vectors is leave for LLVM to change that order everywhere."""
-    return all(_has_no_order(turn, statement, changing) for statement in body)
+def have_no_order(loop: For, changing: Collection[str]) -> bool:
+    """Whether the iterations of a loop store elements of their own, or add where the order of additions is
+    free. A demand for vectors is leave for LLVM to change that order everywhere."""
+    return all(_has_no_order(loop.axis, statement, changing) for statement in loop.body)
 
 
-def _has_no_order(turn: str, statement: ast.stmt, changing: Collection[str]) -> bool:
+def _has_no_order(axis: str, statement: Stmt, changing: Collection[str]) -> bool:
     match statement:
-        case (
-            ast.Assign(targets=[ast.Subscript(slice=place)])
-            | ast.AugAssign(target=ast.Subscript(slice=place))
-        ):
-            return mentions(place, [turn])
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.Call(func=ast.Name(id=function), args=[ast.Name(id=same), _]),
-        ) if name == same:
+        case Store(at=at) | Update(at=at):
+            return any(mentions(index, [axis]) for index in at.indices)
+        case Assign(name=name, value=Call(name=function, args=(Var(name=same), _))) if name == same:
             return function.startswith("reduce_")
-        case ast.Assign(targets=[ast.Name(id=name)]):
+        case Assign(name=name) | Allocate(name=name):
             return name not in changing
     return False

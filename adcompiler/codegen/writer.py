@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import HERE, Loop
-from adcompiler.codegen.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.loopir.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
 from adcompiler.ops.costs import costly
 from adcompiler.ops.table import TABLE
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 import pytest
 from threads import same_bits
 
 import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm import functions
-from adcompiler.codegen.llvm.across import Alone, Kept, Lane, Lanes
-from adcompiler.codegen.llvm.lanes import MOST, found, vectorised
-from adcompiler.codegen.llvm.turns import updated
+from adcompiler.codegen.llvm import functions as llvm_functions
 from adcompiler.codegen.materialise import scheduled
+from adcompiler.loopir.across import Alone, Kept, Lane, Lanes
+from adcompiler.loopir.dependence import updated
+from adcompiler.loopir.lanes import MOST, found, vectorised
+from adcompiler.loopir.nodes import Binary, Store, Var
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 NEAREST = """
@@ -147,14 +148,14 @@ def test_records_of_many_numbers(n):
 @pytest.mark.parametrize("name", SUMS)
 def test_all_of_these_have_lanes(name, monkeypatch):
     loops = []
-    vectors = functions.Function.vectors
+    vectors = llvm_functions.Function.vectors
 
     def counted(self, loop, first, stop):
         loops.append(loop)
         return vectors(self, loop, first, stop)
 
     monkeypatch.setattr(
-        functions.Function, "across", counted
+        llvm_functions.Function, "across", counted
     )  # which would go on turn by turn after an error
     adc.value_and_grad(adc.compile(SUMS[name]), "w")(*arguments(SUMS[name], 300))
     assert loops
@@ -204,7 +205,7 @@ ALONE = (
 
 
 def lanes_of(text, rows=()):
-    (function,) = ast.parse(text).body
+    (function,) = functions(text)
     (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
     return loop
 
@@ -213,17 +214,17 @@ def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     loop = lanes_of(DEEP_TOTAL)
     assert loop.sums == ["both"]
     assert found(DEEP_TOTAL, frozenset()).adding == {"nest0"}
-    kept = [n.targets[0] for s in loop.together for n in ast.walk(s) if isinstance(n, Kept)]
+    kept = [s.at for s in statements(loop.together) if isinstance(s, Kept)]
     assert kept
     assert all(isinstance(target, Lane) and target.row for target in kept)
 
 
 def test_a_loop_with_bounds_of_a_turn_is_done_by_each_lane():
     loop = lanes_of(ALONE, {"h"})
-    (alone,) = (n for s in loop.together for n in ast.walk(s) if isinstance(n, Alone))
+    (alone,) = (s for s in statements(loop.together) if isinstance(s, Alone))
     assert alone.names == ["i", "s"]
     assert not loop.sums, "one lane after the other adds to the sums of the block"
-    assert {n.alone for n in ast.walk(alone.loop) if isinstance(n, Lane)} == {True}
+    assert {at.alone for at, _ in accesses(alone.loop) if isinstance(at, Lane)} == {True}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
     lanes = found(text, frozenset(rows))
     assert lanes.functions == {"nest0"}
     assert lanes.rows == wide
-    (function,) = ast.parse(text).body
+    (function,) = functions(text)
     (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
     assert loop.copies == copies
 
@@ -307,12 +308,11 @@ def test_turns_that_share_a_row_are_not_jammed_inside_lanes(n):
 
 
 def test_elements_of_lanes_are_told_apart():
-    def element(name, ctx):
-        return Lane(ast.Name(name, ast.Load()), ast.Name("k", ast.Load()), ctx)
+    def element(name):
+        return Lane(name, (Var("k"),))
 
     def sum_with(old):
-        value = ast.BinOp(element(old, ast.Load()), ast.Mult(), ast.Name("v", ast.Load()))
-        return ast.Assign([element("t", ast.Store())], value)
+        return Store(element("t"), Binary("*", element(old), Var("v")))
 
     assert (updated(sum_with("t")), updated(sum_with("u"))) == ("t", "")
 

@@ -3,7 +3,7 @@ no order of additions that the user wrote is changed."""
 
 from __future__ import annotations
 
-import ast
+from textwrap import indent
 
 import numpy as np
 import pytest
@@ -11,6 +11,8 @@ import pytest
 import adcompiler as adc
 from adcompiler.codegen.llvm.entry import translated
 from adcompiler.codegen.trips import LOW, are_low, have_no_order
+from adcompiler.loopir.nodes import For
+from adcompiler.loopir.parse import functions
 
 STATE = """
 def f(A: f64[n, n], x: f64[n], y: f64[t, n]):
@@ -91,7 +93,10 @@ def test_a_call_of_other_lengths_takes_the_other_kernel():
     ],
 )
 def test_what_may_be_added_in_another_order(body, free):
-    assert have_no_order("i", ast.parse(body).body, {"s"}) == free
+    (function,) = functions("def f():\n    for i in range(n):\n" + indent(body, " " * 8))
+    (loop,) = function.body
+    assert isinstance(loop, For)
+    assert have_no_order(loop, {"s"}) == free
 
 
 @pytest.mark.parametrize(

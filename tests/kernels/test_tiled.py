@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 import pytest
 
 import adcompiler as adc
 from adcompiler.codegen.cuts import LINE
-from adcompiler.codegen.llvm.lanes import functions_of
-from adcompiler.codegen.llvm.tiled import TILE, Tiled
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.lanes import functions_of
+from adcompiler.loopir.nodes import For
+from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.walk import walk
 
 LENGTHS = [(0, 3), (3, 0), (1, 1), (2, 3), (TILE, TILE), (TILE + 1, 3 * TILE - 1), (100, 1000), (1000, 70)]
 PROGRAMS = {
@@ -38,7 +37,7 @@ def arguments(n: int, m: int, dtype: type = np.float64) -> list[np.ndarray]:
 def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
     kernel = f.specialise(f._last).executable.general.kernel
-    return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, ast.For)]
+    return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, For)]
             for function, _ in functions_of(kernel.text, kernel.rows)]  # fmt: skip
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from typing import Any
-
 import numpy as np
 import pytest
-from plainkernels import namespace
+from plainkernels import ran as run_by_python
 from plainkernels import several as at_once
 
-from adcompiler.codegen.llvm.inorder import several
-from adcompiler.codegen.llvm.jam import Jam
+from adcompiler.loopir.inorder import several
+from adcompiler.loopir.jam import Jam
+from adcompiler.loopir.nodes import For, Function
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.printer import lines
+from adcompiler.loopir.walk import statements
 
 HORNER = """
 def f(n, m, p, x, a, r):
@@ -60,14 +61,12 @@ REFUSED = {
 
 
 def loops(text: str) -> list[Jam]:
-    (function,) = ast.parse(text).body
-    assert isinstance(function, ast.FunctionDef)
-    return [n for n in ast.walk(several(function)) if isinstance(n, Jam)]
+    (function,) = functions(text)
+    return [s for s in statements(several(function).body) if isinstance(s, Jam)]
 
 
-def ran(tree: ast.Module, n: int, m: int) -> np.ndarray:
-    found: dict[str, Any] = namespace()
-    exec(compile(tree, "<text>", "exec"), found)
+def ran(function: Function, n: int, m: int) -> np.ndarray:
+    found = run_by_python([function], numbers=False)
     arrays = [np.linspace(k, 1 + k / 7, 12) for k in range(4)]
     found["f"](n, m, *arrays)
     return np.concatenate(arrays)
@@ -77,8 +76,9 @@ def ran(tree: ast.Module, n: int, m: int) -> np.ndarray:
 @pytest.mark.parametrize("n", range(10))
 def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) -> None:
     assert len(loops(TAKEN[name])) == 1
-    expected = ran(ast.parse(TAKEN[name]), n, 7)
-    np.testing.assert_array_equal(ran(at_once(ast.parse(TAKEN[name])), n, 7), expected)
+    (function,) = functions(TAKEN[name])
+    expected = ran(function, n, 7)
+    np.testing.assert_array_equal(ran(at_once(function), n, 7), expected)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -89,6 +89,6 @@ def test_turns_that_meet_stay_in_order(name: str) -> None:
 def test_an_element_has_its_turns_one_after_the_other() -> None:
     (loop,) = loops(HORNER)
     *scalars, inner = loop.together
-    assert [ast.unparse(s) for s in scalars] == [f"v.{k} = a[t.{k}]" for k in range(4)]
-    assert isinstance(inner, ast.For)
-    assert [ast.unparse(s) for s in inner.body] == [f"p[i] = p[i] * x[i] + v.{k}" for k in range(4)]
+    assert list(lines(scalars)) == [f"v.{k} = a[t.{k}]" for k in range(4)]
+    assert isinstance(inner, For)
+    assert list(lines(inner.body)) == [f"p[i] = p[i] * x[i] + v.{k}" for k in range(4)]

@@ -1,13 +1,15 @@
 """Several turns of a loop at once: which loops, and that what they compute stays the same."""
 
-import ast
-from typing import Any
-
 import numpy as np
 import pytest
-from plainkernels import namespace, several
+from plainkernels import ran as run_by_python
+from plainkernels import several
 
-from adcompiler.codegen.llvm.jam import Jam, jammed
+from adcompiler.loopir.jam import Jam, jammed
+from adcompiler.loopir.nodes import For, Function
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.printer import lines
+from adcompiler.loopir.walk import statements
 
 PRODUCT = """
 def f(n, m, a, b, c):
@@ -82,15 +84,13 @@ def f(n, m, a, b, c):
 }
 
 
-def loops(text: str) -> list[ast.AST]:
-    (function,) = ast.parse(text).body
-    assert isinstance(function, ast.FunctionDef)
-    return [n for n in ast.walk(jammed(function)) if isinstance(n, Jam)]
+def loops(text: str) -> list[Jam]:
+    (function,) = functions(text)
+    return [s for s in statements(jammed(function).body) if isinstance(s, Jam)]
 
 
-def ran(tree: ast.Module, n: int, m: int) -> np.ndarray:
-    found: dict[str, Any] = namespace()
-    exec(compile(tree, "<text>", "exec"), found)
+def ran(function: Function, n: int, m: int) -> np.ndarray:
+    found = run_by_python([function], numbers=False)
     a, b = np.linspace(0.1, 1.3, 12 * 12).reshape(12, 12), np.linspace(0.2, 0.9, 12)
     c = np.arange(12.0)
     found["f"](n, m, a, b, c)
@@ -101,8 +101,9 @@ def ran(tree: ast.Module, n: int, m: int) -> np.ndarray:
 @pytest.mark.parametrize("n", range(10))
 def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) -> None:
     assert len(loops(JAMMED[name])) == 1
-    expected = ran(ast.parse(JAMMED[name]), n, 7)
-    np.testing.assert_array_equal(ran(several(ast.parse(JAMMED[name])), n, 7), expected)
+    (function,) = functions(JAMMED[name])
+    expected = ran(function, n, 7)
+    np.testing.assert_array_equal(ran(several(function), n, 7), expected)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -115,15 +116,14 @@ def test_inner_loops_are_shared() -> None:
     (loop,) = loops(TRANSPOSED)
     assert isinstance(loop, Jam)
     *scalars, inner = loop.together
-    assert [ast.unparse(s) for s in scalars] == [f"v.{k} = b[i.{k}] * 2.0" for k in range(4)]
-    assert isinstance(inner, ast.For)
-    assert [ast.unparse(s) for s in inner.body] == [
-        f"c[j] = reduce_add(c[j], v.{k} * a[i.{k}, j])" for k in range(4)
-    ]
+    assert list(lines(scalars)) == [f"v.{k} = b[i.{k}] * 2.0" for k in range(4)]
+    assert isinstance(inner, For)
+    assert list(lines(inner.body)) == [f"c[j] = reduce_add(c[j], v.{k} * a[i.{k}, j])" for k in range(4)]
 
 
 def test_an_extremum_waits_for_one_operation() -> None:
     (loop,) = loops(TOTAL)
     assert isinstance(loop, Jam)
     last = loop.together[-1]
-    assert ast.unparse(last) == "t = reduce_max(t, reduce_max(reduce_max(s.0, s.1), reduce_max(s.2, s.3)))"
+    (text,) = lines([last])
+    assert text == "t = reduce_max(t, reduce_max(reduce_max(s.0, s.1), reduce_max(s.2, s.3)))"

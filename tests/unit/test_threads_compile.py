@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.trees import ATTEMPTS, parsed
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.parse import ATTEMPTS, parsed
 
 
 class Lazy:

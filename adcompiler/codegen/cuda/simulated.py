@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.codegen.trees import parsed
+from adcompiler.loopir.parse import parsed
 from adcompiler.ops import bessel as _bessel
 from adcompiler.ops import series as _series
 from adcompiler.ops.arithmetic import fma

@@ -14,13 +14,13 @@ from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
-from adcompiler.codegen.precedence import TERNARY
 from adcompiler.codegen.reductions import neutral, operand_level
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Map, Read, Reduce, const
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.precedence import TERNARY
 
 
 class TeamEmitter(Emitter):

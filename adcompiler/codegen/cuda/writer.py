@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
-from adcompiler.codegen.precedence import Text
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.nodes import Array, Element, Input, Read
+from adcompiler.loopir.precedence import Text
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 

@@ -7,7 +7,6 @@ What a text has beyond this is an `UnsupportedError`, and numba compiles the tex
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from adcompiler.codegen.functions import BY_NAME, BY_TEXT
@@ -16,15 +15,14 @@ from adcompiler.codegen.llvm.tables import (
     BITS,
     CASTS,
     COMPARISONS,
-    CONSTANTS,
     FLOATS,
     INFINITIES,
     INTEGERS,
-    LIMITS,
 )
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, literal, suffix
 from adcompiler.codegen.llvm.vectors import vector_call
 from adcompiler.codegen.vectormath import WIDEST, Set
+from adcompiler.loopir.nodes import Binary, Call, Choice, Compare, Expr, Literal, Logical, Unary, Var
 
 
 class Expressions(Instructions):
@@ -36,34 +34,25 @@ class Expressions(Instructions):
 
     # -- the text ------------------------------------------------------------------------------
 
-    def value(self, node: ast.expr) -> Value:
+    def value(self, node: Expr) -> Value:
         """The value of an expression."""
         match node:
-            case ast.Name(id=name) if name in self.values:
+            case Var(name=name) if name in self.values:
                 return self.values[name]
-            case ast.Constant(value=value):
+            case Literal(value=value):
                 return literal(value)
-            case ast.Attribute() if (name := ast.unparse(node)) in CONSTANTS:
-                return literal(CONSTANTS[name])
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-                return literal(-value)
-            case ast.UnaryOp(operand=ast.BinOp(op=ast.Pow())) | ast.BinOp(left=ast.BinOp(op=ast.Pow())) if (
-                name := ast.unparse(node)
-            ) in LIMITS:
-                return literal(LIMITS[name])
-            case ast.UnaryOp(op=op, operand=operand):
+            case Unary(op=op, operand=operand):
                 return self.unary(op, self.value(operand))
-            case ast.BinOp(left=left, op=op, right=right):
+            case Binary(op=op, left=left, right=right):
                 return self.binary(op, self.value(left), self.value(right))
-            case ast.Compare():
-                return self.compare(node)
-            case ast.BoolOp(op=op, values=values):
-                truths = [self.cast(self.value(v), "i1") for v in values]
-                return self.both("and" if isinstance(op, ast.And) else "or", truths)
-            case ast.IfExp(test=test, body=body, orelse=otherwise):
-                return self.select(*map(self.value, (test, body, otherwise)))
-            case ast.Call(func=function, args=args, keywords=[]):
-                return self.function(ast.unparse(function), [self.value(a) for a in args])
+            case Compare(op=op, left=left, right=right):
+                return self.compare(op, self.value(left), self.value(right))
+            case Logical(op=op, args=args):
+                return self.both(op, [self.cast(self.value(a), "i1") for a in args])
+            case Choice(test=test, then=then, otherwise=otherwise):
+                return self.select(*map(self.value, (test, then, otherwise)))
+            case Call(name=name, args=args):
+                return self.function(name, [self.value(a) for a in args])
         raise UnsupportedError
 
     def both(self, how: str, truths: Sequence[Value]) -> Value:
@@ -73,55 +62,55 @@ class Expressions(Instructions):
             result = self.emit(f"{how} {result}, {other.text}", result.type)
         return result
 
-    def unary(self, op: ast.unaryop, x: Value) -> Value:
+    def unary(self, op: str, x: Value) -> Value:
         match op:
-            case ast.Not():
+            case "not":
                 truth = self.cast(x, "i1")
                 return self.emit(f"xor {truth}, {literal(True, truth.type).text}", truth.type)
-            case ast.USub() if x.is_float:
+            case "-" if x.is_float:
                 return self.negative(x)
-            case ast.USub() if x.element == "i64":
+            case "-" if x.element == "i64":
                 return self.emit(f"sub {literal(0, x.type)}, {x.text}", x.type)
-            case ast.Invert() if x.element == "i64":
+            case "~" if x.element == "i64":
                 return self.emit(f"xor {x}, {literal(-1, x.type).text}", x.type)
         raise UnsupportedError
 
-    def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
+    def binary(self, op: str, x: Value, y: Value) -> Value:
         """An operation; a product and a sum are contracted."""
-        if isinstance(op, BITS) and x.element == y.element == "i1":
+        if op in BITS and x.element == y.element == "i1":
             x, y = self.together(x, y)
-            return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)
-        if isinstance(op, ast.Div):
+            return self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)
+        if op == "/":
             x, y = (v if v.is_float else self.cast(v, "double") for v in (x, y))
         if x.unsigned or y.unsigned:
             return self.indices(op, x, y)
         x, y = self.together(x, y)
-        if isinstance(op, ast.Pow) and x.is_float:
+        if op == "**" and x.is_float:
             return self.intrinsic("pow", [x, y])
-        if isinstance(op, ast.FloorDiv | ast.Mod):
+        if op in ("//", "%"):
             return self.divided_floats(op, x, y) if x.is_float else self.divided(op, x, y)
-        if isinstance(op, ast.Pow) and y.text in ("2", "3"):
-            return self.binary(ast.Mult(), x, x if y.text == "2" else self.binary(ast.Mult(), x, x))
-        if x.is_float and isinstance(op, ast.Add):
+        if op == "**" and y.text in ("2", "3"):
+            return self.binary("*", x, x if y.text == "2" else self.binary("*", x, x))
+        if x.is_float and op == "+":
             return self.plus(x, y)
-        if isinstance(op, ast.Sub) and not self.factors.keys().isdisjoint((x.text, y.text)):
+        if op == "-" and not self.factors.keys().isdisjoint((x.text, y.text)):
             return self.plus(x, self.negative(y))
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
-        if type(op) not in known:
+        if op not in known:
             raise UnsupportedError
-        result = self.emit(f"{known[type(op)]} {x}, {y.text}", x.type)
-        if x.is_float and isinstance(op, ast.Mult):
+        result = self.emit(f"{known[op]} {x}, {y.text}", x.type)
+        if x.is_float and op == "*":
             self.factors[result.text] = x, y
         return result
 
-    def indices(self, op: ast.operator, x: Value, y: Value) -> Value:
+    def indices(self, op: str, x: Value, y: Value) -> Value:
         """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
-        if not (x.unsigned and y.unsigned and isinstance(op, ast.Add | ast.Sub)):
+        if not (x.unsigned and y.unsigned and op in ("+", "-")):
             raise UnsupportedError
         x, y = self.together(x, y)
-        return self.emit(f"{INTEGERS[type(op)]} {x}, {y.text}", x.type)._replace(unsigned=True)
+        return self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)._replace(unsigned=True)
 
-    def divided(self, op: ast.operator, x: Value, y: Value) -> Value:
+    def divided(self, op: str, x: Value, y: Value) -> Value:
         """The quotient rounded down, or its remainder; 0 for a divisor of 0. The least number by -1 wraps."""
         zero, one = literal(0, x.type), literal(1, x.type)
         nothing, least = self.same(y, 0), self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
@@ -130,15 +119,15 @@ class Expressions(Instructions):
         signs = self.emit(
             f"icmp slt {self.emit(f'xor {rest}, {divisor.text}', x.type)}, {zero.text}", x.typed("i1")
         )
-        uneven = self.unary(ast.Not(), self.same(rest, 0))
+        uneven = self.unary("not", self.same(rest, 0))
         below = self.both("and", [uneven, signs])
-        if isinstance(op, ast.FloorDiv):
+        if op == "//":
             found = self.select(below, self.emit(f"sub {quotient}, {one.text}", x.type), quotient)
         else:
             found = self.select(below, self.emit(f"add {rest}, {divisor.text}", x.type), rest)
         return self.select(nothing, zero, found)
 
-    def divided_floats(self, op: ast.operator, x: Value, y: Value) -> Value:
+    def divided_floats(self, op: str, x: Value, y: Value) -> Value:
         """The quotient rounded down, or its remainder, as NumPy has them: the remainder is signed as the
         divisor; by 0 the quotient is x / 0."""
         zero = literal(0.0, x.type)
@@ -146,7 +135,7 @@ class Expressions(Instructions):
         uneven, below = (self.ordered("une", rest, zero), self.ordered("olt", rest, zero))
         signs = self.emit(f"xor {below}, {self.ordered('olt', y, zero).text}", below.type)
         above = self.both("and", [uneven, signs])
-        if isinstance(op, ast.Mod):
+        if op == "%":
             whole = self.select(above, self.emit(f"fadd {rest}, {y.text}", x.type), rest)
             return self.select(uneven, whole, self.intrinsic("copysign", [zero, y]))
         quotient = self.emit(f"fdiv {self.emit(f'fsub {x}, {rest.text}', x.type)}, {y.text}", x.type)
@@ -168,19 +157,16 @@ class Expressions(Instructions):
     def same(self, x: Value, number: int) -> Value:
         return self.emit(f"icmp eq {x}, {literal(number, x.type).text}", x.typed("i1"))
 
-    def compare(self, node: ast.Compare) -> Value:
-        values = [self.value(v) for v in (node.left, *node.comparators)]
-        found = []
-        for op, a, b in zip(node.ops, values, values[1:], strict=False):
-            x, y = self.together(a, b)
-            of_floats, of_integers, of_others = COMPARISONS[type(op)]
-            unsigned = a.unsigned or b.unsigned
-            if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
-                raise UnsupportedError
-            how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
-            test = "fcmp" if x.is_float else "icmp"
-            found.append(self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1")))
-        return self.both("and", found)
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """A comparison; of indices with indices or constants only."""
+        x, y = self.together(a, b)
+        of_floats, of_integers, of_others = COMPARISONS[op]
+        unsigned = a.unsigned or b.unsigned
+        if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
+            raise UnsupportedError
+        how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
+        test = "fcmp" if x.is_float else "icmp"
+        return self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1"))
 
     def select(self, guard: Value, then: Value, otherwise: Value) -> Value:
         """Both values are computed anyway: none has an effect."""
@@ -232,7 +218,7 @@ class Expressions(Instructions):
                 return self.intrinsic("fabs", args)
             case "abs", [x] if x.element == "i64":
                 negative = self.emit(f"icmp slt {x}, {literal(0, x.type).text}", x.typed("i1"))
-                return self.select(negative, self.unary(ast.USub(), x), x)
+                return self.select(negative, self.unary("-", x), x)
             case "np.floor" | "np.ceil" | "np.trunc", [x] if not x.is_float:
                 return self.cast(x, "i64")
             case "np.sign", [x] if not x.is_float:
@@ -242,7 +228,7 @@ class Expressions(Instructions):
                     for how in ("sgt", "slt")
                 ]
                 above, below = (self.cast(sign, "i64") for sign in signs)
-                return self.binary(ast.Sub(), above, below)
+                return self.binary("-", above, below)
             case "np.sign", [x]:
                 zero = literal(0.0, x.type).text
                 above = self.emit(f"fcmp ogt {x}, {zero}", x.typed("i1"))
@@ -253,12 +239,12 @@ class Expressions(Instructions):
                 return self.library("cbrt", [x])
             case "np.cbrt", [x] if x.is_float:
                 below = self.emit(f"fcmp olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
-                root = self.library("cbrt", [self.select(below, self.unary(ast.USub(), x), x)])
-                return self.select(below, self.unary(ast.USub(), root), root)
+                root = self.library("cbrt", [self.select(below, self.unary("-", x), x)])
+                return self.select(below, self.unary("-", root), root)
             case "rsqrt", [x] if self.needs.vectors is not None and self.needs.vectors.has("rsqrt"):
                 return self.library("rsqrt", [x])
             case "rsqrt", [x] if x.is_float:
-                return self.binary(ast.Div(), literal(1.0, x.type), self.intrinsic("sqrt", [x]))
+                return self.binary("/", literal(1.0, x.type), self.intrinsic("sqrt", [x]))
             case "np.fmod", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
                 return self.emit(f"frem {x}, {y.text}", x.type)

@@ -6,24 +6,39 @@ makes a register again.
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 
-from adcompiler.codegen.llvm.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.codegen.llvm.blocks import ADDING, ASK, FUEL, LEAST
-from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.lanes import functions_of
 from adcompiler.codegen.llvm.loops import Loops
 from adcompiler.codegen.llvm.routines import call, routine, special
-from adcompiler.codegen.llvm.short import has_loops, short
-from adcompiler.codegen.llvm.tables import CASTS, SOURCES
-from adcompiler.codegen.llvm.tiled import TILE, Tiled
-from adcompiler.codegen.llvm.turns import array_of, is_of_program, turn_of
+from adcompiler.codegen.llvm.tables import SOURCES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
-from adcompiler.codegen.llvm.variables import indices_of
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
+from adcompiler.loopir.jam import Jam
+from adcompiler.loopir.lanes import functions_of
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    AssignAll,
+    Break,
+    Call,
+    Expr,
+    For,
+    If,
+    Invoke,
+    Literal,
+    Return,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.walk import accesses, assigned, names, statements
 
 
 class Module:
@@ -39,7 +54,7 @@ class Module:
         self.shared = shared
         self.heavy = False  # whether turns of nests take so long that loops inside them poll
         self.low_trips = False  # whether loops in turns of the program are short
-        self.definitions = {d.tree.name: d for d in functions_of(text, frozenset(rows))}
+        self.definitions = {d.function.name: d for d in functions_of(text, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         self.asking: set[str] = set()  # functions that may give up
@@ -55,8 +70,8 @@ class Module:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
             inside = Function(self)
-            for param, arg in zip(self.definitions[name].tree.args.args, args, strict=True):
-                inside.bind(param.arg, arg.named(names))
+            for param, arg in zip(self.definitions[name].function.params, args, strict=True):
+                inside.bind(param, arg.named(names))
             inside.run(name)
             if inside.heap:
                 raise UnsupportedError  # nobody would give it back
@@ -69,38 +84,32 @@ class Module:
         if name in self.asking:
             caller.unless_stopped()
 
-    def share(self, caller: Function, statement: ast.For) -> None:
+    def share(self, caller: Function, loop: For) -> None:
         """A loop over blocks as a function of its own that does some of them, from a first one to before
         another, and returns whether the call shall end; the threads of a parallel region call it (`pool.py`).
         """
-        used = {n.id for n in walk(statement) if isinstance(n, ast.Name)}
-        known = {n: caller.bound(n) for n in sorted(used) if caller.knows(n)}
+        known = {n: caller.bound(n) for n in sorted(names(loop)) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
         inside = Function(self)
         slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
         inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
-        names = iter([s.text for s in slots])
+        texts = iter([s.text for s in slots])
         for variable, value in known.items():
-            inside.bind(variable, value.named(names))
-        assert isinstance(statement.target, ast.Name)
-        start, stop = Value("%first", "i64"), Value("%stop", "i64")
-        inside.over_blocks(statement.target.id, start, stop, statement.body)
+            inside.bind(variable, value.named(texts))
+        inside.over_blocks(loop, Value("%first", "i64"), Value("%stop", "i64"))
         head = f"internal i1 @{name}(i64 %first, i64 %stop, ptr %data) noinline"
         self.compiled[name] = inside.definition(head, "ret i1 false", "ret i1 true")
-        assert isinstance(statement.iter, ast.Call)
-        caller.launch(name, parts, caller.value(statement.iter.args[0]))
+        caller.launch(name, parts, caller.value(loop.stop))
 
     def text(self, entry: str) -> str:
         """The module in LLVM's language."""
         return "\n".join([*self.needs.head, ASK, *self.compiled.values(), entry, *self.needs.hints, ""])
 
-    def is_coarse(self, body: Sequence[ast.stmt]) -> bool:
-        """Whether a turn of a loop may take long: it has loops, or calls functions."""
-        nodes = (n for s in body for n in walk(s) if isinstance(n, ast.Expr))
-        calls = (n.value.func for n in nodes if isinstance(n.value, ast.Call))
-        return has_loops(body) or any(isinstance(f, ast.Name) for f in calls)
+    def is_coarse(self, body: Sequence[Stmt]) -> bool:
+        """Whether an iteration of a loop may take long: it has loops, or calls functions."""
+        return has_loops(body) or any(isinstance(s, Invoke) for s in statements(body))
 
 
 class Function(Loops):
@@ -118,103 +127,102 @@ class Function(Loops):
 
     def run(self, name: str) -> None:
         """The body of a function of the module."""
-        tree, self.rounded = self.module.definitions[name]
-        statements = tree.body
-        nodes = [n for s in statements for n in walk(s)]
-        stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-        loops = {n.target.id for n in nodes if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
-        totals = {n + LANE for s in statements if isinstance(s, Lanes) for n in s.totals}
-        self.changing = {name for name, count in stored.items() if count > 1} - loops | totals
-        self.widened = {array_of(n) for n in nodes if isinstance(n, Lane) and n.row}
-        self.body(statements)
+        function, self.rounded = self.module.definitions[name]
+        found = statements(function.body)
+        axes = {s.axis for s in found if isinstance(s, For)}
+        totals = {n + LANE for s in function.body if isinstance(s, Lanes) for n in s.totals}
+        stored = assigned(*function.body)
+        self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
+        self.widened = {at.array for at, _ in accesses(*function.body) if isinstance(at, Lane) and at.row}
+        self.body(function.body)
 
-    def body(self, statements: Sequence[ast.stmt]) -> None:
+    def body(self, found: Sequence[Stmt]) -> None:
         """Statements in order."""
-        for statement in statements:
-            self.statement(statement)
+        for s in found:
+            self.statement(s)
 
-    def statement(self, statement: ast.stmt) -> None:
-        shared = self.module.shared
-        match statement:
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(func=ast.Attribute(attr="empty"), args=[ast.Tuple(elts=lengths), dtype]),
-            ):
-                self.allocate(name, [self.value(n) for n in lengths], CASTS[ast.unparse(dtype)])
-            case Total(targets=[ast.Subscript() as target], value=ast.Call(func=how, args=[_, value])):
-                self.total(target, ast.unparse(how), self.value(value))
-            case Kept(targets=[ast.Subscript() as target], value=value):
+    def statement(self, s: Stmt) -> None:
+        match s:
+            case Allocate(name=name, dtype=dtype, shape=lengths):
+                self.allocate(name, [self.value(n) for n in lengths], TYPES[dtype])
+            case Total(at=at, value=Call(name=how, args=(_, value))):
+                self.total(at, how, self.value(value))
+            case Kept(at=at, value=value):
                 assert self.mask is not None
-                self.store(target, self.select(self.mask, self.value(value), self.value(target)))
+                self.store(at, self.select(self.mask, self.value(value), self.value(at)))
             case Alone():
-                self.one_by_one(statement)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self.one_by_one(s)
+            case Assign(name=name, value=value):
                 self.bind(name, self.value(value))
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
-                found = [self.value(p) for p in parts]
-                for variable, part in zip(targets, found, strict=True):
-                    self.bind(ast.unparse(variable), part)
-            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
-                self.bind(name, self.binary(op, self.value(target), self.value(value)))
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                self.store(target, self.value(value))
-            case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):
-                self.store(target, self.binary(op, self.value(target), self.value(value)))
-            case ast.For(body=[ast.Expr(value=ast.Call(func=ast.Name(id=nest)))]) if nest in shared:
-                self.module.share(self, statement)
-            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args)):
-                bounds = [self.value(a) for a in args]
-                first = bounds[0] if len(bounds) == 2 else literal(0)
-                if any(b.type != "i64" or b.unsigned != first.unsigned for b in bounds):
-                    raise UnsupportedError
-                turns = short(statement)
-                if turns is not None:
-                    self.written_out(name, turns, statement.body)
-                    return
-                if is_of_program(name):
-                    self.of_program(statement, first, bounds[-1])
-                elif name == "block" and self.module.is_coarse(statement.body):
-                    self.over_blocks(name, first, bounds[-1], statement.body)
-                else:
-                    self.of_arrays(statement, first, bounds[-1])
-            case ast.While(test=ast.Constant(value=True), body=body):
+            case AssignAll(targets=targets, values=values):
+                values_now = [self.value(v) for v in values]
+                for target, value_now in zip(targets, values_now, strict=True):
+                    if not isinstance(target, Var):
+                        raise UnsupportedError
+                    self.bind(target.name, value_now)
+            case Store(at=at, value=value):
+                self.store(at, self.value(value))
+            case Update(at=at, op=op, value=value):
+                self.store(at, self.binary(op, self.value(at), self.value(value)))
+            case For():
+                self.counted(s)
+            case While(test=Literal(value=True), body=body):
                 self.forever(body)
-            case ast.Break() if self.exits:
+            case Break() if self.exits:
                 self.lines.append(f"br label %{self.exits[-1]}")
                 self.begin(f"{self.label()}_never")  # what follows is not reached
-            case ast.If(test=test, body=body, orelse=[]):
+            case If(test=test, body=body, otherwise=[]):
                 with self.when(self.cast(self.value(test), "i1")):
                     self.body(body)
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args)) if name.startswith("library_"):
+            case Invoke(name=name, args=args) if name.startswith("library_"):
                 given = [self.argument(a) for a in args]
                 call(self, routine(self.needs, "library", name, given), given)
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args)):
+            case Invoke(name=name, args=args):
                 self.module.call(self, name, [self.argument(a) for a in args])
-            case ast.Return(value=ast.Tuple(elts=results)):
-                self.results = [self.argument(r) for r in results]
-                self.kept = {r.id for r in results if isinstance(r, ast.Name)} & set(self.heap)
-            case ast.Pass():
-                pass
+            case Return(values=values):
+                self.results = [self.argument(r) for r in values]
+                self.kept = {r.name for r in values if isinstance(r, Var)} & set(self.heap)
             case _:
                 raise UnsupportedError
 
-    def of_program(self, loop: ast.For, first: Value, stop: Value) -> None:
-        """A loop of the program: each turn ends with a poll, or each strip of turns without loops inside."""
+    def counted(self, loop: For) -> None:
+        """A loop over elements, iterations of the program, or blocks."""
+        shared = self.module.shared
+        if len(loop.body) == 1 and isinstance(call := loop.body[0], Invoke) and call.name in shared:
+            self.module.share(self, loop)
+            return
+        first, stop = self.value(loop.start), self.value(loop.stop)
+        kinds = {(b.type, b.unsigned) for b in (first, stop)}
+        if loop.step is not None or len(kinds) > 1 or first.type != "i64":
+            raise UnsupportedError
+        written = short(loop)
+        if written is not None:
+            self.written_out(loop.axis, written, loop.body)
+        elif loop.kind == "program":
+            self.of_program(loop, first, stop)
+        elif loop.kind == "blocks" and self.module.is_coarse(loop.body):
+            self.over_blocks(loop, first, stop)
+        else:
+            self.of_arrays(loop, first, stop)
+
+    def of_program(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop of the program: each iteration ends with a poll, or each strip of iterations without loops
+        inside."""
         if self.module.is_coarse(loop.body):
             if isinstance(loop, Jam):
                 first = self.several(loop, first, stop)
             with self.turns(first, stop) as turn, self.polled(1):
-                self.turn(turn_of(loop), turn, loop.body)
+                self.turn(loop.axis, turn, loop.body)
             return
         with self.strips(first, stop, literal(1)) as (begin, end):
             self.elements(loop, begin, end)
 
-    def over_blocks(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
+    def over_blocks(self, loop: For, first: Value, stop: Value) -> None:
         """A loop whose turns call the function of a nest."""
         with self.turns(first, stop) as turn, self.polled(FUEL // 4):
-            self.turn(name, turn, body)
+            self.turn(loop.axis, turn, loop.body)
 
-    def of_arrays(self, loop: ast.For, first: Value, stop: Value) -> None:
+    def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
         """A loop over elements. An outermost one is done in strips, or, in a turn of the program, after which
         there is a poll, says how much it does; others know of no polls, unless turns are `heavy`."""
         if self.inside:
@@ -233,7 +241,7 @@ class Function(Loops):
                 self.elements(loop, begin, end)
         self.inside = False
 
-    def elements(self, loop: ast.For, first: Value, stop: Value) -> None:
+    def elements(self, loop: For, first: Value, stop: Value) -> None:
         """A loop over elements: turns as lanes of vectors, several turns at once, and the rest one by one."""
         if isinstance(loop, Lanes):
             first = self.across(loop, first, stop)
@@ -242,26 +250,25 @@ class Function(Loops):
         if isinstance(loop, Tiled):
             self.tiles(loop, first, stop)
         else:
-            self.loop(turn_of(loop), first, stop, loop.body)
+            self.loop(loop, first, stop)
 
     def tiles(self, loop: Tiled, first: Value, stop: Value) -> None:
         """A loop for one tile of its innermost loop after the other."""
-        assert isinstance(loop.inner.iter, ast.Call)
-        inner_first, inner_stop = (self.value(n) for n in loop.inner.iter.args)
-        begin, end = (f"{turn_of(loop.inner)}.{k}" for k in ("begin", "end"))
+        inner_first, inner_stop = self.value(loop.inner.start), self.value(loop.inner.stop)
+        begin, end = (f"{loop.inner.axis}.{k}" for k in ("begin", "end"))
         with self.tile(inner_first, inner_stop, literal(TILE)) as (self.values[begin], self.values[end]):
-            self.loop(turn_of(loop), first, stop, loop.over(begin, end))
+            self.loop(loop.over(begin, end), first, stop)
         del self.values[begin], self.values[end]
 
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Several turns at once, as long as there are enough; the first turn that is left."""
-        step = len(loop.turns)
+        step = len(loop.axes)
         turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
         whole = self.emit(f"and {turns}, {-step}", "i64")
         rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
-        polled = self.polled(step) if is_of_program(turn_of(loop)) else nullcontext()
+        polled = self.polled(step) if loop.kind == "program" else nullcontext()
         with self.turns(first, rest, step=step) as turn, polled:
-            for k, name in enumerate(loop.turns):
+            for k, name in enumerate(loop.axes):
                 self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
             self.body(loop.together)
         return rest
@@ -288,9 +295,8 @@ class Function(Loops):
         self.width = self.wide = lanes = self.module.lanes
         if lanes == 1:
             return first
-        assert isinstance(loop.target, ast.Name)
-        name = loop.target.id
-        least = self.product(self.value(ast.Name("block")), literal(lanes))
+        name = loop.axis
+        least = self.product(self.value(Var("block")), literal(lanes))
         allowed = [
             self.emit(f"icmp uge {first}, {least.text}", "i1"),
             self.emit(f"icmp uge {stop}, {lanes}", "i1"),
@@ -298,7 +304,7 @@ class Function(Loops):
         allowed += [self.copy_of(array, [axis]) for array, axis in loop.copies.items()]
         allowed += [self.copy_of(array, range(1, len(self.known(array).shape))) for array in loop.sums]
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
-        kinds = {n: self.value(ast.Name(n)).type for n in loop.totals}
+        kinds = {n: self.value(Var(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
             self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
         if loop.sums:
@@ -316,8 +322,8 @@ class Function(Loops):
             self.summed = set()
             del self.values[name], self.values[name + LANE]
         for n, how in loop.totals.items():
-            found = self.added_up(how, self.value(ast.Name(n + LANE)))
-            self.bind(n, self.function(how, [self.value(ast.Name(n)), found]))
+            found = self.added_up(how, self.value(Var(n + LANE)))
+            self.bind(n, self.function(how, [self.value(Var(n)), found]))
         self.mask = None
         if loop.sums:
             with self.when(begins):
@@ -331,12 +337,12 @@ class Function(Loops):
         """A loop that each lane does for itself."""
         assert self.mask is not None
         width, mask, values = self.width, self.mask, dict(self.values)
-        start, stop = (self.spread(self.value(n), width) for n in statement.head.args)
+        start, stop = (self.spread(self.value(n), width) for n in (statement.start, statement.stop))
         less = "ult" if start.unsigned else "slt"
         begins = self.both("and", [mask, self.emit(f"icmp {less} {start}, {stop.text}", mask.type)])
         with self.one_of(begins) as lane:
             for name in statement.names:
-                found = self.value(ast.Name(name + LANE))
+                found = self.value(Var(name + LANE))
                 one = self.emit(f"extractelement {found}, {lane}", found.element)
                 self.values.pop(name, None)
                 self.bind(name, one._replace(unsigned=found.unsigned))
@@ -344,14 +350,14 @@ class Function(Loops):
             self.statement(statement.loop)
         self.width, self.mask, self.lane, self.values = width, mask, None, values
 
-    def total(self, target: ast.Subscript, how: str, value: Value) -> None:
+    def total(self, target: Access, how: str, value: Value) -> None:
         """Add what all lanes have to one element."""
         value = self.spread(value, self.width)
         if self.mask is not None:
             value = self.select(self.mask, value, literal(TOTALS[how], value.type))
         self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
-    def forever(self, body: Sequence[ast.stmt]) -> None:
+    def forever(self, body: Sequence[Stmt]) -> None:
         """`while True`, which something inside leaves."""
         turn = self.label()
         self.exits.append(f"{turn}_exit")
@@ -367,18 +373,16 @@ class Function(Loops):
             return special(self, name, args)
         return super().function(name, args)
 
-    def binary(self, op: ast.operator, x: Value, y: Value) -> Value:
-        if isinstance(op, ast.Pow) and x.type == y.type == "i64":
+    def binary(self, op: str, x: Value, y: Value) -> Value:
+        if op == "**" and x.type == y.type == "i64":
             return call(self, routine(self.needs, "whole", "power", [x, y]), [x, y])
         return super().binary(op, x, y)
 
-    def argument(self, node: ast.expr) -> Value | ArrayValue:
+    def argument(self, node: Expr) -> Value | ArrayValue:
         """What is passed to a function of the module."""
         match node:
-            case ast.Name(id=name) if found := self.array(name):
+            case Var(name=name) if found := self.array(name):
                 return found
-            case ast.Subscript(value=ast.Name(id=name)) if len(indices_of(node)) < len(
-                self.known(name).shape
-            ):
+            case Access(array=name) if len(node.indices) < len(self.known(name).shape):
                 return self.part_of(self.known(name), node)
         return self.value(node)

@@ -3,18 +3,17 @@ polls must know of them."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from adcompiler.codegen.llvm.across import LANE
 from adcompiler.codegen.llvm.memory import Memory
-from adcompiler.codegen.llvm.short import has_loops, short
-from adcompiler.codegen.llvm.turns import is_of_program
 from adcompiler.codegen.llvm.values import Needs, Value, literal
 from adcompiler.codegen.llvm.vectors import total, vectorises
-from adcompiler.codegen.trees import walk
 from adcompiler.codegen.trips import WIDTH, have_no_order
+from adcompiler.loopir.across import LANE
+from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
+from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.walk import read_by, statements, variables, walk
 
 SOME = 1 << 10  # turns of a loop of which nothing is known
 PAIR = 2  # vectors at a time in loops that call functions
@@ -29,50 +28,48 @@ class Loops(Memory):
         self.depth = 0  # of loops whose turns end with a poll
         self.low_trips = False  # whether loops inside these are short
 
-    def body(self, statements: Sequence[ast.stmt]) -> None:
+    def body(self, statements: Sequence[Stmt]) -> None:
         """Statements in order."""
         raise NotImplementedError
 
-    def written_out(self, name: str, turns: range, body: Sequence[ast.stmt]) -> None:
+    def written_out(self, name: str, turns: range, body: Sequence[Stmt]) -> None:
         """The turns of a short loop, one after the other."""
         for k in turns:
             self.values[name] = literal(k)._replace(unsigned=True)
             self.body(body)
         self.values.pop(name, None)
 
-    def loop(self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]) -> None:
-        """`for name in range(first, stop)`."""
-        for start, end, hint in self.parts(name, first, stop, body):
+    def loop(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop from `first` to `stop`."""
+        for start, end, hint in self.parts(loop, first, stop):
             with self.turns(start, end, hint) as turn:
-                self.turn(name, turn, body)
+                self.turn(loop.axis, turn, loop.body)
 
-    def turn(self, name: str, turn: Value, body: Sequence[ast.stmt]) -> None:
+    def turn(self, name: str, turn: Value, body: Sequence[Stmt]) -> None:
         self.values[name] = turn
         self.body(body)
         del self.values[name]
 
-    def weight(self, body: Sequence[ast.stmt]) -> Value:
+    def weight(self, body: Sequence[Stmt]) -> Value:
         """How many elements the loops in a turn have, about: lengths that only the turn tells are `SOME`."""
         most = literal(1)
         for statement in body:
-            if isinstance(statement, ast.If):
+            if isinstance(statement, If):
                 inner = self.weight(statement.body)
-            elif isinstance(statement, ast.For) and short(statement) is None:
+            elif isinstance(statement, For) and short(statement) is None:
                 inner = self.product(self.length(statement), self.weight(statement.body))
-            elif isinstance(statement, ast.Expr):  # a routine on matrices
+            elif isinstance(statement, Invoke):  # a routine on matrices
                 inner = literal(SOME**2)
             else:
                 continue
             most = self.call("llvm.umax.i64", "i64", [most, inner])
         return most
 
-    def length(self, loop: ast.For) -> Value:
-        """The turns of a loop inside, if they are known before."""
-        assert isinstance(loop.iter, ast.Call)
-        stop = loop.iter.args[-1]
-        names = {n.id for n in walk(stop) if isinstance(n, ast.Name)} - {"uint64"}
+    def length(self, loop: For) -> Value:
+        """The iterations of a loop inside, if they are known before."""
+        names = variables(loop.stop)
         known = names <= {*self.values, *self.arrays} and not any(LANE in n for n in names)
-        return self.value(stop) if known else literal(SOME)
+        return self.value(loop.stop) if known else literal(SOME)
 
     @contextmanager
     def polled(self, cost: int) -> Iterator[None]:
@@ -82,17 +79,15 @@ class Loops(Memory):
         self.depth -= 1
         self.poll_after(cost)
 
-    def parts(
-        self, name: str, first: Value, stop: Value, body: Sequence[ast.stmt]
-    ) -> list[tuple[Value, Value, str]]:
+    def parts(self, loop: For, first: Value, stop: Value) -> list[tuple[Value, Value, str]]:
         """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
 
         Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
         a little everywhere, and much where the processor stores slowly with them.
         """
         vectors = self.needs.vectors
-        if vectors is None or self.width > 1 or not vectorises(body, self.changing):
-            return [(first, stop, self.hint(name, body))]
+        if vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
+            return [(first, stop, self.hint(loop))]
         # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
         # it would compile these loops three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
@@ -104,20 +99,20 @@ class Loops(Memory):
         masked = 'vectorize.predicate.enable", i1 true'
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
-    def hint(self, name: str, body: Sequence[ast.stmt]) -> str:
+    def hint(self, loop: For) -> str:
         """What LLVM is told of an innermost loop: that it is short in a kernel for such (`trips.py`), or how
         it adds up."""
-        if has_loops(body):
+        if has_loops(loop.body):
             return ""
-        if not (self.low_trips and self.depth) or is_of_program(name):
-            count = interleaving(body)
+        if not (self.low_trips and self.depth) or loop.kind == "program":
+            count = interleaving(loop.body)
             return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
-        free = have_no_order(name, body, self.changing)
+        free = have_no_order(loop, self.changing)
         wide = [f'vectorize.width", i32 {WIDTH}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
 
 
-def interleaving(body: Sequence[ast.stmt]) -> int:
+def interleaving(body: Sequence[Stmt]) -> int:
     """How many vectors of partial sums an innermost loop has; 0 if it adds nothing up.
 
     The order of additions follows from it. LLVM would look at all that a loop does; here what is only stored
@@ -129,16 +124,15 @@ def interleaving(body: Sequence[ast.stmt]) -> int:
         return 0
     if any(map(divides, body)):
         return 1
-    parts = [s.value for s in body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
-    cost = sum(isinstance(n, ast.BinOp | ast.Call) for part in parts for n in walk(part))
+    parts = [s.value for s in body if isinstance(s, Assign)]
+    cost = sum(isinstance(n, Binary | Call) for n in walk(*parts))
     return next((count for count, most in INTERLEAVED.items() if cost <= most), 1)
 
 
-def divides(statement: ast.stmt) -> bool:
+def divides(statement: Stmt) -> bool:
     """Whether a statement has a remainder, or a quotient rounded down, by something that is no constant."""
     return any(
-        isinstance(n, ast.BinOp)
-        and isinstance(n.op, ast.Mod | ast.FloorDiv)
-        and not isinstance(n.right, ast.Constant)
-        for n in walk(statement)
+        isinstance(n, Binary) and n.op in ("%", "//") and not isinstance(n.right, Literal)
+        for s in statements([statement])
+        for n in read_by(s)
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from adcompiler.codegen.llvm.across import LANE
 from adcompiler.codegen.llvm.tables import BYTES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
+from adcompiler.loopir.across import LANE
 
 SMALL = 64  # elements of an array on the stack
 

@@ -10,7 +10,6 @@ becomes one function of LLVM's for each list of types. They call the scalar func
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +19,31 @@ from importlib import import_module
 from typing import NamedTuple
 
 from adcompiler.codegen.llvm.blas import Factor, product
-from adcompiler.codegen.llvm.tables import CONSTANTS, RANKS, SOURCES
+from adcompiler.codegen.llvm.tables import RANKS, SOURCES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
 from adcompiler.codegen.llvm.vectors import PURE, own_call
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    AssignAll,
+    Break,
+    Call,
+    Choice,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Return,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.walk import assigned, walk
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
 ORDER = "n"  # the parameter of a special function that is its order
@@ -36,7 +55,7 @@ Argument = Value | ArrayValue
 class Source(NamedTuple):
     """A module of functions: their definitions, and what its other names stand for."""
 
-    definitions: Mapping[str, ast.FunctionDef]
+    definitions: Mapping[str, Function]
     names: Mapping[str, object]
 
 
@@ -44,9 +63,9 @@ class Source(NamedTuple):
 def source(module: str) -> Source:
     """The functions of one of our modules, or of several with one name, read from their text."""
     found = [import_module(name) for name in SOURCES[module].split()]
-    nodes = [n for m in found for n in ast.parse(inspect.getsource(m)).body if isinstance(n, ast.FunctionDef)]
+    made = [f for m in found for f in functions(inspect.getsource(m))]
     names = {name: value for m in found for name, value in vars(m).items()}
-    return Source({n.name: n for n in nodes if n.name != INTRINSIC}, names)
+    return Source({f.name: f for f in made if f.name != INTRINSIC}, names)
 
 
 class Routine(NamedTuple):
@@ -111,9 +130,8 @@ class _Body(Variables):
         self.module, self.given, self.kinds, self.result = module, needs, kinds, result
         self.definitions, self.names = source(module)
         self.apart = found if isinstance(found := self.names.get("APART"), frozenset) else frozenset()
-        self.tree = self.definitions[function]
-        nodes = walk(self.tree)
-        self.changing = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.routine = self.definitions[function]
+        self.changing = {*assigned(*self.routine.body)}
         self.exits: list[str] = []
         self.polls, self.counting = module == MATRICES, False  # inside a loop that polls
         parts = [p for a in args for p in a.parts]
@@ -123,18 +141,20 @@ class _Body(Variables):
         )  # what is written has one name only
         self.pure = len(parts) == len(args)
         names = iter([f"%p{k}" for k in range(len(parts))])
-        for param, arg in zip(self.tree.args.args, args, strict=True):
-            self.bind(param.arg, _general(arg).named(names))
+        for param, arg in zip(self.routine.params, args, strict=True):
+            self.bind(param, _general(arg).named(names))
 
     def run(self) -> None:
         """Translate the statements."""
-        self.body(self.tree.body)
+        self.body(self.routine.body)
 
     def text(self, name: str) -> str:
         """The function; one that comes to its end without a result has none."""
         self.needs = self.given
         effects = PURE if self.pure else "nounwind"
-        apart = " noinline" if self.tree.name in self.apart or self.tree.name.startswith("library_") else ""
+        apart = (
+            " noinline" if self.routine.name in self.apart or self.routine.name.startswith("library_") else ""
+        )
         head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{apart}"
         if not self.result:
             return self.definition(head, "ret void")
@@ -142,50 +162,50 @@ class _Body(Variables):
 
     # -- statements ----------------------------------------------------------------------------
 
-    def body(self, statements: Sequence[ast.stmt]) -> None:
+    def body(self, statements: Sequence[Stmt]) -> None:
         """Statements in order."""
         for statement in statements:
             self.statement(statement)
 
-    def statement(self, statement: ast.stmt) -> None:
+    def statement(self, statement: Stmt) -> None:
         match statement:
-            case ast.Expr(value=ast.Constant()) | ast.Pass():
-                pass
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=parts)):
-                for target, value in zip(targets, [self.value(p) for p in parts], strict=True):
-                    self.assign(target, value)
-            case ast.Assign(targets=[target], value=value):
-                self.assign(target, self.value(value))
-            case ast.AugAssign(target=ast.Name() | ast.Subscript() as target, op=op, value=value):
-                self.assign(target, self.binary(op, self.value(target), self.value(value)))
-            case ast.If(test=test, body=body, orelse=otherwise):
+            case AssignAll(targets=targets, values=values):
+                for target, value in zip(targets, [self.value(v) for v in values], strict=True):
+                    if isinstance(target, Access):
+                        self.store(target, value)
+                    else:
+                        self.bind(target.name, value)
+            case Assign(name=name, value=value):
+                self.bind(name, self.value(value))
+            case Store(at=at, value=value):
+                self.store(at, self.value(value))
+            case Update(at=at, op=op, value=value):
+                self.store(at, self.binary(op, self.value(at), self.value(value)))
+            case If(test=test, body=body, otherwise=otherwise):
                 self.choice(test, body, otherwise)
-            case ast.While(test=test, body=body):
+            case While(test=test, body=body):
                 self.while_loop(test, body)
-            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args)):
-                self.counted(name, [self.value(a) for a in args], statement.body)
-            case ast.Break():
+            case For():
+                self.counted(statement)
+            case Break():
                 self.leave(f"br label %{self.exits[-1]}")
-            case ast.Return(value=value):
-                self.give(value)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="dot"), args=[a, b, ast.Name(id=c)])):
+            case Return(values=values):
+                self.give(*values)
+            case Invoke(name="np.dot", args=(a, b, Var(name=c))):
                 product(self, self.factor(a), self.factor(b), self.known(c))
-            case ast.Expr(value=ast.Call(func=function, args=args)):
-                self.invoke(ast.unparse(function), [self.argument(a) for a in args])
+            case Invoke(name=name, args=args):
+                self.invoke(name, [self.argument(a) for a in args])
             case _:
                 raise UnsupportedError
 
-    def factor(self, node: ast.expr) -> Factor:
+    def factor(self, node: Expr) -> Factor:
         """A matrix that is multiplied, or its transpose."""
-        transposed = isinstance(node, ast.Attribute)
-        return Factor(self.known(ast.unparse(node).removesuffix(".T")), transposed)
-
-    def assign(self, target: ast.expr, value: Value) -> None:
-        """Set a variable, or an element of an array."""
-        if isinstance(target, ast.Subscript):
-            self.store(target, value)
-        else:
-            self.bind(ast.unparse(target), value)
+        match node:
+            case Call(name="transpose", args=(Var(name=name),)):
+                return Factor(self.known(name), True)
+            case Var(name=name):
+                return Factor(self.known(name), False)
+        raise UnsupportedError
 
     def bind(self, name: str, value: Argument) -> None:
         if isinstance(value, Value) and name in self.changing:
@@ -193,7 +213,7 @@ class _Body(Variables):
             value = self.cast(value, self.places[name].type if name in self.places else self.kinds[name])
         super().bind(name, value)
 
-    def give(self, value: ast.expr | None) -> None:
+    def give(self, value: Expr | None = None) -> None:
         """Return from the function."""
         if value is None:
             self.leave("ret void")
@@ -207,7 +227,7 @@ class _Body(Variables):
         self.lines.append(how)
         self.begin(f"{self.label()}_never")
 
-    def choice(self, test: ast.expr, body: Sequence[ast.stmt], otherwise: Sequence[ast.stmt]) -> None:
+    def choice(self, test: Expr, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
         """`if` with both its sides."""
         guard, label = self.cast(self.value(test), "i1"), self.label()
         self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
@@ -217,16 +237,15 @@ class _Body(Variables):
             self.lines.append(f"br label %{label}_after")
         self.begin(f"{label}_after")
 
-    def while_loop(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+    def while_loop(self, test: Expr, body: Sequence[Stmt]) -> None:
         label = self.head()
         with self.looped(label, self.cast(self.value(test), "i1")), self.polled(body):
             self.body(body)
 
-    def counted(self, name: str, bounds: Sequence[Value], body: Sequence[ast.stmt]) -> None:
-        """`for name in range(...)`; the count is not the variable, to which the body may assign."""
-        first, stop, step = (
-            (literal(0), *bounds, literal(1)) if len(bounds) == 1 else (*bounds, literal(1))[:3]
-        )
+    def counted(self, loop: For) -> None:
+        """`for axis in range(...)`; the count is not the variable, to which the body may assign."""
+        body, first, stop = loop.body, self.value(loop.start), self.value(loop.stop)
+        step = literal(1) if loop.step is None else self.value(loop.step)
         place = f"%count{len(self.lines)}"
         self.stack.append(f"{place} = alloca i64")
         self.lines.append(f"store {first}, ptr {place}")
@@ -236,7 +255,7 @@ class _Body(Variables):
         at = self.emit(f"load i64, ptr {place}", "i64")
         less = "sgt" if step.text.startswith("-") else "slt"
         with self.looped(label, self.emit(f"icmp {less} {at}, {stop.text}", "i1"), self.hint(body)):
-            self.bind(name, at)
+            self.bind(loop.axis, at)
             with self.polled(body):
                 self.body(body)
             self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
@@ -258,17 +277,17 @@ class _Body(Variables):
         self.lines.append(f"br label %{head}{hint}")
         self.begin(self.exits.pop())
 
-    def hint(self, body: Sequence[ast.stmt]) -> str:
+    def hint(self, body: Sequence[Stmt]) -> str:
         """What LLVM is told of a loop: in routines on matrices, one vector at a time, but for sums, in which
         each addition waits for the last. Several at a time are more code, which costs more time to compile
         than it saves."""
-        adds = any(isinstance(n, ast.Name) and n.id == "reduce_add" for s in body for n in walk(s))
+        adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))
         if adds or not self.apart:
             return ""
         return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
 
     @contextmanager
-    def polled(self, body: Sequence[ast.stmt]) -> Iterator[None]:
+    def polled(self, body: Sequence[Stmt]) -> Iterator[None]:
         """An iteration of a loop. The outermost of three ends it with a poll, if there was much to do: the
         elements of the loops inside, and of the matrices for which functions are called."""
         polls = self.polls and not self.counting and self.depth(body) > 1
@@ -278,48 +297,43 @@ class _Body(Variables):
             self.counting = False
             self.poll_after(1)
 
-    def depth(self, body: Sequence[ast.stmt]) -> int:
+    def depth(self, body: Sequence[Stmt]) -> int:
         """How many loops stand in each other, also in functions that are called."""
         most = 0
         for node in body:
             match node:
-                case ast.For() | ast.While():
+                case For() | While():
                     most = max(most, 1 + self.depth(node.body))
-                case ast.If():
-                    most = max(most, self.depth([*node.body, *node.orelse]))
-                case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in self.definitions:
+                case If():
+                    most = max(most, self.depth([*node.body, *node.otherwise]))
+                case Invoke(name=name) if name in self.definitions:
                     most = max(most, self.depth(self.definitions[name].body))
         return most
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def value(self, node: ast.expr) -> Value:
+    def value(self, node: Expr) -> Value:
         match node:
-            case ast.Name(id=name) if name not in self.places and name not in self.values:
+            case Var(name=name) if name not in self.places and name not in self.values:
                 return literal(self.names[name])
-            case ast.Attribute() if (name := ast.unparse(node)) in CONSTANTS:
-                return literal(CONSTANTS[name])
-            case ast.Subscript(value=ast.Name(id=name), slice=index) if isinstance(
-                self.names.get(name), tuple
-            ):
+            case Access(array=name, indices=(index,)) if isinstance(self.names.get(name), tuple):
                 return self.entry(name, self.value(index))
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            case Call(name="len", args=(Var(name=name),)):
                 table = self.names[name]
                 assert isinstance(table, tuple)
                 return literal(len(table))
-            case ast.IfExp(test=test, body=body, orelse=otherwise):
-                return self.either(node, test, body, otherwise)
-            case ast.Call(func=ast.Name(id=name), args=args) if name in self.definitions:
+            case Choice():
+                return self.either(node)
+            case Call(name=name, args=args) if name in self.definitions:
                 return self.invoke(name, [self.argument(a) for a in args])
         return super().value(node)
 
-    def either(self, node: ast.expr, test: ast.expr, body: ast.expr, otherwise: ast.expr) -> Value:
+    def either(self, node: Choice) -> Value:
         """A choice of which only one side is computed: a variable without a name."""
-        name = f"choice{node.lineno}_{node.col_offset}"
+        name = f"choice{len(self.changing)}"
         self.changing.add(name)
-        sides = [[ast.Assign([ast.Name(name, ast.Store())], side)] for side in (body, otherwise)]
-        self.choice(test, *sides)
-        return self.value(ast.Name(name))
+        self.choice(node.test, [Assign(name, node.then)], [Assign(name, node.otherwise)])
+        return self.value(Var(name))
 
     def entry(self, name: str, index: Value) -> Value:
         """A coefficient of a table."""
@@ -331,9 +345,9 @@ class _Body(Variables):
         at = self.emit(f"getelementptr inbounds {kind}, ptr @{place}, i64 0, {index}", "ptr")
         return self.emit(f"load double, {at}", "double")
 
-    def argument(self, node: ast.expr) -> Argument:
+    def argument(self, node: Expr) -> Argument:
         """What is passed to another function."""
-        found = self.array(node.id) if isinstance(node, ast.Name) else None
+        found = self.array(node.name) if isinstance(node, Var) else None
         return found or self.value(node)
 
     def invoke(self, name: str, args: Sequence[Argument]) -> Value:
@@ -366,9 +380,7 @@ def special(code: Variables, name: str, args: Sequence[Value]) -> Value:
     vectorised; for vectors it is called lane by lane, and all else in the loop is vectorised nevertheless.
     """
     module, _, function = name.partition(".")
-    ordered = source(module).definitions[function].args.args[0].arg == ORDER and not args[0].text.startswith(
-        "%"
-    )
+    ordered = source(module).definitions[function].params[0] == ORDER and not args[0].text.startswith("%")
     orders = [literal(int(args[0].number))] if ordered else []
     points = code.together(*args[len(orders) :])
     scalar = _scalar(code.needs, module, function, orders, points)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Mapping
 
@@ -23,21 +22,14 @@ CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.lib
 CASTS: Mapping[str, str] = {
     "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
 }  # fmt: skip
-FLOATS: Mapping[type[ast.operator], str] = {
-    ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"
+FLOATS: Mapping[str, str] = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+INTEGERS: Mapping[str, str] = {
+    "+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"
 }  # fmt: skip
-INTEGERS: Mapping[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
-    ast.LShift: "shl", ast.RShift: "ashr",
-}  # fmt: skip
-BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+BITS = ("&", "|", "^")
 # Of floats, of integers, and of truth values and indices.
-COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str, str]] = {
-    ast.Lt: ("olt", "slt", "ult"), ast.LtE: ("ole", "sle", "ule"), ast.Gt: ("ogt", "sgt", "ugt"),
-    ast.GtE: ("oge", "sge", "uge"), ast.Eq: ("oeq", "eq", "eq"), ast.NotEq: ("une", "ne", "ne"),
+COMPARISONS: Mapping[str, tuple[str, str, str]] = {
+    "<": ("olt", "slt", "ult"), "<=": ("ole", "sle", "ule"), ">": ("ogt", "sgt", "ugt"),
+    ">=": ("oge", "sge", "uge"), "==": ("oeq", "eq", "eq"), "!=": ("une", "ne", "ne"),
 }  # fmt: skip
-CONSTANTS: Mapping[str, float] = {
-    f"{module}.{name}": getattr(math, name) for module in ("math", "np") for name in ("inf", "nan", "pi")
-}
-LIMITS: Mapping[str, int] = {"-2 ** 63": -(2**63), "2 ** 63 - 1": 2**63 - 1}
 INFINITIES = (math.inf, -math.inf)

@@ -7,10 +7,8 @@ elements of arrays that each lane has for itself.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Sequence
 
-from adcompiler.codegen.llvm.across import LANE, Lane
 from adcompiler.codegen.llvm.blocks import Blocks
 from adcompiler.codegen.llvm.tables import BYTES
 from adcompiler.codegen.llvm.values import (
@@ -22,7 +20,9 @@ from adcompiler.codegen.llvm.values import (
     suffix,
     typed,
 )
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.across import LANE, Lane
+from adcompiler.loopir.nodes import Access, Choice, Expr, Length, Var
+from adcompiler.loopir.walk import walk
 
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fminimum"}
@@ -52,7 +52,7 @@ class Variables(Blocks):
         if LANE in name:
             value = self.spread(value, self.width)
         if name in self.summed and self.mask is not None:
-            value = self.select(self.mask, value, self.value(ast.Name(name)))
+            value = self.select(self.mask, value, self.value(Var(name)))
         if name not in self.changing:
             if name.partition(".")[0] in self.rounded:
                 self.factors.pop(value.text, None)
@@ -71,7 +71,7 @@ class Variables(Blocks):
 
     def bound(self, name: str) -> Value | ArrayValue:
         """The value of a variable."""
-        return self.array(name) or self.value(ast.Name(name))
+        return self.array(name) or self.value(Var(name))
 
     def array(self, name: str) -> ArrayValue | None:
         """The array of a name, if it is one."""
@@ -90,22 +90,22 @@ class Variables(Blocks):
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def value(self, node: ast.expr) -> Value:
+    def value(self, node: Expr) -> Value:
         match node:
-            case ast.Name(id=name) if name in self.places:
+            case Var(name=name) if name in self.places:
                 place = self.places[name]
                 return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
                     unsigned=place.unsigned
                 )
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=n)), slice=ast.Constant(value=int(d))):
-                return self.known(n).shape[d]
-            case ast.Subscript(value=ast.Name(id=name)):
+            case Length(array=name, axis=axis):
+                return self.known(name).shape[axis]
+            case Access(array=name):
                 return self.element(self.accessed(name, node), node)
-            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in walk(node)):
+            case Choice() if any(isinstance(n, Access) for n in walk(node)):
                 return self.branches(node)
         return super().value(node)
 
-    def branches(self, node: ast.IfExp) -> Value:
+    def branches(self, node: Choice) -> Value:
         """A choice of which only one side may be computed: the other may read outside of an array."""
         test = self.cast(self.value(node.test), "i1")
         if test.lanes > 1:
@@ -113,10 +113,10 @@ class Variables(Blocks):
         label = self.label()
         self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
         self.begin(f"{label}_then")
-        then, before = self.value(node.body), self.block
+        then, before = self.value(node.then), self.block
         self.lines.append(f"br label %{label}_after")
         self.begin(f"{label}_else")
-        otherwise = self.spread(self.value(node.orelse), then.lanes)
+        otherwise = self.spread(self.value(node.otherwise), then.lanes)
         other = self.block
         self.lines.append(f"br label %{label}_after")
         self.begin(f"{label}_after")
@@ -128,25 +128,25 @@ class Variables(Blocks):
 
         return self.chosen(either, then, otherwise)
 
-    def sides(self, node: ast.IfExp, test: Value) -> Value:
+    def sides(self, node: Choice, test: Value) -> Value:
         """A choice of each lane: it reads nothing for the side that it does not take."""
         whole = self.mask
         assert whole is not None
         self.mask = self.both("and", [whole, test])
-        then = self.value(node.body)
-        self.mask = self.both("and", [whole, self.unary(ast.Not(), test)])
-        otherwise = self.value(node.orelse)
+        then = self.value(node.then)
+        self.mask = self.both("and", [whole, self.unary("not", test)])
+        otherwise = self.value(node.otherwise)
         self.mask = whole
         return self.select(test, then, otherwise)
 
     # -- elements of arrays --------------------------------------------------------------------
 
-    def accessed(self, name: str, node: ast.Subscript) -> ArrayValue:
+    def accessed(self, name: str, node: Access) -> ArrayValue:
         """The array of an access: small rows have another one for lanes."""
         wide = self.arrays.get(name + LANE) if isinstance(node, Lane) and node.row else None
         return wide or self.known(name)
 
-    def element(self, array: ArrayValue, node: ast.Subscript) -> Value:
+    def element(self, array: ArrayValue, node: Access) -> Value:
         """An element of an array, or those of all lanes."""
         at, kind = self.address(array, node)
         if self.mask is None or not self.is_masked(node):
@@ -159,10 +159,9 @@ class Variables(Blocks):
         nothing = "zeroinitializer" if found.lanes > 1 else "0"
         return self.emit(f"icmp ne {found}, {nothing}", truths) if array.type == "i1" else found
 
-    def store(self, target: ast.Subscript, value: Value) -> None:
+    def store(self, target: Access, value: Value) -> None:
         """Set an element of an array, or those of all lanes."""
-        assert isinstance(target.value, ast.Name)
-        array = self.accessed(target.value.id, target)
+        array = self.accessed(target.array, target)
         value = self.cast(value, array.type)
         if array.type == "i1":
             value = self.emit(f"zext {value} to {value.typed('i8')}", value.typed("i8"))
@@ -175,19 +174,19 @@ class Variables(Blocks):
             args = [value, at, self.alignment(array), self.mask]
             self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
 
-    def is_masked(self, node: ast.Subscript) -> bool:
+    def is_masked(self, node: Access) -> bool:
         """Whether lanes beyond the last turn have no element there: all have one in a row."""
         return isinstance(node, Lane) and not node.row
 
-    def address(self, array: ArrayValue, node: ast.Subscript) -> tuple[Value, str]:
+    def address(self, array: ArrayValue, node: Access) -> tuple[Value, str]:
         """The address of an element, or of that of each lane, and the type of what stands there. Elements of
         lanes that are side by side are one vector at one address."""
-        *others, last = indices_of(node)
+        *others, last = node.indices
         row = isinstance(node, Lane) and node.row
         beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
         if beside:
-            assert isinstance(last, ast.Name)
-            last = ast.Name(last.id.removesuffix(LANE))  # the turn of the first lane
+            assert isinstance(last, Var)
+            last = Var(last.name.removesuffix(LANE))  # the iteration of the first lane
         indices = [self.value(n) for n in (*others, last)]
         if any(i.element != "i64" for i in indices):
             raise UnsupportedError
@@ -215,9 +214,9 @@ class Variables(Blocks):
         instruction = f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}"
         return self.emit(instruction, at.typed("ptr"))
 
-    def part_of(self, array: ArrayValue, node: ast.Subscript) -> ArrayValue:
+    def part_of(self, array: ArrayValue, node: Access) -> ArrayValue:
         """The part of an array at some first indices."""
-        indices = [self.value(n) for n in indices_of(node)]
+        indices = [self.value(n) for n in node.indices]
         first = len(indices)
         strides = array.strides and array.strides[first:]
         return ArrayValue(self.located(array, indices), array.type, array.shape[first:], strides)
@@ -254,8 +253,3 @@ class Variables(Blocks):
         zero = literal(-0.0, kind)
         self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
         return self.emit(f"call reassoc {kind} @{name}({zero}, {value})", kind)
-
-
-def indices_of(node: ast.Subscript) -> list[ast.expr]:
-    """The indices of an access."""
-    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

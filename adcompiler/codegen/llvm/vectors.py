@@ -9,59 +9,56 @@ function that libmvec has not is called lane by lane, and all else in the loop i
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from adcompiler.codegen.llvm.short import has_loops
 from adcompiler.codegen.llvm.tables import CALLS, SOURCES
 from adcompiler.codegen.llvm.values import Needs, UnsupportedError, Value, typed
-from adcompiler.codegen.trees import walk
 from adcompiler.codegen.vectormath import Set, known
+from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt, Var
+from adcompiler.loopir.short import has_loops
+from adcompiler.loopir.walk import assigned, reads, walk
 
 PURE = "nounwind willreturn memory(none)"
 
 
-def vectorises(body: Sequence[ast.stmt], changing: Collection[str]) -> bool:
-    """Whether a loop has mathematics that LLVM may vectorise: no long loop inside, and no turn needs another.
+def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
+    """Whether a loop has mathematics that LLVM may vectorise: no long loop inside, and no iteration needs
+    another.
 
-    `changing` are the variables that are assigned more than once.
+    `changing` are the variables that are set more than once.
     """
-    nodes = [n for s in body for n in walk(s)]
+    nodes = walk(*body)
     if has_loops(body) or not any(map(_is_mathematics, nodes)):
         return False
     carried = set(changing) - {_begun(s) for s in body}
-    names = [n for n in nodes if isinstance(n, ast.Name) and n.id in carried]
-    read = Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
-    own = Counter(total(n) for n in nodes)
-    return all(read[n.id] == own[n.id] for n in names if isinstance(n.ctx, ast.Store))
+    read, own = reads(*body), Counter(map(total, nodes))
+    return all(read[name] == own[name] for name in carried & assigned(*body).keys())
 
 
-def total(node: ast.AST) -> str:
+def total(node: Node) -> str:
     """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
     match node:
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) | ast.Call(args=[ast.Name(id=same), _]),
+        case Assign(
+            name=name, value=Binary(op="+", left=Var(name=same)) | Call(args=(Var(name=same), _))
         ) if name == same:
             return name
     return ""
 
 
-def _begun(statement: ast.stmt) -> str:
-    """The variable that each turn begins anew; empty if a statement does not do so."""
+def _begun(statement: Stmt) -> str:
+    """The variable that each iteration begins anew; empty if a statement does not do so."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)]) if not total(statement):
+        case Assign(name=name) if not total(statement):
             return name
     return ""
 
 
-def _is_mathematics(node: ast.AST) -> bool:
+def _is_mathematics(node: Node) -> bool:
     match node:
-        case ast.BinOp(op=ast.Pow()):
+        case Binary(op="**"):
             return True
-        case ast.Call(func=function):
-            name = ast.unparse(function)
+        case Call(name=name):
             return name in CALLS or name.partition(".")[0] in SOURCES
     return False
 

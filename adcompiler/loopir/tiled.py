@@ -13,90 +13,91 @@ other but for sums, so that each element, and each sum of an array, is computed 
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from adcompiler.codegen.llvm.jam import Jam
-from adcompiler.codegen.llvm.short import short
-from adcompiler.codegen.llvm.turns import are_independent, mentions, own_of, stores_of, turn_of
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.dependence import are_independent, own_of
+from adcompiler.loopir.jam import Jam, depends
+from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
+from adcompiler.loopir.rewrite import Rewriter
+from adcompiler.loopir.short import short
+from adcompiler.loopir.walk import accesses, assigned, mentions
 
 TILE = 16  # iterations: rows that are a power of two apart lie in few sets of a cache
 
 
-class Tiled(ast.For):
+@dataclass(eq=False, slots=True)
+class Tiled(For):
     """A loop that takes one tile of its innermost loop after the other."""
 
     @property
-    def inner(self) -> ast.For:
+    def inner(self) -> For:
         """The innermost loop."""
         return list(chain(self))[-1]
 
-    def over(self, first: str, stop: str) -> Sequence[ast.stmt]:
-        """Its body for the iterations of the innermost loop between the values of two variables."""
-        return _narrowed(self, ast.Call(ast.Name("range"), [ast.Name(first), ast.Name(stop)], [])).body
+    def over(self, first: str, stop: str) -> For:
+        """The loop for the iterations of the innermost one between the values of two variables."""
+        return _narrowed(self, Var(first), Var(stop))
 
 
-def tiled(function: ast.FunctionDef) -> ast.FunctionDef:
+def tiled(function: Function) -> Function:
     """The function with tiles of the loops that go through arrays against their layout."""
-    _Tiling(stores_of(function.body)).visit(function)
-    return function
+    return replace(function, body=_Tiling(assigned(*function.body)).body(function.body))
 
 
-class _Tiling(ast.NodeTransformer):
-    """`stored` is how often the function assigns each variable."""
+class _Tiling(Rewriter):
+    """`stored` is how often the function sets each variable."""
 
     def __init__(self, stored: Counter[str]) -> None:
         self.stored = stored
 
-    def visit_For(self, loop: ast.For) -> ast.AST:
-        if type(loop) is ast.For and goes_against(loop) and self.may(loop):
-            return Tiled(loop.target, loop.iter, loop.body, [])
-        return loop if isinstance(loop, Jam) else self.generic_visit(loop)
+    def stmt(self, s: Stmt) -> Stmt:
+        if type(s) is For and goes_against(s) and self.may(s):
+            return Tiled(s.axis, s.start, s.stop, s.body, s.step, s.kind)
+        return s if isinstance(s, Jam) else super().stmt(s)
 
-    def may(self, loop: ast.For) -> bool:
+    def may(self, loop: For) -> bool:
         """Whether all iterations may take a tile of the innermost loop before any takes the next one. What
         stands before inner loops is computed again for each tile."""
         *around, inner = chain(loop)
         before = (s for n in around for s in n.body[:-1])
         return (
             all(short(n) is None for n in (*around, inner))
-            and not mentions(inner.iter, own_of(loop))
+            and not depends(inner, own_of(loop))
             and all(self.is_only(s) for s in before)
             and are_independent(loop, self.stored)
         )
 
-    def is_only(self, statement: ast.stmt) -> bool:
+    def is_only(self, statement: Stmt) -> bool:
         """Whether a statement gives a variable the only value that it has."""
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)]):
+            case Assign(name=name):
                 return self.stored[name] == 1
         return False
 
 
-def chain(loop: ast.For) -> Iterator[ast.For]:
+def chain(loop: For) -> Iterator[For]:
     """A loop and those inside it, as long as each ends with the next one."""
     yield loop
-    if type(loop.body[-1]) is ast.For:
-        yield from chain(loop.body[-1])
+    last = loop.body[-1] if loop.body else None
+    if type(last) is For:
+        yield from chain(last)
 
 
-def goes_against(loop: ast.For) -> bool:
+def goes_against(loop: For) -> bool:
     """Whether the innermost loop goes from row to row of an array of which this one goes along the rows."""
     *around, inner = chain(loop)
-    row, column = turn_of(inner), turn_of(loop)
-    for node in (n for s in inner.body for n in walk(s)) if around else ():
-        match node:
-            case ast.Subscript(slice=ast.Tuple(elts=[*rows, ast.Name(id=name)])) if name == column:
-                if any(mentions(r, [row]) for r in rows):
-                    return True
+    for at, _ in accesses(*inner.body) if around else ():
+        *rows, last = at.indices
+        if last == Var(loop.axis) and any(mentions(row, [inner.axis]) for row in rows):
+            return True
     return False
 
 
-def _narrowed(loop: ast.For, bounds: ast.expr) -> ast.For:
+def _narrowed(loop: For, start: Expr, stop: Expr) -> For:
     """A loop with other bounds of its innermost loop."""
     *before, last = loop.body
-    if type(last) is not ast.For:
-        return ast.For(loop.target, bounds, loop.body, [])
-    return ast.For(loop.target, loop.iter, [*before, _narrowed(last, bounds)], [])
+    if type(last) is not For:
+        return For(loop.axis, start, stop, loop.body)
+    return For(loop.axis, loop.start, loop.stop, [*before, _narrowed(last, start, stop)])

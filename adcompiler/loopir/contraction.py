@@ -10,39 +10,31 @@ reverse reads computes the same as one that does not, as within a budget (`passe
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from adcompiler.codegen.llvm.turns import is_of_program, turn_of
-from adcompiler.codegen.trees import walk
+from adcompiler.loopir.nodes import For, Function, If, Stmt, Store, Var, While
+from adcompiler.loopir.walk import reads, statements
 
 
-def rounded(function: ast.FunctionDef) -> frozenset[str]:
+def rounded(function: Function) -> frozenset[str]:
     """The variables of a function that several operations use."""
-    used = Counter(
-        n.id for n in _nodes(function.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    )
-    used.subtract(map(_stored, _nodes(_loops_of_program(function.body))))
+    used = reads(*function.body)
+    used.subtract(map(_stored, statements(_loops_of_program(function.body))))
     return frozenset(name for name, count in used.items() if count > 1)
 
 
-def _nodes(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    return (n for s in body for n in walk(s))
-
-
-def _loops_of_program(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def _loops_of_program(body: Sequence[Stmt]) -> Iterator[Stmt]:
     """The outermost loops of the program in a function."""
     for s in body:
-        if isinstance(s, ast.While) or (isinstance(s, ast.For) and is_of_program(turn_of(s))):
+        if isinstance(s, While) or (isinstance(s, For) and s.kind == "program"):
             yield s
-        elif isinstance(s, ast.If):
+        elif isinstance(s, If):
             yield from _loops_of_program(s.body)
 
 
-def _stored(node: ast.AST) -> str:
+def _stored(statement: Stmt) -> str:
     """The variable that a statement stores as it is; empty for any other."""
-    match node:
-        case ast.Assign(targets=[ast.Subscript()], value=ast.Name(id=name)):
+    match statement:
+        case Store(value=Var(name=name)):
             return name
     return ""

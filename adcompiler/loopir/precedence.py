@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
 
-_BINARY = {
+BINARY = {
     "or": OR, "and": AND,
     "<": COMPARE, "<=": COMPARE, ">": COMPARE, ">=": COMPARE, "==": COMPARE, "!=": COMPARE,
     "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "<<": SHIFT, ">>": SHIFT,
     "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "**": POWER,
 }  # fmt: skip
-_PREFIX = {"not ": NOT, "-": SIGN, "~": SIGN}
+PREFIX = {"not": NOT, "-": SIGN, "~": SIGN}
 
 
 class Text(NamedTuple):
@@ -39,12 +39,12 @@ class Form(NamedTuple):
 def form(kernel: str, count: int) -> Form:
     """The form of a kernel's text with `count` parameters: an operator, a call, or else anything."""
     if found := re.fullmatch(r"\{\w+\} (\S+) \{\w+\}", kernel):
-        level = _BINARY[found[1]]
+        level = BINARY[found[1]]
         # Comparisons would chain; a sum or product on the right is one that the user grouped so.
         sides = (ATOM, SIGN) if level == POWER else (level + (level == COMPARE), level + 1)
         return Form(level, sides[-count:])
     if found := re.fullmatch(r"(not |-|~)\{\w+\}", kernel):
-        level = _PREFIX[found[1]]
+        level = PREFIX[found[1].strip()]
         return Form(level, (level + (level == SIGN),))
     if re.fullmatch(r"[\w.]+\((\{\w+\}(, )?)*\)", kernel):
         return Form(ATOM, (TERNARY,) * count)

@@ -1,0 +1,149 @@
+"""Dependence between the iterations of a loop: what each has for itself, and whether they are independent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    Binary,
+    Call,
+    Expr,
+    For,
+    If,
+    Stmt,
+    Store,
+    Update,
+    Var,
+)
+from adcompiler.loopir.walk import (
+    accesses,
+    assigned,
+    named,
+    names,
+    read_by,
+    sets,
+    statements,
+    stores_of,
+    variables,
+)
+
+ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order matters to rounding only
+OPERATORS = {"+": "add", "*": "mult"}
+
+
+def inner_axes(loop: For) -> set[str]:
+    """The variables of the loops inside a loop."""
+    return {s.axis for s in statements(loop.body) if isinstance(s, For)}
+
+
+def own_of(loop: For, also: Collection[str] = ()) -> set[str]:
+    """The variables that depend on the iteration of a loop, or on what else each iteration has for itself."""
+    own = {loop.axis, *also}
+    assigned: list[tuple[str, set[str]]] = []
+    for s in statements(loop.body):
+        match s:
+            case Assign(name=name, value=value):
+                assigned.append((name, variables(value)))
+            case Allocate(name=name, shape=shape):
+                assigned.append((name, variables(*shape)))
+            case For(axis=name):
+                assigned.append((name, variables(*s.bounds)))
+    before = 0
+    while before < len(own):
+        before = len(own)
+        for name, read in assigned:
+            if not own.isdisjoint(read):
+                own.add(name)
+    return own
+
+
+def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ()) -> bool:
+    """Whether the iterations of a loop are independent of each other but for sums, if each has `rows` for
+    itself.
+
+    `stored` is how often the function sets each variable.
+    """
+    found = statements(loop.body)
+    if not all(is_plain(s) for s in found):
+        return False
+    inside = assigned(*loop.body)
+    outer = {name for name, count in inside.items() if stored[name] > count} - inner_axes(loop)
+    written = {at.array for s in found for at in stores_of(s)}
+    free = {*only_added(found), *rows}
+    return outer <= free and all(is_apart(loop.body, name, loop.axis) for name in written - free)
+
+
+def is_plain(statement: Stmt) -> bool:
+    """Whether it is one of the statements whose effect is known here."""
+    match statement:
+        case Assign() | Allocate() | Store() | Update() | For(step=None) | If(otherwise=[]):
+            return True
+    return False
+
+
+def updated(statement: Stmt) -> str:
+    """The variable, or the array, that a statement adds to, or takes an extremum with; else nothing."""
+    match statement:
+        case Update(at=Access(array=name)):
+            return name
+        case Assign(name=name, value=value):
+            return name if _first_of(value) == Var(name) else ""
+        case Store(at=at, value=value):
+            return at.array if _first_of(value) == at else ""
+    return ""
+
+
+def _first_of(value: Expr) -> Expr | None:
+    """What a sum, a product, or a function of two begins with."""
+    match value:
+        case Binary(op="+" | "*", left=old):
+            return old
+        case Call(name=name, args=(old, _)) if "." not in name:
+            return old
+    return None
+
+
+def operation_of(statement: Stmt) -> str:
+    """How a statement that updates something does so."""
+    match statement:
+        case Assign(value=Call(name=name)) | Store(value=Call(name=name)):
+            return name.removeprefix("reduce_")
+        case Update(op=op) | Assign(value=Binary(op=op)) | Store(value=Binary(op=op)):
+            return OPERATORS.get(op, op)
+    return ""
+
+
+def only_added(found: Sequence[Stmt]) -> set[str]:
+    """The variables and arrays with which nothing is done but to add to them, or all the time to multiply, or
+    to take the same extremum: in any order."""
+    uses: Counter[str] = Counter()
+    updates: Counter[str] = Counter()
+    how: dict[str, set[str]] = {}
+    for s in found:
+        uses.update(variables_of(s))
+        if name := updated(s):
+            updates[name] += 1 if isinstance(s, Update) else 2
+            how.setdefault(name, set()).add(operation_of(s))
+    same = {name for name, found in how.items() if len(found) == 1 and found <= ORDERLESS}
+    return {name for name in same if uses[name] == updates[name]}
+
+
+def variables_of(statement: Stmt) -> Counter[str]:
+    """How often a statement itself names each variable and array, but for the axis of a loop."""
+    found = Counter(at.array for at in stores_of(statement))
+    found.update(() if isinstance(statement, For) else sets(statement))
+    found.update(name for node in read_by(statement) if (name := named(node)))
+    return found
+
+
+def is_apart(body: Sequence[Stmt], name: str, axis: str) -> bool:
+    """Whether each iteration has a part of an array for itself: its number is an index of every access, and
+    always the same one."""
+    places = [at for at, _ in accesses(*body) if at.array == name]
+    if len(places) < names(*body)[name]:
+        return False
+    return bool(set.intersection(*({k for k, i in enumerate(p.indices) if i == Var(axis)} for p in places)))

@@ -1,0 +1,157 @@
+"""Several turns of a loop in order, element by element: what each loads and stores serves all of them.
+
+    for t:                                  for t by fours:
+        for i:                                  for i:
+            p[i] = p[i] * x[i] + a[t]               p[i] = (...(p[i] * x[i] + a[t]) ... + a[t + 3]
+
+Each element has its turns one after the other, as before; LLVM keeps it in a register between them. That may
+be done where an element reads no other one, and nothing but the elements goes from turn to turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from adcompiler.loopir.jam import DIVISION, ITERATIONS, LEAST, LOAD, OPERATION, STORE, Jam, jammed
+from adcompiler.loopir.jam import several as with_several
+from adcompiler.loopir.nodes import (
+    Allocate,
+    Assign,
+    AssignAll,
+    Binary,
+    Call,
+    Choice,
+    For,
+    Function,
+    Node,
+    Stmt,
+    Store,
+    Var,
+)
+from adcompiler.loopir.rewrite import Rewriter, numbered
+from adcompiler.loopir.short import short
+from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
+
+WIDEST = 4.0  # the cost of what one turn computes: registers are few
+
+
+def several(function: Function) -> Function:
+    """The function with several iterations at once of the loops where that pays."""
+    function = jammed(function)
+    return replace(function, body=_InOrder(names(*function.body)).body(function.body))
+
+
+class _InOrder(Rewriter):
+    """`mentioned` counts the names of the function."""
+
+    def __init__(self, mentioned: Counter[str]) -> None:
+        self.mentioned = mentioned
+
+    def stmt(self, s: Stmt) -> Stmt:
+        if isinstance(s, Jam):
+            return s
+        if isinstance(s, For):
+            inner = _inner(s)
+            if inner is not None and _may(s, inner, self.mentioned) and _gain(s, inner) >= LEAST:
+                return _together(s, inner)
+        return super().stmt(s)
+
+
+def _inner(loop: For) -> For | None:
+    """The one loop in a loop, if it has assignments only, and there are only assignments beside it."""
+    loops = [s for s in loop.body if isinstance(s, For)]
+    if len(loops) != 1 or isinstance(loops[0], Jam) or short(loop) is not None or short(loops[0]) is not None:
+        return None
+    found = [*(s for s in loop.body if s is not loops[0]), *loops[0].body]
+    return loops[0] if all(isinstance(s, Assign | AssignAll | Allocate | Store) for s in found) else None
+
+
+# -- whether it may be done ------------------------------------------------------------------------
+
+
+def _may(loop: For, inner: For, mentioned: Counter[str]) -> bool:
+    """Whether elements may have several iterations each before the next element has one."""
+    own, local = names(loop), set(assigned(loop))
+    alone = all(own[name] == mentioned[name] for name in local)
+    return (
+        alone
+        and not local & variables(*inner.bounds)
+        and _by_iteration(loop, inner)
+        and _by_element(loop, inner)
+    )
+
+
+def _by_iteration(loop: For, inner: For) -> bool:
+    """Whether an iteration reads no variable of an earlier one, and nothing but the element's own statements
+    what is set for an element."""
+    local, known = set(assigned(loop)), {loop.axis}
+    for s in loop.body:
+        inside = known | {inner.axis}
+        for part in inner.body if s is inner else ():
+            if not reads(part).keys() & local <= inside:
+                return False
+            inside |= set(assigned(part))
+        if s is not inner:
+            if not reads(s).keys() & local <= known:
+                return False
+            known |= set(assigned(s))
+    return True
+
+
+def _by_element(loop: For, inner: For) -> bool:
+    """Whether an array that elements store is used at an element's own place only, and another one that is
+    stored is used nowhere else."""
+    mentioned, places = names(loop), list(accesses(*inner.body))
+    elements = {at.array for at, stored in places if stored}
+    for name in elements:
+        spots = [{k for k, i in enumerate(at.indices) if i == Var(inner.axis)} for at, _ in places
+                 if at.array == name]  # fmt: skip
+        if len(spots) != mentioned[name] or not set.intersection(*spots):
+            return False
+    found = [at.array for at, stored in accesses(loop) if stored]
+    return all(name in elements or mentioned[name] == 1 for name in found)
+
+
+# -- whether it pays -------------------------------------------------------------------------------
+
+
+def _gain(loop: For, inner: For) -> float:
+    """How many times less an iteration costs if several share what they load and store."""
+    own = set(assigned(loop)) - set(assigned(inner))
+    found = dict.fromkeys(accesses(*inner.body))
+    shared = sum(_moved(stored) for at, stored in found if not variables(*at.indices) & own)
+    alone = sum(_moved(stored) for at, stored in found if variables(*at.indices) & own)
+    alone += sum(map(_computed, (n for s in statements([inner]) for n in read_by(s))))
+    return ITERATIONS * (alone + shared) / (ITERATIONS * alone + shared) if alone <= WIDEST else 0.0
+
+
+def _moved(stored: bool) -> float:
+    return STORE if stored else LOAD
+
+
+def _computed(node: Node) -> float:
+    match node:
+        case Binary(op="+" | "-" | "*") | Call(name="reduce_add"):
+            return OPERATION
+        case Binary() | Choice() | Call(name="select"):
+            return DIVISION
+        case Call(name=name) if "." in name:
+            return DIVISION
+    return 0.0
+
+
+# -- doing it --------------------------------------------------------------------------------------
+
+
+def _together(loop: For, inner: For) -> Jam:
+    """The loop with several iterations element by element."""
+    local = set(assigned(loop)) - {inner.axis}
+    copies = [numbered(local, k) for k in range(ITERATIONS)]
+
+    def each(found: list[Stmt]) -> list[Stmt]:
+        return [copy.stmt(s) for copy in copies for s in found]
+
+    at = loop.body.index(inner)
+    middle = replace(inner, body=each(inner.body))
+    return with_several(loop, [*each(loop.body[:at]), middle, *each(loop.body[at + 1 :])])

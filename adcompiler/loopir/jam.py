@@ -1,0 +1,184 @@
+"""Several turns of an outer loop at once, so that what an inner loop loads or stores serves all of them.
+
+    for i:                                  for i by fours:
+        for j:                                  for j:
+            t[j] += a[i] * b[i, j]                  t[j] += a[i] * b[i, j] + ... + a[i + 3] * b[i + 3, j]
+
+reads and writes t once for four i. This is *unroll and jam* (D. Callahan, S. Carr and K. Kennedy, PLDI 1990).
+It is done where the inner loop spends much of its time on what does not depend on i, and where turns of i are
+independent of each other but for sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from adcompiler.loopir.dependence import are_independent, inner_axes, only_added, own_of, updated
+from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Node, Stmt
+from adcompiler.loopir.rewrite import Renamed, numbered
+from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
+
+ITERATIONS = 4  # at once
+LARGEST = 80  # statements that may be written several times
+LEAST = 1.25  # how many times less an inner loop must cost
+WIDEST = 12.0  # the cost of what one turn does alone in an inner loop: registers are few
+DEEPER = 32  # how much more often a loop inside another is taken to run
+
+LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
+CHEAP = frozenset(
+    ("select", "abs", "min", "max", "fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "uint64")
+)
+
+
+@dataclass(eq=False, slots=True)
+class Jam(For):
+    """A loop that runs `together`, whose variables `axes` are those of consecutive iterations, as long as
+    there are enough of them, and then its body for those that are left."""
+
+    together: list[Stmt] = field(default_factory=list)
+    axes: list[str] = field(default_factory=list)
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return *self.bounds, *self.body, *self.together
+
+
+def jammed(function: Function) -> Function:
+    """The function with several iterations at once of the loops where that pays."""
+    stored = assigned(*function.body)
+    return replace(function, body=[chosen(s, stored) for s in function.body])
+
+
+def chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | None = None) -> Stmt:
+    """The statement with those of its loops jammed for which it pays most, none inside another one.
+
+    `stored` is how often the function sets each variable, `gains` what is known of the loops around.
+    """
+    if isinstance(statement, For):
+        gains = dict(_gains(statement, stored)) if gains is None else gains
+        best = max((gains.get(s, 0.0) for s in statements([statement])), default=0.0)
+        if best >= LEAST and gains.get(statement) == best:
+            return _jam(statement)
+    if isinstance(statement, For | If):
+        return replace(statement, body=[chosen(s, stored, gains) for s in statement.body])
+    return statement
+
+
+def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
+    """The loops in a loop that may be jammed, and how many times less they cost then."""
+    inner = [s for s in loop.body if isinstance(s, For)]
+    for s in inner:
+        yield from _gains(s, stored)
+    if inner and len(statements(loop.body)) <= LARGEST and are_independent(loop, stored):
+        yield loop, _gain(loop)
+
+
+# -- whether it pays -------------------------------------------------------------------------------
+
+
+def _gain(loop: For) -> float:
+    """How many times less the innermost loops cost if iterations share what does not depend on one."""
+    own, before, after = own_of(loop), 0.0, 0.0
+    for inner, depth in _innermost(loop, own, 0):
+        alone, shared = _costs(inner, own)
+        if alone > WIDEST or _stores(inner, own):
+            return 0.0
+        weight = float(DEEPER**depth)
+        before += weight * ITERATIONS * (alone + shared)
+        after += weight * (ITERATIONS * alone + shared)
+    return before / after if after else 0.0
+
+
+def _innermost(loop: For, own: Collection[str], depth: int) -> Iterator[tuple[For, int]]:
+    """The innermost loops whose iterations do not depend on those of the outer one."""
+    for s in loop.body:
+        if isinstance(s, For) and not depends(s, own) and short(s) is None:
+            if has_loops(s.body):
+                yield from _innermost(s, own, depth + 1)
+            else:
+                yield s, depth
+
+
+def depends(loop: For, own: Collection[str]) -> bool:
+    """Whether the bounds of a loop name one of some variables."""
+    return any(mentions(bound, own) for bound in loop.bounds)
+
+
+def _stores(loop: For, own: Collection[str]) -> bool:
+    """Whether an innermost loop stores what only one iteration has: LLVM cannot know that several rows of one
+    array are apart, and would ask before each loop over them."""
+    return any(
+        stored and _at(at, own)
+        for at, stored in accesses(*loop.body)
+        if type(at) is Access  # those of lanes are vectors, which LLVM leaves alone
+    )
+
+
+def _at(at: Access, own: Collection[str]) -> bool:
+    return any(mentions(index, own) for index in at.indices)
+
+
+def _costs(loop: For, own: Collection[str]) -> tuple[float, float]:
+    """What an iteration of an innermost loop costs: what depends on `own`, and what does not."""
+    found: dict[tuple[Expr, bool], tuple[float, bool]] = {}
+    for at, stored in accesses(*loop.body):
+        found[at, stored] = STORE if stored else LOAD, _at(at, own)
+    for node in (n for s in statements(loop.body) for n in read_by(s)):
+        match node:
+            case Binary(op=op):
+                cost = DIVISION if op in ("/", "//", "%") else OPERATION
+                found[node, False] = cost, mentions(node, own)
+            case Call(name=name):
+                cheap = name in CHEAP or name.startswith("np.")
+                found[node, False] = OPERATION if cheap else CALL, mentions(node, own)
+    alone = sum(cost for cost, depends in found.values() if depends)
+    return alone, sum(cost for cost, _ in found.values()) - alone
+
+
+# -- doing it --------------------------------------------------------------------------------------
+
+
+def _jam(loop: For) -> Jam:
+    """The loop with several iterations at once."""
+    stored = assigned(*loop.body)
+    totals = only_added(statements(loop.body))
+    names = {loop.axis, *stored} - inner_axes(loop) - totals
+    own = own_of(loop)
+    copies = [numbered(names, k) for k in range(ITERATIONS)]
+    return several(loop, list(_together(loop.body, own, copies)))
+
+
+def several(loop: For, together: list[Stmt]) -> Jam:
+    """A loop that has statements for several iterations."""
+    axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS)]
+    return Jam(loop.axis, loop.start, loop.stop, loop.body, loop.step, loop.kind, together, axes)
+
+
+def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renamed]) -> Iterator[Stmt]:
+    """Each statement for all iterations; a loop that is the same for all of them once, with its statements
+    so."""
+    for s in body:
+        if isinstance(s, For) and not depends(s, own):
+            yield replace(s, body=list(_together(s.body, own, copies)))
+        elif (extremum := _extremum(s, copies)) is not None:
+            yield extremum
+        else:
+            yield from (copy.stmt(s) for copy in copies)
+
+
+def _extremum(statement: Stmt, copies: Sequence[Renamed]) -> Assign | None:
+    """An extremum with a value of each iteration as one with their extremum, if it is such a statement: what
+    waits for what was there before is one operation, not one an iteration. Extrema are the same in any
+    order."""
+    match statement:
+        case Assign(name=name, value=Call(name="reduce_min" | "reduce_max" as how, args=(old, new))) if (
+            updated(statement) == name and name not in copies[0].names
+        ):
+            values = [copy.expr(new) for copy in copies]
+            while len(values) > 1:
+                values = [Call(how, pair) for pair in zip(values[::2], values[1::2], strict=True)]
+            return Assign(name, Call(how, (old, *values)))
+    return None

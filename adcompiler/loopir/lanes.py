@@ -1,0 +1,363 @@
+"""Turns of a nest as lanes of vectors, where what one turn does is loops in loops.
+
+    for i:                                      for i by eights, all at once:
+        for j:                                      for j:
+            s = 0                                       s = (0, ..., 0)
+            for k:                                      for k:
+                s += w[j, k] * x[i, k]                      s += w[j, k] * (x[i, k], ..., x[i + 7, k])
+            y[i, j] = tanh(s)                           (y[i, j], ..., y[i + 7, j]) = tanh(s)
+
+LLVM vectorises innermost loops only. Here that would be k, a dot product: its lanes are added up for each
+number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
+the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
+
+Rows, the arrays that each turn has for itself (`codegen/rows.py`), have the lanes side by side. So have
+copies of what each turn reads and writes elsewhere in inner loops, as x[i, :] above: they are filled before a
+vector of turns, and written back after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple, TypeVar
+
+from adcompiler.loopir.across import (
+    COPY,
+    LANE,
+    TOTALS,
+    Alone,
+    Kept,
+    Lane,
+    Lanes,
+    Total,
+    added_up,
+    filled,
+    over,
+)
+from adcompiler.loopir.contraction import rounded
+from adcompiler.loopir.dependence import are_independent, inner_axes, own_of, updated
+from adcompiler.loopir.inorder import several
+from adcompiler.loopir.jam import chosen as jam
+from adcompiler.loopir.jam import depends
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Call,
+    Choice,
+    For,
+    Function,
+    If,
+    Length,
+    Stmt,
+    Store,
+    Update,
+    Var,
+)
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.rewrite import Rewriter
+from adcompiler.loopir.short import short
+from adcompiler.loopir.tiled import Tiled, tiled
+from adcompiler.loopir.walk import (
+    accesses,
+    assigned,
+    mentions,
+    reads,
+    statements,
+    variables,
+    walk,
+)
+
+T = TypeVar("T", int, int | None)
+
+LEAST, MOST = 4, 16  # lanes of a vector: rows have place for so many
+RECORD = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
+DEEP = 2  # loops around what makes it worth while
+AXES = 2  # indices of a row of one axis: the block, and that axis
+
+
+def vectorised(function: Function, rows: Collection[str]) -> Function:
+    """The function with its iterations as lanes where that pays, or with several iterations of its loops at
+    once; each iteration may have `rows` for itself."""
+    own = {s.name for s in function.body if isinstance(s, Allocate)} | ({*function.params} & {*rows})
+    stored = assigned(*function.body)
+    nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}
+    chosen = {s: nest for s, nest in nests.items() if nest.has_lanes}
+    if not chosen:
+        return tiled(several(function))
+    return replace(function, body=[chosen[s].across() if s in chosen else s for s in function.body])
+
+
+class Definition(NamedTuple):
+    """A function as it is compiled, and its variables whose products are rounded (`contraction.py`)."""
+
+    function: Function
+    rounded: frozenset[str]
+
+
+class Found(NamedTuple):
+    """The functions of a text whose iterations are lanes, those of them in which lanes have sums of their
+    own, those whose loops are tiled, and the rows that have lanes side by side."""
+
+    functions: frozenset[str]
+    adding: frozenset[str]
+    tiled: frozenset[str]
+    rows: frozenset[str]
+
+
+@lru_cache(maxsize=16)
+def functions_of(text: str, rows: frozenset[str]) -> Sequence[Definition]:
+    """The functions of a text; each iteration of a nest has `rows` for itself."""
+    return [Definition(vectorised(f, rows), rounded(f)) for f in functions(text)]
+
+
+def found(text: str, rows: frozenset[str]) -> Found:
+    """Where the iterations of the nests of a text are lanes, or tiled."""
+    made = [d.function for d in functions_of(text, rows)]
+    loops = [(f.name, s) for f in made for s in f.body if isinstance(s, Lanes)]
+    lanes = (at for _, loop in loops for at, _ in accesses(*loop.together) if isinstance(at, Lane))
+    adding = frozenset(name for name, loop in loops if loop.sums)
+    tiles = frozenset(f.name for f in made for s in f.body if isinstance(s, Tiled))
+    wide = rows & {at.array for at in lanes if at.row}
+    return Found(frozenset(name for name, _ in loops), adding, tiles, wide)
+
+
+def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
+    """The lengths of a row, known or not, with place for all lanes."""
+    *others, last = lengths
+    return (*others, last and last * MOST)
+
+
+class _Nest:
+    """A loop whose iterations might be lanes: `own` is what each iteration has for itself, variables and
+    `rows`, and `totals` are the variables of the function that it adds to, each with how."""
+
+    def __init__(self, loop: For, stored: Counter[str], rows: Collection[str]) -> None:
+        self.loop, self.stored, self.axis = loop, stored, loop.axis
+        self.rows = {at.array for at, _ in accesses(loop)} & set(rows)
+        inside = assigned(*loop.body)
+        outer = {name for name, count in inside.items() if stored[name] > count} - inner_axes(loop)
+        self.own = own_of(loop, {*self.rows, *outer})
+        adds = ((updated(s), _operation(s)) for s, _ in self.statements())
+        self.totals = {name: how for name, how in adds if name in outer}
+        self.places = [(at, stored, depth) for s, depth in self.statements() for at, stored in _places(s)]
+        self.sums = dict(self.sums_of_lanes())
+        self.copies = {
+            at.array: self.other(at) for at, _, depth in self.places if depth >= DEEP and self.is_far(at)
+        }
+
+    def statements(self) -> Iterator[tuple[Stmt, int]]:
+        """All statements of an iteration, and how many loops of it are around each; not those in loops that
+        each lane does alone."""
+        return _statements(self.loop.body, 0, self.is_alone)
+
+    def is_alone(self, statement: Stmt) -> bool:
+        """Whether a statement is a loop that iterations do not have in common."""
+        return isinstance(statement, For) and depends(statement, self.own)
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether the iterations may be lanes, and that pays."""
+        if not self.pays or not TOTALS.keys() >= set(self.totals.values()):
+            return False
+        fit = all(self.fits(s, depth) for s, depth in self.statements())
+        copied = fit and all(map(self.may_copy, self.copies))
+        return copied and are_independent(self.loop, self.stored, self.rows)
+
+    @property
+    def pays(self) -> bool:
+        """Whether an iteration has loops in loops, or none, but many elements of one array that stand beside
+        each other: to LLVM such records are too wide for vectors."""
+        deepest = max((depth for _, depth in self.statements()), default=0)
+        if deepest:
+            return deepest >= DEEP
+        records: Counter[str] = Counter()
+        lengths = _short_loops(self.loop)
+        for at in dict.fromkeys(at for at, _, _ in self.places if self.is_far(at)):
+            records[at.array] += prod(lengths[n] for n in variables(*at.indices) & lengths.keys())
+        return max(records.values(), default=0) > RECORD
+
+    def may_copy(self, name: str) -> bool:
+        """Whether copies of rows do for all that iterations do with their parts of an array; not if they ask
+        if they have one."""
+        own = [at for at, _, _ in self.places if at.array == name and self.is_own(at)]
+        asks = (n for n in walk(self.loop) if isinstance(n, Choice) and mentions(n.test, self.own))
+        if any(isinstance(n, Access) and n.array == name for choice in asks for n in walk(choice)):
+            return False
+        return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
+
+    def fits(self, statement: Stmt, depth: int) -> bool:
+        """Whether a statement is the same for all iterations but for the numbers, and in inner loops reads
+        and writes no elements that are far from each other."""
+        match statement:
+            case For():
+                return not self.is_alone(statement) or self.may_stand_alone(statement)
+            case If(test=head):
+                return not mentions(head, self.own)
+        places = list(_places(statement))
+        if depth >= DEEP and any(len(at.indices) > AXES for at, _ in places if at.array in self.rows):
+            return False
+        for at, stored in places:
+            if stored and not self.is_own(at):
+                return at.array in self.sums or (depth < DEEP and _operation(statement) in TOTALS)
+        return not isinstance(statement, Update)
+
+    def may_stand_alone(self, loop: For) -> bool:
+        """Whether each lane may do a loop for itself: it sets no variable of the iteration, and the arrays
+        that iterations have copies of are as they were."""
+        if any(count < self.stored[name] for name, count in assigned(*loop.body).items()):
+            return False
+        changed = {at.array for at, stored in accesses(self.loop) if stored} & self.copies.keys()
+        return not any(at.array in changed for at, _ in accesses(*loop.body))
+
+    def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """The partial sums of a block of which each lane has its own until the block ends, with their
+        operation and rank. In loops in loops it would cost far more than the addition to add up all lanes."""
+        added: dict[str, set[tuple[str, int]]] = {}
+        deep = {at.array for at, _, depth in self.places if depth >= DEEP}
+        for s, _ in self.statements():
+            for at, stored in _places(s):
+                first, *others = at.indices
+                if stored and first == Var("block"):
+                    how = _operation(s) if others and not self.is_own(at) else ""
+                    added.setdefault(at.array, set()).add((how, len(others)))
+        for name, found in added.items():
+            if name in deep and len(found) == 1 and (one := found.pop())[0] in TOTALS:
+                yield name, one
+
+    def is_own(self, at: Access) -> bool:
+        """Whether each iteration has an element of its own there."""
+        return at.array in self.rows or any(mentions(i, self.own) for i in at.indices)
+
+    def is_far(self, at: Access) -> bool:
+        """Whether the elements of iterations are no neighbours in memory."""
+        return self.is_own(at) and not (at.array in self.rows or self.is_beside(at))
+
+    def other(self, at: Access) -> int:
+        """The axis of a matrix beside that of the iteration, if its index is the same for all iterations;
+        else -1."""
+        own = [k for k, i in enumerate(at.indices) if i == Var(self.axis)]
+        alone = sum(mentions(i, self.own) for i in at.indices) == 1
+        return 1 - own[0] if own and alone and len(at.indices) == AXES else -1
+
+    def is_beside(self, at: Access) -> bool:
+        """Whether the iteration is the last index, and the others are the same for all iterations."""
+        *others, last = at.indices
+        return last == Var(self.axis) and not any(mentions(i, self.own) for i in others)
+
+    def across(self) -> Lanes:
+        """The loop with its iterations as lanes."""
+        loop = self.loop
+        together = _Across(self).body(loop.body)
+        counts = assigned(*together) + Counter(name + LANE for name in self.totals)
+        stored = {at.array for at, stored, _ in self.places if stored}
+        fill = [self.copied(name, back=False) for name in self.copies]
+        back = [self.copied(name, back=True) for name in self.copies if name in stored]
+        return Lanes(
+            loop.axis,
+            loop.start,
+            loop.stop,
+            [jam(s, self.stored) for s in loop.body],
+            kind=loop.kind,
+            together=[*fill, *(jam(s, counts) for s in together), *back],
+            before=[filled(name, *found) for name, found in self.sums.items()],
+            after=[added_up(name, *found) for name, found in self.sums.items()],
+            totals=self.totals,
+            copies=self.copies,
+            sums=list(self.sums),
+        )
+
+    def copied(self, name: str, back: bool) -> For:
+        """A loop that fills the copy of a row, or writes it back."""
+        axis, at = Var(self.axis + LANE), Var(COPY)
+        far = Lane(name, (axis, at) if self.copies[name] else (at, axis))
+        near = Lane(name, (at,), row=True)
+        store = Store(far, near) if back else Store(near, far)
+        return over(COPY, Length(name, self.copies[name]), [store])
+
+
+def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -> Iterator[tuple[Stmt, int]]:
+    """Statements, and how many loops are around each, but for those that are written out; those in some loops
+    are left out."""
+    for s in body:
+        yield s, depth
+        if isinstance(s, For | If) and not but(s):
+            inner = isinstance(s, For) and short(s) is None
+            yield from _statements(s.body, depth + inner, but)
+
+
+def _short_loops(loop: For) -> dict[str, int]:
+    """The variables of the loops in a loop that are written out, each with its number of iterations."""
+    inner = (s for s in statements(loop.body) if isinstance(s, For))
+    return {s.axis: len(found) for s in inner if (found := short(s)) is not None}
+
+
+def _places(statement: Stmt) -> Iterator[tuple[Access, bool]]:
+    """The elements of arrays that a statement reads or writes itself."""
+    if not isinstance(statement, For | If):
+        yield from accesses(statement)
+
+
+def _operation(statement: Stmt) -> str:
+    """By what function a statement adds."""
+    match getattr(statement, "value", None):
+        case Call(name=name, args=(_, _)) if updated(statement) and not isinstance(statement, Update):
+            return name
+    return ""
+
+
+class _Across(Rewriter):
+    """Statements for all lanes: variables of an iteration are vectors."""
+
+    def __init__(self, nest: _Nest) -> None:
+        self.nest = nest
+        self.names = nest.own - nest.rows
+
+    def name(self, name: str) -> str:
+        return name + LANE if name in self.names else name
+
+    def stmt(self, s: Stmt) -> Stmt:
+        if isinstance(s, Store) and not self.nest.is_own(s.at):
+            return self.added(s)
+        if isinstance(s, For) and self.nest.is_alone(s):
+            return self.alone(s)
+        return super().stmt(s)
+
+    def added(self, s: Store) -> Stmt:
+        """What an iteration adds to an element that all have, as what lanes add to theirs, or to it."""
+        if s.at.array not in self.nest.sums:
+            return Total(self.access(s.at), self.expr(s.value))
+        assert isinstance(s.value, Call)
+        _, value = s.value.args
+        own = Lane(s.at.array, s.at.indices[1:], row=True)
+        return Kept(own, Call(s.value.name, (own, self.expr(value))))
+
+    def alone(self, s: For) -> Alone:
+        """A loop that each lane does for itself."""
+        loop = _OfOne(self.nest.rows).stmt(s)
+        assert isinstance(loop, For)
+        used = sorted((reads(loop).keys() & self.names) - assigned(loop).keys())
+        return Alone(self.expr(s.start), self.expr(s.stop), loop, used)
+
+    def access(self, at: Access) -> Access:
+        name = at.array
+        if not self.nest.is_own(at):
+            return at
+        if name in self.nest.copies:
+            return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True)
+        row, beside = name in self.nest.rows, self.nest.is_beside(at)
+        return Lane(name, self.all(at.indices), row=row, beside=beside)
+
+
+class _OfOne(Rewriter):
+    """Statements for one lane: it finds its elements of rows between those of the others."""
+
+    def __init__(self, rows: Collection[str]) -> None:
+        self.rows = rows
+
+    def access(self, at: Access) -> Access:
+        at = super().access(at)
+        return Lane(at.array, at.indices, row=True, alone=True) if at.array in self.rows else at

@@ -1,0 +1,323 @@
+"""The loop IR: what runs, as functions of loops, assignments, and stores to arrays in memory.
+
+Expressions are immutable, and equal if they are the same expression. Statements are told apart by identity;
+transforms make new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from adcompiler.ir.types import Dtype
+
+Kind = OneOf["elements", "program", "blocks"]
+
+
+class Node:
+    """Anything in a function."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        """The nodes that it is made of, in order."""
+        return ()
+
+
+class Expr(Node):
+    """A value."""
+
+    __slots__ = ()
+
+
+class Stmt(Node):
+    """An effect."""
+
+    __slots__ = ()
+
+
+# -- expressions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A variable, a parameter, or an array where one is passed on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant; float64 unless it is cast."""
+
+    value: bool | int | float
+    dtype: Dtype
+
+
+def literal(value: bool | int | float) -> Literal:
+    """A constant of the type that it has in Python."""
+    return Literal(value, "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64")
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`-x`, `~x` or `not x`."""
+
+    op: str
+    operand: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """An operation of Python's on two numbers: `+ - * / // % ** & | ^ << >>`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Expr):
+    """`< <= > >= == !=`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Logical(Expr):
+    """`and` or `or` of several conditions."""
+
+    op: str
+    args: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.args
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Expr):
+    """`then if test else otherwise`: an element is read on the side only that is taken."""
+
+    test: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.test, self.then, self.otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A function, a conversion or an intrinsic, by the name that it has in kernels."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.args
+
+
+@dataclass(frozen=True, slots=True)
+class Access(Expr):
+    """An element of an array, or with fewer indices than axes a part of it."""
+
+    array: str
+    indices: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.indices
+
+
+@dataclass(frozen=True, slots=True)
+class Length(Expr):
+    """How long an axis of an array is."""
+
+    array: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim(Expr):
+    """Text that the IR has no node for; numba alone knows it."""
+
+    text: str
+
+
+# -- statements ------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Assign(Stmt):
+    """A variable gets a value."""
+
+    name: str
+    value: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return (self.value,)
+
+
+@dataclass(eq=False, slots=True)
+class AssignAll(Stmt):
+    """Variables, or elements, get values that are all computed before."""
+
+    targets: tuple[Var | Access, ...]
+    values: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return *self.targets, *self.values
+
+
+@dataclass(eq=False, slots=True)
+class Store(Stmt):
+    """An element gets a value."""
+
+    at: Access
+    value: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.at, self.value
+
+
+@dataclass(eq=False, slots=True)
+class Update(Stmt):
+    """An element becomes the result of an operation (`Binary`) on what it is and a value."""
+
+    at: Access
+    op: str
+    value: Expr
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.at, self.value
+
+
+@dataclass(eq=False, slots=True)
+class Allocate(Stmt):
+    """A new array, whose elements are undefined."""
+
+    name: str
+    dtype: Dtype
+    shape: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.shape
+
+
+@dataclass(eq=False, slots=True)
+class For(Stmt):
+    """`for axis in range(start, stop, step)`: over elements, over iterations of a loop of the program, or
+    over the blocks of a nest."""
+
+    axis: str
+    start: Expr
+    stop: Expr
+    body: list[Stmt]
+    step: Expr | None = None
+    kind: Kind = "elements"
+
+    @property
+    def bounds(self) -> tuple[Expr, ...]:
+        """Start, stop, and the step if there is one."""
+        return (self.start, self.stop) if self.step is None else (self.start, self.stop, self.step)
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return *self.bounds, *self.body
+
+
+@dataclass(eq=False, slots=True)
+class While(Stmt):
+    """A loop of the program without a trip count, or one of a routine."""
+
+    test: Expr
+    body: list[Stmt]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.test, *self.body
+
+
+@dataclass(eq=False, slots=True)
+class If(Stmt):
+    """Statements under a condition."""
+
+    test: Expr
+    body: list[Stmt]
+    otherwise: list[Stmt] = field(default_factory=list)
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.test, *self.body, *self.otherwise
+
+
+@dataclass(eq=False, slots=True)
+class Break(Stmt):
+    """The innermost loop ends."""
+
+
+@dataclass(eq=False, slots=True)
+class Return(Stmt):
+    """The function ends with its results."""
+
+    values: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.values
+
+
+@dataclass(eq=False, slots=True)
+class Invoke(Stmt):
+    """A call of a function, or of a routine, that writes to arrays."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.args
+
+
+@dataclass(eq=False, slots=True)
+class Foreign(Stmt):
+    """A statement that the IR has no node for; numba alone knows it."""
+
+    text: str
+
+
+@dataclass(eq=False, slots=True)
+class Function(Node):
+    """A function: its parameters' types follow from calls."""
+
+    name: str
+    params: list[str]
+    body: list[Stmt]
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return self.body

@@ -1,0 +1,151 @@
+"""Loop IR as text: Python that numba compiles, and that `parse.py` reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from adcompiler.ir.types import NUMPY
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    AssignAll,
+    Binary,
+    Break,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    For,
+    Foreign,
+    Function,
+    If,
+    Invoke,
+    Length,
+    Literal,
+    Logical,
+    Return,
+    Stmt,
+    Store,
+    Unary,
+    Update,
+    Var,
+    Verbatim,
+    While,
+    literal,
+)
+from adcompiler.loopir.precedence import ATOM, BINARY, COMPARE, POWER, PREFIX, SIGN, SUM, TERNARY, Text
+
+INDENT = "    "
+LIMITS = {-(2**63): Text("-(2**63)", SIGN), 2**63 - 1: Text("2**63 - 1", SUM)}
+
+
+def text(e: Expr) -> str:
+    """An expression."""
+    return printed(e).text
+
+
+def printed(e: Expr) -> Text:
+    """An expression, and how tightly it binds."""
+    match e:
+        case Var(name=name):
+            return Text(name)
+        case Literal():
+            return _literal(e)
+        case Unary(op=op, operand=operand):
+            level = PREFIX[op]
+            return Text(f"{op}{' ' * (op == 'not')}{printed(operand).within(level + (level == SIGN))}", level)
+        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+            level = BINARY[op]
+            sides = (ATOM, SIGN) if level == POWER else (level + (level == COMPARE), level + 1)
+            parts = (printed(x).within(side) for x, side in zip((left, right), sides, strict=True))
+            return Text(f" {op} ".join(parts), level)
+        case Logical(op=op, args=args):
+            level = BINARY[op]
+            return Text(f" {op} ".join(printed(a).within(level + 1) for a in args), level)
+        case Choice(test=test, then=then, otherwise=otherwise):
+            first, second = (printed(x).within(TERNARY + 1) for x in (then, test))
+            return Text(f"{first} if {second} else {text(otherwise)}", TERNARY)
+        case Call(name="transpose", args=(x,)):
+            return Text(f"{text(x)}.T")
+        case Call(name=name, args=args):
+            return Text(f"{name}({_all(args)})")
+        case Access(array=array, indices=indices):
+            return Text(f"{array}[{_all(indices)}]")
+        case Length(array=array, axis=axis):
+            return Text(f"{array}.shape[{axis}]")
+        case Verbatim(text=found):
+            return Text(found, TERNARY)
+    raise AssertionError(f"no text for {type(e).__name__}")
+
+
+def _literal(e: Literal) -> Text:
+    value = e.value
+    if value in LIMITS and isinstance(value, int):
+        return LIMITS[value]
+    if isinstance(value, float) and not math.isfinite(value):
+        found = "math.nan" if value != value else "math.inf" if value > 0 else "-math.inf"
+    else:
+        found = repr(value)
+    return Text(found, SIGN if found.startswith("-") else ATOM)
+
+
+def _all(found: Iterable[Expr]) -> str:
+    return ", ".join(map(text, found))
+
+
+def _tuple(found: tuple[Expr, ...]) -> str:
+    return f"({_all(found)}{',' * (len(found) == 1)})"
+
+
+def lines(body: Iterable[Stmt]) -> Iterator[str]:
+    """Statements, each on a line."""
+    for s in body:
+        yield from _lines(s)
+
+
+def _lines(s: Stmt) -> Iterator[str]:
+    match s:
+        case Assign(name=name, value=value):
+            yield f"{name} = {text(value)}"
+        case AssignAll(targets=targets, values=values):
+            yield f"{_all(targets)} = {_all(values)}"
+        case Store(at=at, value=value):
+            yield f"{text(at)} = {text(value)}"
+        case Update(at=at, op=op, value=value):
+            yield f"{text(at)} {op}= {text(value)}"
+        case Allocate(name=name, dtype=dtype, shape=shape):
+            yield f"{name} = np.empty({_tuple(shape)}, np.{NUMPY[dtype]})"
+        case For(axis=axis, body=body):
+            bounds = (s.stop,) if s.step is None and s.start == literal(0) else s.bounds
+            yield from _block(f"for {axis} in range({_all(bounds)}):", body)
+        case While(test=test, body=body):
+            yield from _block(f"while {text(test)}:", body)
+        case If(test=test, body=body, otherwise=otherwise):
+            yield from _block(f"if {text(test)}:", body)
+            if otherwise:
+                yield from _block("else:", otherwise)
+        case Break():
+            yield "break"
+        case Return(values=values):
+            yield f"return {_tuple(values)}"
+        case Invoke(name=name, args=args):
+            yield f"{name}({_all(args)})"
+        case Foreign(text=found):
+            yield found
+        case _:
+            raise AssertionError(f"no text for {type(s).__name__}")
+
+
+def _block(head: str, body: list[Stmt]) -> Iterator[str]:
+    yield head
+    yield from (INDENT + line for line in lines(body))
+    if not body:
+        yield f"{INDENT}pass"
+
+
+def source(function: Function) -> str:
+    """A function."""
+    head = f"def {function.name}({', '.join(function.params)}):"
+    return "\n".join([*_block(head, function.body), ""])

@@ -1,0 +1,108 @@
+"""Walking the loop IR: what stands in a statement, which variables and arrays it names, and which it sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    AssignAll,
+    Expr,
+    For,
+    Length,
+    Node,
+    Stmt,
+    Store,
+    Update,
+    Var,
+)
+
+
+def walk(*roots: Node) -> list[Node]:
+    """Nodes and all below them, breadth first."""
+    nodes = [*roots]
+    for node in nodes:
+        nodes += node.parts
+    return nodes
+
+
+def statements(body: Iterable[Stmt]) -> list[Stmt]:
+    """Statements and those inside them."""
+    return [n for n in walk(*body) if isinstance(n, Stmt)]
+
+
+def stores_of(statement: Stmt) -> tuple[Access, ...]:
+    """The elements that a statement sets itself."""
+    match statement:
+        case Store(at=at) | Update(at=at):
+            return (at,)
+        case AssignAll(targets=targets):
+            return tuple(t for t in targets if isinstance(t, Access))
+    return ()
+
+
+def read_by(statement: Stmt) -> list[Node]:
+    """What a statement evaluates itself, not in statements inside it; where it stores, the indices."""
+    match statement:
+        case Store(at=at, value=value) | Update(at=at, value=value):
+            return walk(*at.indices, value)
+        case AssignAll(targets=targets, values=values):
+            return walk(*(p for t in targets for p in t.parts), *values)
+    return walk(*(p for p in statement.parts if not isinstance(p, Stmt)))
+
+
+def accesses(*body: Stmt) -> Iterator[tuple[Access, bool]]:
+    """The elements that statements read or set, and whether they are set."""
+    for statement in statements(body):
+        yield from ((at, True) for at in stores_of(statement))
+        yield from ((n, False) for n in read_by(statement) if isinstance(n, Access))
+
+
+def sets(node: Node) -> tuple[str, ...]:
+    """The variables that a statement sets itself."""
+    match node:
+        case Assign(name=name) | Allocate(name=name) | For(axis=name):
+            return (name,)
+        case AssignAll(targets=targets):
+            return tuple(t.name for t in targets if isinstance(t, Var))
+    return ()
+
+
+def assigned(*roots: Node) -> Counter[str]:
+    """How often each variable is set."""
+    return Counter(name for n in walk(*roots) for name in sets(n))
+
+
+def reads(*body: Stmt) -> Counter[str]:
+    """How often statements read each variable, and name each array."""
+    found: Counter[str] = Counter()
+    for statement in statements(body):
+        found.update(at.array for at in stores_of(statement))
+        found.update(name for n in read_by(statement) if (name := named(n)))
+    return found
+
+
+def names(*body: Stmt) -> Counter[str]:
+    """How often each variable and each array is named."""
+    return reads(*body) + assigned(*body)
+
+
+def variables(*roots: Expr) -> set[str]:
+    """The variables that expressions read, and the arrays that they name."""
+    return {name for n in walk(*roots) if (name := named(n))}
+
+
+def mentions(root: Node, wanted: Collection[str]) -> bool:
+    """Whether a variable or an array with one of the names occurs."""
+    return any(named(n) in wanted or any(s in wanted for s in sets(n)) for n in walk(root))
+
+
+def named(node: Node) -> str:
+    """The variable or the array that an expression names itself."""
+    match node:
+        case Var(name=name) | Access(array=name) | Length(array=name):
+            return name
+    return ""
