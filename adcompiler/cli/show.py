@@ -31,6 +31,7 @@ class Stage(StrEnum):
     forward = "forward"
     propagate = "propagate"
     kernel = "kernel"
+    loopir = "loopir"
     llvm = "llvm"
     ptx = "ptx"
 

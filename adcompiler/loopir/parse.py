@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
@@ -69,7 +70,8 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def functions(text: str) -> list[Function]:
+@lru_cache(maxsize=16)
+def functions(text: str) -> Sequence[Function]:
     """The functions of a module."""
     return [function(n) for n in parsed(text).body if isinstance(n, ast.FunctionDef)]
 

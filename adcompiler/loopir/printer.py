@@ -1,4 +1,4 @@
-"""Loop IR as text: Python that numba compiles, and that `parse.py` reads."""
+"""Loop IR as text: Python that numba compiles and `parse.py` reads; what transforms make is for people."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from adcompiler.ir.types import NUMPY
+from adcompiler.loopir.across import LANE, Alone, Lanes
+from adcompiler.loopir.jam import Jam
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -36,6 +38,7 @@ from adcompiler.loopir.nodes import (
     literal,
 )
 from adcompiler.loopir.precedence import ATOM, BINARY, COMPARE, POWER, PREFIX, SIGN, SUM, TERNARY, Text
+from adcompiler.loopir.tiled import Tiled
 
 INDENT = "    "
 LIMITS = {-(2**63): Text("-(2**63)", SIGN), 2**63 - 1: Text("2**63 - 1", SUM)}
@@ -117,9 +120,18 @@ def _lines(s: Stmt) -> Iterator[str]:
             yield f"{text(at)} {op}= {text(value)}"
         case Allocate(name=name, dtype=dtype, shape=shape):
             yield f"{name} = np.empty({_tuple(shape)}, np.{NUMPY[dtype]})"
+        case Jam(axis=axis, axes=axes):
+            yield from _block(f"for {', '.join(axes)} in {_range(s)}:  # at once", s.together)
+            yield from _block(f"for {axis} in what is left:", s.body)
+        case Lanes(axis=axis):
+            yield from lines(s.before)
+            yield from _block(f"for {axis}{LANE} in {_range(s)}:  # lanes", s.together)
+            yield from lines(s.after)
+            yield from _block(f"for {axis} in what is left:", s.body)
+        case Tiled(axis=axis, body=body):
+            yield from _block(f"for {axis} in {_range(s)}:  # for each tile of {s.inner.axis}", body)
         case For(axis=axis, body=body):
-            bounds = (s.stop,) if s.step is None and s.start == literal(0) else s.bounds
-            yield from _block(f"for {axis} in range({_all(bounds)}):", body)
+            yield from _block(f"for {axis} in {_range(s)}:", body)
         case While(test=test, body=body):
             yield from _block(f"while {text(test)}:", body)
         case If(test=test, body=body, otherwise=otherwise):
@@ -134,8 +146,15 @@ def _lines(s: Stmt) -> Iterator[str]:
             yield f"{name}({_all(args)})"
         case Foreign(text=found):
             yield found
+        case Alone(loop=loop):
+            yield from _block("for each lane:", [loop])
         case _:
             raise AssertionError(f"no text for {type(s).__name__}")
+
+
+def _range(loop: For) -> str:
+    bounds = (loop.stop,) if loop.step is None and loop.start == literal(0) else loop.bounds
+    return f"range({_all(bounds)})"
 
 
 def _block(head: str, body: list[Stmt]) -> Iterator[str]:

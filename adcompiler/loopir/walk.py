@@ -31,7 +31,10 @@ def walk(*roots: Node) -> list[Node]:
 
 def statements(body: Iterable[Stmt]) -> list[Stmt]:
     """Statements and those inside them."""
-    return [n for n in walk(*body) if isinstance(n, Stmt)]
+    found = [*body]
+    for statement in found:
+        found += [p for p in statement.parts if isinstance(p, Stmt)]
+    return found
 
 
 def stores_of(statement: Stmt) -> tuple[Access, ...]:
@@ -61,9 +64,9 @@ def accesses(*body: Stmt) -> Iterator[tuple[Access, bool]]:
         yield from ((n, False) for n in read_by(statement) if isinstance(n, Access))
 
 
-def sets(node: Node) -> tuple[str, ...]:
+def sets(statement: Stmt) -> tuple[str, ...]:
     """The variables that a statement sets itself."""
-    match node:
+    match statement:
         case Assign(name=name) | Allocate(name=name) | For(axis=name):
             return (name,)
         case AssignAll(targets=targets):
@@ -71,9 +74,9 @@ def sets(node: Node) -> tuple[str, ...]:
     return ()
 
 
-def assigned(*roots: Node) -> Counter[str]:
-    """How often each variable is set."""
-    return Counter(name for n in walk(*roots) for name in sets(n))
+def assigned(*body: Stmt) -> Counter[str]:
+    """How often statements set each variable."""
+    return Counter(name for s in statements(body) for name in sets(s))
 
 
 def reads(*body: Stmt) -> Counter[str]:
@@ -95,9 +98,9 @@ def variables(*roots: Expr) -> set[str]:
     return {name for n in walk(*roots) if (name := named(n))}
 
 
-def mentions(root: Node, wanted: Collection[str]) -> bool:
-    """Whether a variable or an array with one of the names occurs."""
-    return any(named(n) in wanted or any(s in wanted for s in sets(n)) for n in walk(root))
+def mentions(root: Expr, wanted: Collection[str]) -> bool:
+    """Whether an expression names one of some variables or arrays."""
+    return any(named(n) in wanted for n in walk(root))
 
 
 def named(node: Node) -> str:

@@ -340,8 +340,8 @@ class Function(Displayed):
 
     @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
-        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (the loops
-        that are compiled), "llvm" (this machine's code, after LLVM's passes) or "ptx".
+        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (its loops),
+        "loopir" (these after transforms), "llvm" (this machine's code, after LLVM's passes) or "ptx".
 
         It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
         """

@@ -87,6 +87,15 @@ def _kernel(f: Shown, types: Types, wrt: Any) -> str:
     return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
 
 
+def _loopir(f: Shown, types: Types, wrt: Any) -> str:
+    """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
+    from adcompiler.loopir.lanes import functions_of
+    from adcompiler.loopir.printer import source
+
+    kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))
+    return "\n\n".join(source(made.function) for made in functions_of(kernel.text, kernel.rows))
+
+
 def _llvm(f: Shown, types: Types, wrt: Any) -> str:
     """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
     from adcompiler.codegen.cpu import Compiled
@@ -129,6 +138,7 @@ STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
     "forward": _forward,
     "propagate": _propagate,
     "kernel": _kernel,
+    "loopir": _loopir,
     "llvm": _llvm,
     "ptx": _ptx,
 }

@@ -16,7 +16,18 @@ import adcompiler
 
 # Each may import those before it; `adcompiler` is the package's own __init__, which gathers the public names.
 LAYERS = ["errors", "fork", "frames", "lazy", "progress", "store", "ir", "ops", "analysis", "syntax", "ad"]
-LAYERS += ["passes", "codegen", "runtime", "interop", "optim", "tape", "dask", "torch", "adcompiler"]
+LAYERS += [
+    "passes",
+    "loopir",
+    "codegen",
+    "runtime",
+    "interop",
+    "optim",
+    "tape",
+    "dask",
+    "torch",
+    "adcompiler",
+]
 LAYERS += ["cli", "__main__"]
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich"}
 LAZY |= {"torch", "jax", "dask", "pandas", "xarray", "IPython", "tqdm"}

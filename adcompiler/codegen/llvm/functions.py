@@ -11,7 +11,8 @@ from contextlib import nullcontext
 
 from adcompiler.codegen.llvm.blocks import ADDING, ASK, FUEL, LEAST
 from adcompiler.codegen.llvm.loops import Loops
-from adcompiler.codegen.llvm.routines import call, routine, special
+from adcompiler.codegen.llvm.routines import call, routine
+from adcompiler.codegen.llvm.special import special
 from adcompiler.codegen.llvm.tables import SOURCES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.loopir.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total

@@ -22,7 +22,7 @@ from adcompiler.codegen.llvm.blas import Factor, product
 from adcompiler.codegen.llvm.tables import RANKS, SOURCES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
-from adcompiler.codegen.llvm.vectors import PURE, own_call
+from adcompiler.codegen.llvm.vectors import PURE
 from adcompiler.loopir.nodes import (
     Access,
     Assign,
@@ -46,7 +46,6 @@ from adcompiler.loopir.parse import functions
 from adcompiler.loopir.walk import assigned, walk
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
-ORDER = "n"  # the parameter of a special function that is its order
 INTRINSIC = "reduce_add"  # which is an instruction here
 MATRICES = "library"  # the module whose functions may run for long, so that they poll
 Argument = Value | ArrayValue
@@ -371,38 +370,6 @@ def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
     if found.name in code.needs.asking:
         code.unless_stopped()
     return result
-
-
-def special(code: Variables, name: str, args: Sequence[Value]) -> Value:
-    """A special function of floats, whose orders are constants, at `module.name`.
-
-    It computes in float64. What kernels call is a function of one type that stays one until loops are
-    vectorised; for vectors it is called lane by lane, and all else in the loop is vectorised nevertheless.
-    """
-    module, _, function = name.partition(".")
-    ordered = source(module).definitions[function].params[0] == ORDER and not args[0].text.startswith("%")
-    orders = [literal(int(args[0].number))] if ordered else []
-    points = code.together(*args[len(orders) :])
-    scalar = _scalar(code.needs, module, function, orders, points)
-    if code.needs.vectors is None:
-        return call(code, Routine(scalar, points[0].type, PURE), points)
-    return code.emit(own_call(code.needs, code.needs.vectors, scalar, points), points[0].type)
-
-
-def _scalar(
-    needs: Needs, module: str, function: str, orders: Sequence[Value], points: Sequence[Value]
-) -> str:
-    """The function of a kind of floats, and of an order, as a kernel calls it."""
-    kind = points[0].element
-    own = "_".join([f"adc_{function}", *(o.text.replace("-", "m") for o in orders), LETTERS[kind]])
-    if own not in needs.declared:
-        code = Variables(needs)
-        given = [Value(f"%{x}", kind) for x in "xyz"[: len(points)]]
-        wide = [*orders, *(code.cast(x, "double") for x in given)]
-        found = call(code, routine(needs, module, function, wide), wide)
-        head = f"internal {kind} @{own}({', '.join(map(str, given))}) noinline {PURE}"
-        needs.declared[own] = code.definition(head, f"ret {code.cast(found, kind)}")
-    return own
 
 
 def _general(arg: Argument) -> Argument:

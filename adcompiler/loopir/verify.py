@@ -1,0 +1,139 @@
+"""The invariants of the loop IR, as tables: what every transform may rely on and must keep.
+
+`verify` is for tests, and for the moment when something looks wrong: a violation is a fault of the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from adcompiler.ir.types import DTYPES
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    AssignAll,
+    Binary,
+    Break,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Length,
+    Literal,
+    Logical,
+    Return,
+    Stmt,
+    Store,
+    Unary,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.precedence import BINARY
+from adcompiler.loopir.printer import lines, source, text
+from adcompiler.loopir.walk import assigned, named, read_by, sets, statements, stores_of
+
+COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))
+LOGICAL: Final = frozenset(("and", "or"))
+OPERATORS: Final = frozenset(BINARY) - COMPARISONS - LOGICAL
+EXPRESSIONS: Final = (Var, Literal, Unary, Binary, Compare, Logical, Choice, Call, Access, Length)
+STATEMENTS: Final = (Assign, AssignAll, Store, Update, Allocate, For, While, If, Break, Return, Invoke)
+
+
+class VerifyError(AssertionError):
+    """An invariant is broken: `invariant` is its sentence, `where` the statement."""
+
+    def __init__(self, invariant: str, where: str, function: Function) -> None:
+        super().__init__(invariant, where, function.name)
+        self.invariant, self.where, self.function = invariant, where, function
+
+    def __str__(self) -> str:
+        return f"{self.where!r} breaks the invariant: {self.invariant}\n{source(self.function)}"
+
+
+def verify(function: Function) -> None:
+    """Raise `VerifyError` at the first broken invariant of a function that no transform has changed."""
+    for sentence, of_function in FUNCTION_INVARIANTS:
+        _require(of_function(function), sentence, function.name, function)
+    for statement in statements(function.body):
+        where = next(lines([statement]), "")
+        for sentence, of_statement in STATEMENT_INVARIANTS:
+            _require(of_statement(statement), sentence, where, function)
+        for node in read_by(statement):
+            for sentence, of_expression in EXPRESSION_INVARIANTS:
+                assert isinstance(node, Expr)
+                _require(of_expression(node), sentence, text(node), function)
+
+
+def _require(holds: bool, sentence: str, where: str, function: Function) -> None:
+    if not holds:
+        raise VerifyError(sentence, where, function)
+
+
+def _unset(body: Iterable[Stmt], known: set[str]) -> Iterator[str]:
+    """The names that are read before anything sets them; `known` gains those that are set."""
+    for s in body:
+        for node in read_by(s):
+            name = named(node)
+            if name and name not in known:
+                yield name
+        yield from (at.array for at in stores_of(s) if at.array not in known)
+        known.update(sets(s))
+        match s:
+            case For(body=inner) | While(body=inner):
+                yield from _unset(inner, known)
+            case If():
+                yield from _unset([*s.body, *s.otherwise], known)
+
+
+def _breaks_outside(body: Iterable[Stmt]) -> bool:
+    """Whether `break` stands where there is no loop to leave."""
+    for s in body:
+        match s:
+            case Break():
+                return True
+            case If() if _breaks_outside([*s.body, *s.otherwise]):
+                return True
+    return False
+
+
+FUNCTION_INVARIANTS: Final[tuple[tuple[str, Callable[[Function], bool]], ...]] = (
+    ("parameters have different names", lambda f: len(set(f.params)) == len(f.params)),
+    ("a name is set before it is read", lambda f: not any(_unset(f.body, set(f.params)))),
+    ("break stands in a loop", lambda f: not _breaks_outside(f.body)),
+    (
+        "a result is returned at the end",
+        lambda f: all(not isinstance(s, Return) or s is f.body[-1] for s in statements(f.body)),
+    ),
+)
+STATEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Stmt], bool]], ...]] = (
+    ("statements are those of the IR", lambda s: isinstance(s, STATEMENTS)),
+    ("an update's operation is one of two numbers", lambda s: not isinstance(s, Update) or s.op in OPERATORS),
+    ("an array has axes", lambda s: not isinstance(s, Allocate) or bool(s.shape)),
+    ("an array's dtype is known", lambda s: not isinstance(s, Allocate) or s.dtype in DTYPES),
+    (
+        "as many values are assigned as there are targets",
+        lambda s: not isinstance(s, AssignAll) or len(s.targets) == len(s.values),
+    ),
+    (
+        "a body does not set the variable of its loop",
+        lambda s: not isinstance(s, For) or s.axis not in assigned(*s.body),
+    ),
+)
+EXPRESSION_INVARIANTS: Final[tuple[tuple[str, Callable[[Expr], bool]], ...]] = (
+    ("expressions are those of the IR", lambda e: isinstance(e, EXPRESSIONS)),
+    ("an access has an index", lambda e: not isinstance(e, Access) or bool(e.indices)),
+    ("an operation is known", lambda e: not isinstance(e, Binary) or e.op in OPERATORS),
+    ("a comparison is known", lambda e: not isinstance(e, Compare) or e.op in COMPARISONS),
+    (
+        "conditions are several",
+        lambda e: not isinstance(e, Logical) or (e.op in LOGICAL and len(e.args) > 1),
+    ),
+    ("a literal's dtype is known", lambda e: not isinstance(e, Literal) or e.dtype in DTYPES),
+)
