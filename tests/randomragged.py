@@ -30,6 +30,7 @@ INNER = (
     "sum({j} * {k} for j in range({row}) for k in range({row}))",
     "sum({j} * {k} for j in range({row}) for k in range(s[i], j))",
     "sum({j} * sum({k} for k in range(j, s[i + 1])) for j in range({row}))",
+    "sum(x[at[j]]**2 * v[i] for j in range(min(i, len(x))))",
     "prod(1 + 0.1 * {j} for j in range({row}))",
 )
 OUTER = ("{0}**2", "sin({0})", "log(1 + {0}**2)", "v[i] * {0}", "{0} * {1}", "{0} / (1.5 + {1}**2)", "{0}",
@@ -72,7 +73,8 @@ def ragged_programs(draw: Draw) -> Program:
     starts = np.concatenate([[0], np.cumsum(lengths)])
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     m = int(starts[-1]) + draw(st.integers(0, 1)) or 1
-    x, y, v = random.uniform(-1.5, 1.5, m), random.uniform(0.3, 1.5, m), random.uniform(-1, 1, len(lengths))
+    y, v = random.uniform(0.3, 1.5, m), random.uniform(-1, 1, len(lengths)).round(2)
+    x = random.uniform(-1.5, 1.5, m).round(2) + 0.005  # no difference meets a condition
     source = "\n    ".join([HEAD, *lines])
     return Program(source, (x, y, v, random.uniform(0.3, 1), starts, random.integers(0, m, m)))
 

@@ -1,8 +1,9 @@
 """Conditions on an axis as bounds of its loop: the sum over j < n where j < i runs to i.
 
-What a reduction takes where its condition does not hold is nothing, so those turns may be left out. A
-condition becomes a bound if it compares the axis with what the loops around it decide, and every reduction
-inside the loop stands under it. If those loops decide it without the axis, the loop runs whole or not at all.
+What a reduction, or a scatter, takes where its condition does not hold is nothing, so those turns may be
+left out. A condition becomes a bound if it compares the axis with what the loops around it decide, and all
+that is added up inside the loop stands under it. If those loops decide it without the axis, the loop runs
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.predicates import MIRRORED, conditions, guarded
-from adcompiler.ir.nodes import Apply, Element, Index, Reduce, Select, const, neutral
+from adcompiler.ir.nodes import Apply, Element, Index, Select, const, neutral
 from adcompiler.ops.build import apply
 
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
@@ -49,10 +50,10 @@ STRICTER = {  # which bound, and what is added to it
 }  # fmt: skip
 
 
-def common(bodies: Iterable[tuple[Reduce, Element]]) -> list[Element]:
-    """The conditions under which all of some reductions stand."""
+def common(bodies: Iterable[tuple[str, Element]]) -> list[Element]:
+    """The conditions under which all that some reductions take stand."""
     found: list[Element] | None = None
-    for array, body in bodies:
-        own = conditions(array.op, body)
+    for op, body in bodies:
+        own = conditions(op, body)
         found = own if found is None else [c for c in found if c in own]
     return found or []

@@ -13,7 +13,20 @@ from adcompiler.codegen.inplace import Store
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Node, Read, Reduce, Shape, const, identity
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Const,
+    Element,
+    Index,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+)
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.passes.loops import is_short
 
@@ -40,6 +53,14 @@ class Task:
         return (self.array,)
 
     @property
+    def op(self) -> str | None:
+        """How what its turns give is added up; None where each turn gives an element of its own. A scatter
+        sums its body, the last of its elements; the others are places."""
+        if isinstance(self.array, Accumulate):
+            return "sum"
+        return self.array.op if isinstance(self.array, Reduce) else None
+
+    @property
     def index(self) -> dict[int, Element]:
         """What each axis of the domain is in the program's loops."""
         found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
@@ -57,8 +78,8 @@ class Task:
         memo: dict[Element, Element] = {}
         found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
         found = assume(found, join(self.needed, self.known))
-        if self.seen_to and isinstance(self.array, Reduce):
-            return (without(self.array.op, found[0], self.seen_to),)
+        if self.seen_to and self.op is not None:
+            return (*found[:-1], without(self.op, found[-1], self.seen_to))
         return found
 
     @property
@@ -66,17 +87,23 @@ class Task:
         """What is written for the task: its elements, and what the bounds of its loops read."""
         return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
 
-    def conditions(self, depth: int, kept: bool = False) -> frozenset[Element]:
-        """The conditions of a reduction on its axis at `depth`, in terms of the loops around it; on one that
-        it keeps, if loops over `kept` axes have bounds too."""
-        if not isinstance(self.array, Reduce) or (self.order[depth] < self.array.rank and not kept):
+    def spares(self, depth: int, filled: bool) -> bool:
+        """Whether the loop at `depth` may leave out turns that add nothing. Those of an axis that a sum keeps
+        leave elements out, and those of a scatter what it lists on a device: fine if these are `filled`."""
+        reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
+        return self.op is not None and (filled or reduced)
+
+    def conditions(self, depth: int, filled: bool) -> frozenset[Element]:
+        """The conditions on the axis at `depth` under which the task adds anything, in terms of the loops
+        around it; the outermost loop, which is cut into blocks, has no bounds."""
+        if self.op is None or not depth or not self.spares(depth, filled):
             return frozenset()
         axis, outer = self.order[depth], self.order[:depth]
         places: dict[int, Element] = {
             k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
         }
         places[axis] = Index(HERE)
-        found = conditions(self.array.op, self.array.elements[0])
+        found = conditions(self.op, self.array.elements[-1])
         own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
         return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
 
@@ -93,9 +120,10 @@ class Task:
 
     @property
     def first_reduced(self) -> int:
-        """The depth of the outermost loop that reduces; the number of loops if none does."""
+        """The depth of the outermost loop that reduces, as all of a scatter do; the number of loops if none
+        does."""
         if not isinstance(self.array, Reduce):
-            return len(self.order)
+            return 0 if isinstance(self.array, Accumulate) else len(self.order)
         return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
 
     def has_loops(self, depth: int) -> bool:
@@ -142,12 +170,10 @@ class Loop:
         self.tasks.append(task)
         self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
 
-    def bind(self, outer: frozenset[int], kept: bool) -> None:
-        """Turn conditions on the axis into bounds, in this loop and all inside it; on an axis that sums keep,
-        if what the bounds leave out is filled (`kept`)."""
-        if outer and all(isinstance(t.array, Reduce) and (kept or not self.begins(t)) for t in self.tasks):
-            bodies = [(t.array, t.elements[0]) for t in self.tasks if isinstance(t.array, Reduce)]
-            for condition in common(bodies):
+    def bind(self, outer: frozenset[int], filled: bool) -> None:
+        """Turn conditions on the axis into bounds, here and in all loops inside (`filled`: see `spares`)."""
+        if outer and all(t.spares(t.loops.index(self), filled) for t in self.tasks):
+            for condition in common((t.op or "sum", t.elements[-1]) for t in self.tasks):
                 found = bound(condition, self.number, outer) or self.switch(condition, outer)
                 if found is not None:
                     self.bounds.append(found)
@@ -155,7 +181,7 @@ class Loop:
                         task.seen_to.append(condition)
         for item in self.body:
             if isinstance(item, Loop):
-                item.bind(outer | {self.number}, kept)
+                item.bind(outer | {self.number}, filled)
 
     def begins(self, task: Task) -> bool:
         """Whether a reduction begins anew in each turn."""

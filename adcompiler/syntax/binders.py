@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.analysis.intervals import Range, facts_of, never_negative
@@ -27,6 +28,7 @@ from adcompiler.ir.nodes import (
     const,
     identity,
     is_const,
+    neutral,
     select,
 )
 from adcompiler.ir.walk import is_computed, substitute
@@ -122,13 +124,16 @@ class Binders:
 
     def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span) -> None:
         """Demand that `holds` is true at all points where what is lowered now happens."""
-        for condition in self.path:
-            holds = apply("logical_or", apply("logical_not", condition), holds)
+        happens = list(self.path)
+        own = holds.axes.union(*(c.axes for c in happens))
         for axis, length in self.around:  # nothing happens in an empty range
-            if axis is not None and axis not in holds.axes and not _is_positive(length):
-                holds = apply("logical_or", apply("less_equal", length, ZERO), holds)
-        axes = sorted(holds.axes)
+            if axis is not None and axis not in own and not _is_positive(length):
+                happens.append(apply("greater", length, ZERO))
         bit = select(holds, ONE, ZERO)
+        if happens:  # said first of all, it bounds the loops that find out
+            happening = reduce(partial(apply, "logical_and"), happens)
+            bit = select(happening, bit, neutral("min", bit.dtype))
+        axes = sorted(bit.axes)
         lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
         body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
         array = Reduce("min", (), lengths, body) if axes else Map((), body)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from irprograms import kernel, orders, program
+from irprograms import backends, kernel, orders, program
 from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
 from adcompiler.codegen.emit import emit
@@ -177,3 +178,24 @@ def test_conditions_on_an_axis_are_bounds_of_its_loop():
     source = emit(scheduled(kernel(program(TRIANGLE)))).source
     assert "range(uint64(0), uint64(min(np.int64(i0), n)))" in source
     assert "select" not in source
+
+
+SCATTERS = {  # a condition becomes a bound of a scatter's loop, and of a sum's beside it
+    "accumulate [n] (i < n, j < n) { [%at[j]] += select(j < i, -(%x[i] * %x[j]), 0.0) }":
+        ["range(uint64(np.int64(i0) + 1), uint64(n))"],
+    "accumulate [n] (i < n, j < n) { [%at[i] + j] += select(j < %at[i] and i < 5, %x[i] * %x[j], 0.0) }":
+        ["range(uint64(0), uint64(min(max(v0, 0), n) if np.int64(i0) < 5 else 0))"],
+    """accumulate [n] (i < n, j < n) { [%at[j + i]] += select(j < i and i < 5, %x[i] * %x[j], 0.0) }
+       %s = reduce sum (i < n | j < n) { select(j < i, sin(%x[i] + %x[j]), 0.0) }""":
+        ["range(uint64(0), uint64(min(np.int64(i0), n)))", "select(v2, v3 * v4, 0.0)"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SCATTERS)
+def test_conditions_of_a_scatter_are_bounds_of_its_loop(text):
+    results = "%r: f64[n], %s: f64[n]" if "%s" in text else "%r: f64[n]"
+    func = program(f"func @f(%x: f64[n], %at: i64[n]) -> ({results}) {{ %r = {text} }}")
+    source = emit(scheduled(kernel(func))).source
+    assert all(part in source for part in SCATTERS[text]), source
+    assert source.count("select(") == ("%s" in text)
+    backends(func, (np.linspace(0.3, 1.1, 7), np.array([3, 0, 6, 9, 1, 3, 5])))

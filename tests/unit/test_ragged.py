@@ -37,6 +37,10 @@ def f(x, s):
         total = total + row**2
     return total
 """
+GATHERS = """
+def f(x, s):
+    return sum(x[s[j] % 7]**3 * x[k] for k in range(len(x)) for j in range(min(k, len(s))))
+"""
 ROWS = """
 def f(x, s):
     return [sum(x[k]**3 for k in range(s[i], s[i + 1]))**2 for i in range(len(s) - 1)]
@@ -69,7 +73,9 @@ def test_hessians_of_sums_over_segments(segments, sparse, dtype):
 
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("source", [SQUARES, PAIRS, LOOP], ids=["squares", "pairs", "loop"])
+@pytest.mark.parametrize(
+    "source", [SQUARES, PAIRS, LOOP, GATHERS], ids=["squares", "pairs", "loop", "gathers"]
+)
 @pytest.mark.parametrize("segments", SEGMENTS)
 def test_derivatives_are_those_of_each_other(segments, source, dtype):
     """Dense, sparse and directional second derivatives of the kernels and of the interpreter agree."""
