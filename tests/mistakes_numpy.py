@@ -226,4 +226,11 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
     ("x", "i = argmin(x)\nreturn »x[i : i + 2].sum()",
      "a slice's bounds are integers or sizes, not a scalar", "[x[i + k] for k in range(2)]",
      "", "i = argmin(x)\nreturn sum([x[i + k] for k in range(2)])", "3.5"),
+    ("m", "for row in m:\n    »row /= sum(row)\nreturn m",
+     "row is read from what the loop runs over, which a store", "write for i in range(len(m)): m[i] =", "",
+     "for i in range(len(m)):\n    m[i] = m[i] / sum(m[i])\nreturn m", "m / m.sum(1, keepdims=True)"),
+    ("m", "for i, row in enumerate(m):\n    if i > 0:\n        »row[0] = 1.0\nreturn m",
+     "row is read from what the loop runs over, which a store", "write for i in range(len(m)): m[i] =", "",
+     "for i in range(len(m)):\n    if i > 0:\n        m[i, 0] = 1.0\nreturn m",
+     "[m[0], [1, 3, 1], [1, 1, 4]]"),
 ]  # fmt: skip

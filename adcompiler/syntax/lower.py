@@ -11,6 +11,7 @@ from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
+from adcompiler.syntax.aliases import refuse_stores
 from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.appending import Appending
 from adcompiler.syntax.branches import appended, assigned, leaves, returns
@@ -207,6 +208,8 @@ class Lowering(Appending):
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A loop of the program; over a tuple, or of a few turns, it is statements that are written out."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
+        for item in items if isinstance(items, tuple) else [items.at(const(0, "i64"))]:
+            refuse_stores(self, statement, item)
         if not isinstance(items, tuple):
             if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
                 return self.iterate(statement, items, scope)

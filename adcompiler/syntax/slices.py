@@ -8,6 +8,7 @@ from typing import Any
 from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.errors import ParseError, Span
 from adcompiler.ir.nodes import Element, Index, is_const, select
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed
 from adcompiler.ops.build import apply
 from adcompiler.syntax.binders import ONE
@@ -36,6 +37,10 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
         if not (bound is None or _is_length(bound)):
             cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
             remedy = "write x[1:n]; from a computed place on [x[i + k] for k in range(2)]"
+            if isinstance(bound, Value) and is_float(bound.dtype):
+                remedy = (
+                    "annotate the parameter, k: int; up to a computed place [x[i] for i in range(int(k))]"
+                )
             context.fail(ParseError, cause, span, remedy)
     if not isinstance(step, int) or step == 0:
         context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")

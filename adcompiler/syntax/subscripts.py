@@ -197,12 +197,19 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     if isinstance(index, Selected):
         remedy = "read element by element: sum(x[k] for k in row)"
         context.fail(DtypeError, f"an index is {describe(index)}", span, remedy)
-    is_truth = isinstance(index, Value) and index.dtype == "bool"
-    remedy = (
-        "the result's length would depend on values: use where(mask, x, 0) or a condition"
-        if is_truth else "pass integers: annotate the parameter as i64, or use an int64 array"
-    )  # fmt: skip
+    remedy = "pass integers: annotate the parameter as i64, or use an int64 array"
+    if isinstance(index, Value) and index.dtype == "bool":
+        remedy = "the result's length would depend on values: use where(mask, x, 0) or a condition"
+    elif isinstance(index, Value) and is_float(index.dtype) and _is_item(index.element):
+        remedy = "to count write for i in range(len(x)); elements of an int64 array are indices too"
     context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
+
+
+def _is_item(element: Element) -> bool:
+    """Whether an element is one of an array, with a name of its own or not."""
+    while isinstance(element, Read) and isinstance(element.array, Map) and not element.args:
+        element = element.array.body
+    return isinstance(element, Read) and bool(element.args)
 
 
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
