@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, is_computed, read_by
+from adcompiler.lazy import cached_property
 from adcompiler.passes.known import MANY, Known, short
 from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import OPTIMISE, run
@@ -163,7 +164,6 @@ class Specialisation:
         self.axes = frozenset(
             number for number, _, _ in self.sources
         )  # no number of iterations is among them
-        self.likely = list(self.likely_equal())
         self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
 
     @property
@@ -193,20 +193,23 @@ class Specialisation:
         equal = tuple(self.equal_lengths(sizes))
         return Known(short(sizes, self.axes) if max(sizes, default=0) >= MANY else (), equal)
 
-    def likely_equal(self) -> Iterator[tuple[int, int]]:
+    @cached_property
+    def likely_equal(self) -> list[tuple[int, int]]:
         """The numbers of lengths one of which must be no less than the other: if nothing else is known, what
         reads an element asks whether it is there."""
+        pairs = []
         axes = [n for i in self.func.inputs for n in i.shape if not is_const(n, 1)]
         axes += [Size(number) for number, _ in self.func.counts]
         for c in self.demands:
             if c.at_least and isinstance(c.left, Size) and isinstance(c.right, Size):
                 left, right = axes[c.left.number], axes[c.right.number]
                 if isinstance(left, Size) and isinstance(right, Size) and left is not right:
-                    yield left.number, right.number
+                    pairs.append((left.number, right.number))
+        return pairs
 
     def equal_lengths(self, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Those of them that are equal for the lengths of a call."""
-        return tuple((a, b) for a, b in self.likely if sizes[a] == sizes[b])
+        return tuple((a, b) for a, b in self.likely_equal if sizes[a] == sizes[b])
 
     def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
         """The lengths of the size symbols; `given` where the inputs do not tell them all.
