@@ -13,7 +13,7 @@ from adcompiler.syntax import shapes
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.squares import root_of_squares
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.values import AnyValue, Value, describe, is_number
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
 Reduction = Callable[..., AnyValue]  # (context, x, axes, keepdims, span), and what a few take besides
@@ -53,9 +53,17 @@ def total(op: str) -> Reduction:
     return reduction
 
 
-def mean(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
-    whole = context.reduce("sum", x, axes, keepdims, span)
-    return context.elementwise("divide", (whole, count(context, x, axes, span)), span)
+def mean(
+    context: Context,
+    x: AnyValue,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    span: Span,
+    number: AnyValue = None,
+) -> AnyValue:
+    """The sum, divided by a number: how many elements there are, unless it is given."""
+    number = count(context, x, axes, span) if number is None else number
+    return context.elementwise("divide", (context.reduce("sum", x, axes, keepdims, span), number), span)
 
 
 def variance(
@@ -69,10 +77,8 @@ def variance(
     """The mean squared distance from the mean; `ddof` is subtracted from the number of elements."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
     squares = context.elementwise("square", (centred,), span)
-    if ddof is None:
-        return mean(context, squares, axes, keepdims, span)
-    whole = context.reduce("sum", squares, axes, keepdims, span)
-    return context.elementwise("divide", (whole, degrees(context, x, axes, ddof, span)), span)
+    number = degrees(context, count(context, x, axes, span), ddof, span)
+    return mean(context, squares, axes, keepdims, span, number)
 
 
 def deviation(
@@ -85,18 +91,18 @@ def deviation(
 ) -> AnyValue:
     """The square root of the variance; where that is 0 all its derivatives are 0."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
-    return root_of_squares(context, centred, axes, keepdims, span, degrees(context, x, axes, ddof, span))
+    number = degrees(context, count(context, x, axes, span), ddof, span)
+    return root_of_squares(context, centred, axes, keepdims, span, number)
 
 
-def degrees(context: Context, x: Value, axes: tuple[int, ...] | None, ddof: AnyValue, span: Span) -> AnyValue:
-    """The degrees of freedom: how many elements there are, less `ddof`, and not less than 0."""
-    whole = count(context, x, axes, span)
+def degrees(context: Context, number: AnyValue, ddof: AnyValue, span: Span) -> AnyValue:
+    """The degrees of freedom of so many elements: `ddof` less, and not less than 0."""
     if ddof is None:
-        return whole
-    if not isinstance(ddof, int | float):
+        return number
+    if not is_number(ddof):
         cause = f"ddof is a number known while compiling, not {describe(ddof)}"
         context.fail(ParseError, cause, span, "write ddof=1")
-    return context.elementwise("maximum", (context.elementwise("subtract", (whole, ddof), span), 0), span)
+    return context.elementwise("maximum", (context.elementwise("subtract", (number, ddof), span), 0), span)
 
 
 def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:

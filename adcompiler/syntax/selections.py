@@ -17,13 +17,13 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import cast
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.families import NEUTRAL
-from adcompiler.syntax.reductions import REDUCTIONS, count
+from adcompiler.syntax.reductions import REDUCTIONS, count, degrees, mean
 from adcompiler.syntax.shapes import array, matmul
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL
 from adcompiler.syntax.squares import root_of_squares
 from adcompiler.syntax.unmasked import alike, has_selection
-from adcompiler.syntax.values import AnyValue, Row, Selected, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Row, Selected, Value, as_array, describe
 
 Axes = tuple[int, ...] | None
 
@@ -152,10 +152,9 @@ class _Reduction:
         if name == "norm":
             return self.root(self.do("multiply", self.x.value, 1.0), keepdims)
         if name == "mean":
-            return self.do("divide", self.total(self.x.value, keepdims), self.count())
+            return self.mean(self.x.value, keepdims, self.count())
         if name == "var":
-            squares = self.do("square", self.centred())
-            return self.do("divide", self.total(squares, keepdims), self.degrees(ddof))
+            return self.mean(self.do("square", self.centred()), keepdims, self.degrees(ddof))
         if name == "std":
             return self.do("divide", self.root(self.centred(), keepdims), self.do("sqrt", self.degrees(ddof)))
         filled = self.filled(self.x.value, self.neutral(name))
@@ -177,8 +176,8 @@ class _Reduction:
             return name == "amin"
         return -(2**63) if name == "amax" else 2**63 - 1
 
-    def total(self, value: AnyValue, keepdims: bool) -> AnyValue:
-        return self.context.reduce("sum", self.filled(value, 0), self.axes, keepdims, self.span)
+    def mean(self, value: AnyValue, keepdims: bool, number: AnyValue) -> AnyValue:
+        return mean(self.context, self.filled(value, 0), self.axes, keepdims, self.span, number)
 
     def count(self) -> AnyValue:
         """How many elements are reduced together."""
@@ -189,18 +188,11 @@ class _Reduction:
         return self.do("multiply", rows, count(self.context, self.x.value, behind, self.span))
 
     def centred(self) -> AnyValue:
-        mean = self.do("divide", self.total(self.x.value, True), self.count())
-        return self.do("subtract", self.x.value, mean)
+        return self.do("subtract", self.x.value, self.mean(self.x.value, True, self.count()))
 
     def root(self, value: AnyValue, keepdims: bool) -> AnyValue:
         """The root of the sum of squares."""
         return root_of_squares(self.context, self.filled(value, 0), self.axes, keepdims, self.span)
 
     def degrees(self, ddof: AnyValue) -> AnyValue:
-        """The degrees of freedom, which are not less than 0."""
-        if ddof is None:
-            return self.count()
-        if not is_number(ddof):
-            cause = f"ddof is a number known while compiling, not {describe(ddof)}"
-            self.context.fail(ParseError, cause, self.span, "write ddof=1")
-        return self.do("maximum", self.do("subtract", self.count(), ddof), 0)
+        return degrees(self.context, self.count(), ddof, self.span)
