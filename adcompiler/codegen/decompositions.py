@@ -62,6 +62,13 @@ def _set_sign(f: Any, first: int, end: int, j: int, top: int) -> None:
             f[i, j] = -f[i, j]
 
 
+def _part(f: Any, row: int, x: Any) -> None:
+    """What stands in the factor from a row on."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = f[row + i, j]
+
+
 def library_eigh(a: Any, f: Any) -> None:
     """Jacobi's method: rotations make the matrix below diagonal, and their product the vectors above."""
     n = a.shape[0]
@@ -106,9 +113,7 @@ def library_eigh_values(a: Any, f: Any, w: Any) -> None:
 
 
 def library_eigh_vectors(a: Any, f: Any, v: Any) -> None:
-    for i in range(v.shape[0]):
-        for j in range(v.shape[1]):
-            v[i, j] = f[i, j]
+    _part(f, 0, v)
 
 
 def library_qr(a: Any, f: Any) -> None:
@@ -160,15 +165,11 @@ def _reflect(f: Any, m: int, n: int, k: int, by: float) -> None:
 
 
 def library_qr_columns(a: Any, f: Any, q: Any) -> None:
-    for i in range(q.shape[0]):
-        for j in range(q.shape[1]):
-            q[i, j] = f[i, j]
+    _part(f, 0, q)
 
 
 def library_qr_triangle(a: Any, f: Any, r: Any) -> None:
-    for i in range(r.shape[0]):
-        for j in range(r.shape[1]):
-            r[i, j] = f[a.shape[0] + i, j]
+    _part(f, a.shape[0], r)
 
 
 def library_svd(a: Any, f: Any) -> None:
@@ -246,15 +247,11 @@ def _complete(f: Any, m: int, k: int) -> None:
 
 
 def library_svd_left(a: Any, f: Any, u: Any) -> None:
-    for i in range(u.shape[0]):
-        for j in range(u.shape[1]):
-            u[i, j] = f[i, j]
+    _part(f, 0, u)
 
 
 def library_svd_right(a: Any, f: Any, v: Any) -> None:
-    for i in range(v.shape[0]):
-        for j in range(v.shape[1]):
-            v[i, j] = f[a.shape[0] + i, j]
+    _part(f, a.shape[0], v)
 
 
 def library_svd_values(a: Any, f: Any, s: Any) -> None:
