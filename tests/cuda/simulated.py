@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import leaves
 from irprograms import arguments, optimised, orders, program, reference, sizes_of
 from irtexts import CASES
 from loopprograms import BEHIND
@@ -462,6 +463,29 @@ def test_rows_of_different_lengths() -> None:
     same([value, by_w], [wanted, by])
     for a, b in zip(found, expected, strict=True):
         same(a, b)
+
+
+STATEMENTS = {
+    "stores at indices": "x[k] += x[k - 1] * w\n    x[x < 0.6] = w * w\n    return sum(x * x)",
+    "a list": (
+        "p = []\n    for i in range(len(x)):\n        p.append(x[i] * (sin(p[-1]) if i > 0 else w))\n"
+        "    return sum(np.array(p) ** 2)"
+    ),
+    "a return": (
+        "s = w\n    for v in x:\n        s = s * v + sin(s)\n        if s > 2.5:\n"
+        "            return s * v * w\n    return s"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_that_change_what_follows(name: str) -> None:
+    text = f"def f(x, w, k):\n    {STATEMENTS[name]}\n"
+    args = np.array([0.5, 1.2, 0.7, 0.9]), 1.1, np.array([0, 2])
+    one, other = (adc.compile(text, backend=b) for b in ("cuda", "numpy"))
+    for way in (adc.value_and_grad, adc.hessian):
+        for found, expected in zip(leaves(way(one)(*args)), leaves(way(other)(*args)), strict=True):
+            same(found, expected)
 
 
 def test_a_thread_takes_several_points_a_turn() -> None:
