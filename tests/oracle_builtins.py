@@ -348,6 +348,7 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "var": variance,
     "std": lambda x, axis, keepdims, ddof=0: BUILTINS["sqrt"](variance(x, axis, keepdims, ddof)),
     "logsumexp": logsumexp,
+    "norm": lambda x, axis, keepdims: BUILTINS["sqrt"](np.sum(x * x, axis=axis, keepdims=keepdims)),
 }
 BUILTINS |= {name: reduction(name, fast) for name, fast in REDUCTIONS.items()}
 
@@ -382,12 +383,13 @@ def log_softmax(x: Value, axis: Value = None) -> Value:
 
 
 SHAPING = (
-    "arange argsort average broadcast_to column_stack concatenate convolve cross cumprod cumsum diag dot "
-    "einsum expand_dims eye flip full full_like hstack interp linspace matmul median moveaxis ones "
-    "ones_like outer pad percentile quantile repeat roll searchsorted sort squeeze stack swapaxes take "
-    "take_along_axis tensordot tile trace trapezoid tril triu vstack zeros zeros_like"
+    "arange argsort average broadcast_to column_stack concatenate convolve copy cross cumprod cumsum diag "
+    "diagonal diff dot einsum expand_dims eye flip full full_like hstack identity inner interp kron linspace "
+    "matmul median moveaxis ones ones_like outer pad percentile quantile ravel repeat roll searchsorted sort "
+    "squeeze stack swapaxes take take_along_axis tensordot tile trace trapezoid tril triu vdot vstack zeros "
+    "zeros_like"
 )
-LINALG = "cholesky det eigvalsh inv pinv solve"
+LINALG = "cholesky det eigvalsh inv pinv slogdet solve"
 
 BUILTINS |= {name: shared(name, getattr(np, name)) for name in SHAPING.split()}
 BUILTINS |= {name: shared(name, getattr(np.linalg, name)) for name in LINALG.split()}
@@ -402,6 +404,11 @@ def by_groups(groups: Value, values: Value, count: Value) -> Value:
 def running_logsumexp(x: Value, axis: int = -1) -> Value:
     top = np.max(x, axis=axis, keepdims=True)
     return BUILTINS["log"](np.cumsum(BUILTINS["exp"](x - top), axis=axis)) + top
+
+
+def running(extreme: np.ufunc) -> Callable[..., Value]:
+    """The running extremum along an axis, or of all elements."""
+    return lambda x, axis=None: extreme.accumulate(np.ravel(x) if axis is None else x, axis or 0)
 
 
 def bincount(groups: Value, weights: Value = None, minlength: Value = 0) -> Value:
@@ -446,6 +453,9 @@ def lstsq(a: Value, b: Value) -> Value:
 BUILTINS |= {"eigh": eigh, "lstsq": lstsq, "svd": np.linalg.svd, "qr": np.linalg.qr, "cov": np.cov}
 BUILTINS["expm"] = scipy_linalg().expm
 BUILTINS["logcumsumexp"] = running_logsumexp
+BUILTINS["cummax"] = shared("cummax", running(np.maximum))
+BUILTINS["cummin"] = shared("cummin", running(np.minimum))
+BUILTINS["flatten"] = BUILTINS["ravel"]
 BUILTINS["bincount"] = bincount
 BUILTINS["segment_sum"] = lambda values, groups, count: by_groups(groups, values, count)
 BUILTINS["softmax"] = lambda x, axis=None: BUILTINS["exp"](log_softmax(x, axis))
@@ -453,6 +463,8 @@ BUILTINS["solve_triangular"] = shared("solve_triangular", solve_triangular)
 BUILTINS |= {
     "min": extreme("min", "minimum"),
     "max": extreme("max", "maximum"),
+    "amin": BUILTINS["min"],
+    "amax": BUILTINS["max"],
     "where": where,
     "clip": lambda x, low, high: BUILTINS["minimum"](BUILTINS["maximum"](x, low), high),
     "range": range,
@@ -479,6 +491,7 @@ INTERNAL: dict[str, Callable[..., Value]] = {
     "slice": slice,
     "solved": lambda f, length: next(k for k in range(9 * length + 9) if f(k) == length),
     "size": lambda x, axis: np.shape(x)[axis],
+    "differences": BUILTINS["diff"],  # `diff` is that of functions
     "attribute": lambda x, name: getattr(x if is_jax(x) else np.asarray(x), name),
     "ternary": ternary,
     "and": connective("logical_and", stops=False),

@@ -20,7 +20,7 @@ from oracle_derivatives import FUNCTIONALS, diff
 Function = Callable[..., Value]
 
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None}
-PREFIXES = ("np", "math", "numpy")
+PREFIXES = ("np", "math", "numpy", "scipy", "special", "linalg", "adc")
 RESERVED = (
     "and",
     "or",
@@ -118,6 +118,8 @@ class Translate(ast.NodeTransformer):
         self.temporaries = itertools.count()
 
     def is_prefix(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute) and node.attr in PREFIXES:
+            node = node.value
         return isinstance(node, ast.Name) and node.id in PREFIXES and node.id not in self.variables
 
     # Statements
@@ -282,6 +284,8 @@ class Translate(ast.NodeTransformer):
         match node.func:
             case ast.Name("diff") if any(isinstance(a, ast.Name) for a in node.args[1:2]):
                 return self.partial(node)
+            case ast.Name("diff") if len(node.args) == 1:
+                pass  # that of an array
             case ast.Name(name) if name in FUNCTIONALS and name not in self.parameters:
                 return self.functional(name, node)
         arguments = [self.visit(argument) for argument in node.args]
@@ -292,6 +296,8 @@ class Translate(ast.NodeTransformer):
                 function = node.func
             case ast.Call():
                 function = self.visit(node.func)
+            case ast.Name("diff") | ast.Attribute(_, "diff"):
+                function = internal("differences")
             case ast.Name(name) if name in BUILTINS:
                 function = internal(name)
             case ast.Attribute(value, name) if name in BUILTINS:  # np.exp(x), or the method x.sum()

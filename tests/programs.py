@@ -277,7 +277,7 @@ class Builder:
         return name
 
     def statement(self) -> None:
-        kinds = [self.assignment, self.assignment, self.swap, self.augmented]
+        kinds = [self.assignment, self.assignment, self.swap, self.augmented, self.printed]
         line: str = self.pick([*kinds, self.unpacked] if len(self.helper) == 2 else kinds)()
         self.lines.append(line)
 
@@ -309,6 +309,10 @@ class Builder:
             term = total(term)
         self.bind(target.text, replace(target, bound=target.bound + term.bound))
         return f"{target.text} {self.pick(['+=', '-='])} {term.text}"
+
+    def printed(self) -> str:
+        """A line that changes nothing."""
+        return f"print('{len(self.lines)}:', {self.pick(self.terms)})"
 
 
 def fits(a: Shape, b: Shape) -> bool:
@@ -359,13 +363,29 @@ def bare(builder: Builder, names: Sequence[str]) -> tuple[str, list[str]]:
     return (text, list(dict.fromkeys(found))) if found else (f"{text} * {names[0]}", [names[0]])
 
 
-def function(builder: Builder, names: Sequence[str], statements: int) -> str:
+def annotated(draw: Draw, name: str, shape: Shape, dtype: str) -> str:
+    """A parameter, perhaps with what it is: `n3` is the name of a length of 3."""
+    if not draw(st.booleans()):
+        return name
+    if not shape:
+        return f"{name}: {'float' if dtype == 'f32' else draw(st.sampled_from(('float', 'f64', 'Any')))}"
+
+    def length(n: int) -> str:
+        forms = [f"n{n}", f"n{n}", str(n), f"n{n + 1} - 1"]
+        forms += [f"n{n - 1} + 1"] * (n > 0) + [f"2 * n{n // 2}"] * (n % 2 == 0)
+        return draw(st.sampled_from(forms))
+
+    lengths = ", ".join(map(length, shape))
+    return f"{name}: {draw(st.sampled_from((f'{dtype}[{lengths}]', f'{dtype}[{lengths}]', 'np.ndarray')))}"
+
+
+def function(builder: Builder, parameters: Sequence[str], statements: int) -> str:
     """A def of up to `statements` assignments and one to three results."""
     for _ in range(builder.draw(st.integers(0, statements))):
         builder.statement()
     results = [builder.expression(1).text for _ in range(builder.draw(st.integers(1, 3)))]
     lines = [*builder.lines, f"return {', '.join(results)}"]
-    return "\n    ".join([f"def main({', '.join(names)}):", *lines])
+    return "\n    ".join([f"def main({', '.join(parameters)}):", *lines])
 
 
 @st.composite
@@ -391,5 +411,7 @@ def programs(
         source, names = bare(builder, names)
     else:
         lines, builder.helper = helper(draw, smooth) if draw(st.booleans()) else ([], ())
-        source = "\n".join([*lines, function(builder, names, statements)])
+        kind = "f64" if dtype is np.float64 else "f32"
+        parameters = [annotated(draw, name, term.shape, kind) for name, term in inputs.items()]
+        source = "\n".join([*lines, function(builder, parameters, statements)])
     return Program(source, tuple(values(draw, [inputs[name].shape for name in names], dtype)))

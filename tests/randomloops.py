@@ -27,6 +27,12 @@ RANGES = (
 TRIANGLES = ("range({})", "range({}, n)", "range({} % 2, n, 2)")
 LONGEST = 8  # lines, more or less: a second derivative of thirty lines may take a minute
 REDUCED = ("sum", "max", "min", "mean", "logsumexp")
+PARAMETERS = (
+    "x: f64[n], y: f64[n, d], w, at: i64[m_]",
+    "x: np.ndarray, y: f64[n, d], w: float, at: np.ndarray",
+    "x: f64[n], y: f64[h + 1, d], w: f64, at: i64[k_ + 1]",
+    "x: f64[h - d], y: f64[n, d], w: Any, at: i64[m_ + d - 1]",
+)
 
 
 RESULT = "return s + u, z * w, x, c"
@@ -128,6 +134,7 @@ class Writer:
             kinds += [self.loop, self.branch, self.repeat]
         kinds += [self.append] if depth < 2 and len(self.lines) < LONGEST else []
         kinds += [self.leave] if self.around else []
+        kinds += [self.show] * (self.draw(st.integers(0, 3)) == 0)
         self.pick(kinds)(depth)
 
     def block(self, depth: int) -> None:
@@ -213,6 +220,11 @@ class Writer:
             self.write(depth + 1, self.around[-1])
         self.write(depth + 1, self.pick(["break", "continue", RESULT]))
 
+    def show(self, depth: int) -> None:
+        """A line that changes nothing."""
+        names = [*self.scalars, *self.vectors, *self.counts, *self.indices]
+        self.write(depth, f"print('{len(self.lines)}:', {self.pick(names)}, {self.scalar(0)})")
+
     def branch(self, depth: int) -> None:
         self.write(depth, f"if {self.condition()}:")
         self.block(depth + 1)
@@ -237,7 +249,7 @@ def loop_programs(draw: Draw) -> Program:
     for _ in range(draw(st.integers(0, 3))):
         writer.statement(0)
     writer.write(0, RESULT)
-    source = "\n".join(["def f(x: f64[n], y: f64[n, d], w, at: i64[m]):", *writer.lines])
+    source = "\n".join([f"def f({draw(st.sampled_from(PARAMETERS))}):", *writer.lines])
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     n, d = draw(st.integers(1, 4)), draw(st.integers(1, 2))
     pool = random.permutation(np.arange(301, 1999, 2) / 1000) * random.choice((-1, 1), 849)

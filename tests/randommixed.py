@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 from programs import Draw, Program
-from randomloops import Writer
+from randomloops import PARAMETERS, Writer
 
 HELPER = """\
 def g(p, q, k: i64):
@@ -32,7 +32,8 @@ RUNNING = (
     "cumsum({})", "0.5 * {}[::-1]", "tanh({} @ {}) * {}", "concatenate([{}[1:], {}[:1]])",
     "roll({}, 1) * {}", "flip({}) + pad({}[1:], (0, 1))", "take({}, [0, -1])[0] * tile({}, (2, 1))[1]",
     "softmax({}) * {}", "log_softmax({})", "convolve({}, [0.5, -1.0])[1:]",
-    "sort(x) * {}", "median(x) * {}",
+    "sort(x) * {}", "median(x) * {}", "np.diff({}, prepend=0.5)", "diff({}, append=0.3) * {}",
+    "cummax(x) * {}", "diagonal(outer({}, {}))", "norm(x) * {}", "kron({}, [0.5])",
 )  # fmt: skip
 FILTERED = ("sum", "prod", "sum", "max", "min", "logsumexp", "mean")
 
@@ -133,7 +134,7 @@ def mixed_programs(draw: Draw) -> Program:
     for _ in range(draw(st.integers(0, 2))):
         writer.statement(0)
     writer.write(0, "return s, z * w, x, m, c")
-    source = "\n".join([f"{HELPER}def f(x: f64[n], y: f64[n, d], w, at: i64[m_]):", *writer.lines])
+    source = "\n".join([f"{HELPER}def f({draw(st.sampled_from(PARAMETERS))}):", *writer.lines])
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     n, d = draw(st.integers(1, 4)), draw(st.integers(1, 2))
     pool = random.permutation(np.arange(301, 1999, 2) / 1000) * random.choice((-1, 1), 849)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,26 @@ def test_whole_arrays_broadcast() -> None:
     same(evaluate("x @ y.T", np.eye(2), X), X.T)
     same(evaluate("x[:, 1:] + x[..., None, 0]", X), X[:, 1:] + X[..., None, 0])
     same(evaluate("concatenate([x, y])", z, z[:2]), [*z, *z[:2]])
+
+
+NAMED = """
+np.diff(x); np.diff(x, 2, axis=0); np.diff(x, append=x[:, :1]); np.ravel(x); x.flatten(); x.copy()
+np.amax(x, axis=0); np.linalg.norm(x, axis=1); np.inner(x, x); np.vdot(x, x); np.kron(x, x[0]); np.diagonal(x)
+x @ np.identity(2); np.linalg.slogdet(x @ x.T)[1]
+np.maximum.accumulate(x, 0); np.minimum.accumulate(np.ravel(x))
+"""
+
+
+@pytest.mark.parametrize("source", listed(NAMED))
+def test_functions_of_arrays_are_numpys(source: str) -> None:
+    text = re.sub(r"np\.(maximum|minimum)\.accumulate", lambda m: f"cum{m[1][:3]}", source)
+    same(evaluate(text, X), eval(source, {"np": np, "x": X}))
+
+
+def test_differences_of_an_array_and_a_derivative_have_one_name() -> None:
+    assert_array_equal(evaluate("diff(x, n=2)", np.array([1.0, 4.0, 9.0, 16.0])), [2, 2])
+    assert_array_equal(evaluate("diff(x**2, x)", np.array([1.0, 4.0])), [2, 8])
+    assert_array_equal(gradient("sum(np.diff(x) ** 2)", (np.array([1.0, 4.0, 9.0]),)), [-6, -4, 10])
 
 
 def test_tests_on_arrays_are_elementwise() -> None:
