@@ -102,7 +102,12 @@ def size_names(annotation: ast.expr | None) -> Iterator[tuple[int, ast.expr]]:
     """The axes and lengths of `f64[n + 1, d]`."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
-    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) != "list":
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) in (
+        "f64",
+        "f32",
+        "i64",
+        "bool",
+    ):
         index = annotation.slice
         sizes = index.elts if isinstance(index, ast.Tuple) else [index]
         yield from ((axis, size) for axis, size in enumerate(sizes) if not isinstance(size, ast.Constant))
@@ -301,7 +306,7 @@ class Translate(ast.NodeTransformer):
             case ast.Name(name) if name in BUILTINS:
                 function = internal(name)
             case ast.Attribute(value, name) if name in BUILTINS:  # np.exp(x), or the method x.sum()
-                function = internal(name)
+                function = internal({"max": "amax", "min": "amin"}.get(name, name))
                 if not self.is_prefix(value):
                     arguments.insert(0, self.visit(value))
             case ast.Name(name) if name in self.called:

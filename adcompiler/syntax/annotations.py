@@ -18,9 +18,12 @@ from adcompiler.syntax.values import ArgType, Closure, RaggedRows, Value, descri
 
 STATIC = "static"
 PYTHON: Mapping[str, Dtype] = MappingProxyType({"int": "i64", "float": "f64"})  # `float` is of any width
+OF_NUMPY: Mapping[str, Dtype] = MappingProxyType(
+    {"float64": "f64", "float32": "f32", "int64": "i64", "bool_": "bool"}
+)
 # Types that say nothing here: what an argument is, the call tells.
 ARRAYS = ("ndarray", "NDArray", "ArrayLike", "Array", "Tensor")
-ANYTHING = ("Any", "object", "Sequence", "Iterable", "list")
+ANYTHING = ("Any", "object", "Optional", "Union", "Sequence", "Iterable", "list")
 
 
 def is_static(parameter: tree.Parameter) -> bool:
@@ -34,17 +37,28 @@ def declared(parameter: tree.Parameter) -> ArgType | None:
     base, axes = (
         (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
     )
-    if not isinstance(base, tree.Name) or base.id not in (*DTYPES, *PYTHON):
+    dtype = _dtype(base)
+    if dtype is None:
         return None
-    if base.id == "float":
+    if _is_any_float(base):
         return ArgType("f64", weak=True)
-    ones = tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes)
-    return ArgType(_dtype(base.id), ones)
+    return ArgType(dtype, tuple(isinstance(a, tree.Number) and a.value == 1 for a in axes))
 
 
-def _dtype(name: str) -> Dtype:
-    """The type that an annotation names."""
-    return PYTHON[name] if name in PYTHON else DTYPES[DTYPES.index(name)]
+def _dtype(base: tree.Expression | None) -> Dtype | None:
+    """The type that an annotation names: `f64`, `float`, `np.float64`."""
+    match base:
+        case tree.Name(id=name) if name in DTYPES:
+            return DTYPES[DTYPES.index(name)]
+        case tree.Name(id=name):
+            return PYTHON.get(name)
+        case tree.Attribute(value=tree.Name(id="np" | "numpy"), name=name):
+            return OF_NUMPY.get(name)
+    return None
+
+
+def _is_any_float(base: tree.Expression | None) -> bool:
+    return isinstance(base, tree.Name) and base.id == "float"
 
 
 def says_nothing(annotation: tree.Expression | None, names: Sequence[str] = (*ARRAYS, *ANYTHING)) -> bool:
@@ -115,35 +129,35 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions
     if isinstance(annotation, tree.Subscript):
         base, axes = annotation.value, annotation.indices
     assert annotation is not None
-    if not isinstance(base, tree.Name) or base.id not in (*DTYPES, *PYTHON) or (axes and base.id in PYTHON):
+    wanted = _dtype(base)
+    if base is None or wanted is None or (axes and not (isinstance(base, tree.Name) and base.id in DTYPES)):
         context.fail(
             ParseError,
             f"the annotation of {parameter.name!r} is no type",
             annotation.span,
             f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], int, float, np.ndarray, or static",
         )
-    wanted = _dtype(base.id)
     if len(axes) != value.rank:
         context.fail(
             ShapeError,
             f"{parameter.name} has rank {value.rank}, its annotation rank {len(axes)}",
             annotation.span,
-            f"pass an array of rank {len(axes)}" if axes else "pass a scalar",
+            f"pass an array of rank {len(axes)}" if axes else "pass a scalar; a vector is annotated f64[n]",
         )
     for k, axis in enumerate(axes):
         dimensions.take(Axis(f"axis {k} of {parameter.name}", value.shape[k], axis))
-    if base.id == "float" and is_float(value.dtype):
+    if _is_any_float(base) and is_float(value.dtype):
         return value
     if value.dtype != wanted:
         if not value.weak or not _holds(wanted, value.dtype):
             context.fail(
                 DtypeError,
-                f"{parameter.name} is {value.dtype}, its annotation {base.id}",
+                f"{parameter.name} is {value.dtype}, its annotation {getattr(base, 'id', wanted)}",
                 annotation.span,
                 f"convert it: {parameter.name}.astype('{NUMPY[wanted]}')",
             )
-        return Value(value.shape, cast(value.element, wanted), base.id == "float")
-    return Value(value.shape, value.element, base.id == "float")
+        return Value(value.shape, cast(value.element, wanted), _is_any_float(base))
+    return Value(value.shape, value.element, _is_any_float(base))
 
 
 def _holds(declared: Dtype, given: Dtype) -> bool:

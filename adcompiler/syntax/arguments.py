@@ -7,12 +7,12 @@ from typing import Any
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.habits import KEYWORDS
+from adcompiler.syntax.habits import BESIDES, KEYWORDS
 from adcompiler.syntax.values import AnyValue
 
 # What takes several things as one.
 TOGETHER = {
-    "shape": ": a shape is one tuple, such as zeros((2, 3))",
+    "shape": ": a shape is one tuple, such as zeros((2, 3)); a type is dtype=int",
     "arrays": ": the arrays are one tuple, such as hstack((a, b))",
 }
 
@@ -43,7 +43,8 @@ def bind_arguments(
         why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
         if bad and bad[0] in KEYWORDS:
             why = f"{why}: {KEYWORDS[bad[0]]}"
-        remedy = why if bad or missing else f"it is given {len(args)}{TOGETHER.get(params[0], '')}"
+        more = f": {BESIDES[name]}" if name in BESIDES else TOGETHER.get(params[0], "")
+        remedy = why if bad or missing else f"it is given {len(args)}{more}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
     context.bound(span, bound)

@@ -24,7 +24,7 @@ from adcompiler.syntax.incomplete import INCOMPLETE
 from adcompiler.syntax.linalg import LINALG
 from adcompiler.syntax.matrices import MATRICES
 from adcompiler.syntax.moving import MOVING
-from adcompiler.syntax.neighbours import DIFFERENCES, NEIGHBOURS, diff
+from adcompiler.syntax.neighbours import NEIGHBOURS, diff
 from adcompiler.syntax.rows import axes_of_items, length_of_items
 from adcompiler.syntax.running import RUNNING
 from adcompiler.syntax.selections import length, product, reduced
@@ -48,10 +48,6 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
-)
-# Names that mean something else with the name of a library before them.
-PREFIXED: Mapping[tuple[str, str], Builtin] = MappingProxyType(
-    {("np", "diff"): DIFFERENCES, ("numpy", "diff"): DIFFERENCES}
 )
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
@@ -109,6 +105,15 @@ def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
     return x if whole else _elementwise("rint", "round")(context, args, keywords, span)
 
 
+def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """Within two bounds, one of which may be None."""
+    x, low, high = bind_arguments(context, "clip", ("x", "lo", "hi"), args, keywords, span)
+    if low is None or high is None:
+        op, bound = ("minimum", high) if low is None else ("maximum", low)
+        return context.elementwise(op, (x, bound), span)
+    return context.elementwise("clip", (x, low, high), span)
+
+
 def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     guard, x, y = bind_arguments(context, "where", ("condition", "x", "y"), args, keywords, span)
     return context.where(guard, x, y, span)
@@ -154,6 +159,28 @@ def _extremum(op: str) -> Builtin:
     return call
 
 
+def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The Euclidean norm, or that of the order 1, inf or -inf of vectors, with NumPy's arguments."""
+    params = ("x", "ord", "axis", "keepdims")
+    x, order, axis, keepdims = bind_arguments(context, "norm", params, args, keywords, span, 3)
+    rest = {"axis": axis, "keepdims": keepdims}
+    rank = len(axis) if isinstance(axis, tuple) else 1 if axis is not None else getattr(x, "rank", 1)
+    matrix = rank > 1
+    if order is None or order == ("fro" if matrix else 2):
+        return _reduction("norm", reductions.REDUCTIONS["norm"])(context, [x], rest, span)
+    if order in (1, math.inf, -math.inf) and not matrix:
+        name = "sum" if order == 1 else "amax" if order > 0 else "amin"
+        return BUILTINS[name](context, [context.elementwise("abs", (x,), span)], rest, span)
+    if matrix:
+        remedy = (
+            "the root of all squares has no order; of rows write axis=1; 2 is svd(x, compute_uv=False)[0]"
+        )
+    else:
+        remedy = "write sum(x != 0)" if order == 0 else "write sum(abs(x)**p)**(1 / p)"
+    cause = f"there is no norm of this order, {describe(order)}, of {'matrices' if matrix else 'vectors'}"
+    context.fail(ParseError, cause, span, remedy)
+
+
 def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callable[..., AnyValue]) -> Builtin:
     """A function of an array first: `operation(context, array, *others, span)`."""
 
@@ -197,6 +224,8 @@ def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
             return parts.values
         if not isinstance(parts, tuple) and isinstance(axis, Value):
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+        if axis is None and (len(args) > 1 or "axis" in keywords):
+            context.fail(ParseError, f"{name} without an axis", span, "write hstack((ravel(a), ravel(b)))")
         axes = reductions.axes_of(context, 0 if axis is None else axis, span)
         assert axes is not None
         if isinstance(parts, Value) and parts.rank > (name == "concatenate") and axes == (0,):
@@ -285,6 +314,8 @@ _builtins: dict[str, Builtin] = (
         "fabs": _of_floats("fabs", ("bool", "i64")),
         "float_power": _of_floats("float_power", ("bool", "i64", "f32")),
         "round": _round,
+        "clip": _clip,
+        "norm": _norm,
         "max": _extremum("maximum"),
         "min": _extremum("minimum"),
         "len": _len,

@@ -60,6 +60,8 @@ def _integer(context: Context, x: AnyValue, span: Span) -> AnyValue:
 def _float(context: Context, x: AnyValue, span: Span) -> AnyValue:
     if is_number(x):
         return float(x)
+    if isinstance(x, str):
+        context.fail(DtypeError, "float of a text", span, "write inf, nan, or the number itself")
     x = _scalar(context, "float", x, span)
     return x if is_float(x.dtype) else Value((), cast(x.element, "f64"), weak=True)
 

@@ -200,7 +200,12 @@ def _scalar(context: Context, value: AnyValue, span: Span) -> Value:
     if is_number(value):
         value = Value((), const(float(value), "f64"), weak=True)
     if not isinstance(value, Value) or value.rank:
-        context.fail(ShapeError, f"grad of {describe(value)}", span, "reduce it to one scalar: sum(...)")
+        context.fail(
+            ShapeError,
+            f"grad of {describe(value)}",
+            span,
+            "reduce it to one scalar: sum(...); of each point [grad(f)(v) for v in x]",
+        )
     if not is_float(value.dtype):
         context.fail(DtypeError, f"grad of {value.dtype}, which has no derivative", span, "return a float")
     return value

@@ -56,6 +56,8 @@ class Dimensions:
     def take(self, axis: Axis) -> None:
         """Name or check one length, or keep it for when the names in it are known."""
         match axis.given:
+            case tree.Slice(start=None, stop=None, step=None):
+                pass  # any length, as in f64[:, 3]
             case tree.Name(id=name) if name not in self.around:
                 self.equal(axis, self.named.setdefault(name, axis.length))
             case tree.Name() | tree.Number():

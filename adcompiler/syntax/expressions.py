@@ -19,7 +19,6 @@ from adcompiler.syntax.builtins import (
     BUILTINS,
     CONSTANTS,
     METHODS,
-    PREFIXED,
     PREFIXES,
     as_value,
     dotted,
@@ -33,6 +32,7 @@ from adcompiler.syntax.conversions import dtype_named
 from adcompiler.syntax.functionals import differentiated, is_partial
 from adcompiler.syntax.located import located
 from adcompiler.syntax.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
+from adcompiler.syntax.prefixed import PREFIXED
 from adcompiler.syntax.reductions import count
 from adcompiler.syntax.rows import field
 from adcompiler.syntax.sequences import combined, is_display, refuse_comparison

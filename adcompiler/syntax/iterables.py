@@ -228,7 +228,7 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
     if isinstance(value, int) and not isinstance(value, bool):
         return const(value, "i64")
     if not isinstance(value, Value) or value.rank or value.dtype != "i64":
-        remedy = "pass an integer: annotate the parameter as i64, or make it static"
+        remedy = "pass an integer: annotate the parameter as i64, make it static, or divide by //"
         kind = f" of {value.dtype}" if isinstance(value, Value) else ""
         context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
     return rewrite((counted(context, value.element, span, clamps),), _number)[0]

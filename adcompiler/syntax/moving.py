@@ -123,7 +123,7 @@ def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
     lengths = [context.sizes.find(n) for n in value.shape]
     axes = axes_of(context, axis, span)
     gone = (
-        [k for k, n in enumerate(lengths) if unit(n)]
+        [k for k, n in enumerate(lengths) if unit(n) or n in context.sizes.single]
         if axes is None
         else context.normalise(axes, value.rank, span)
     )

@@ -83,7 +83,9 @@ def _repeated(context: Context, value: AnyValue, count: AnyValue, whole: bool, s
     if isinstance(count, Value):
         if not isinstance(array, Value):
             cause = f"{describe(value)} times an integer that is not known while compiling"
-            context.fail(DtypeError, cause, span, "repeat a list of numbers, or make the integer static")
+            context.fail(
+                DtypeError, cause, span, "repeat a list of numbers, [0.0] * n, or make the integer static"
+            )
         return _tiled(context, array, count, span)
     count = max(int(count), 0)
     if isinstance(value, Value) or (isinstance(array, Value) and count * len(value) > MOST_ITEMS):

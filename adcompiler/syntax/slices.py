@@ -36,11 +36,10 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
     for bound in (part.start, part.stop, step):
         if not (bound is None or _is_length(bound)):
             cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
-            remedy = "write x[1:n]; from a computed place on [x[i + k] for k in range(2)]"
+            remedy = "write x[1:n], halves n // 2; from a computed place on [x[i + k] for k in range(2)]"
             if isinstance(bound, Value) and is_float(bound.dtype):
-                remedy = (
-                    "annotate the parameter, k: int; up to a computed place [x[i] for i in range(int(k))]"
-                )
+                remedy = "annotate the parameter, k: int; halves n // 2; up to a computed place "
+                remedy += "[x[i] for i in range(int(k))]"
             context.fail(ParseError, cause, span, remedy)
     if not isinstance(step, int) or step == 0:
         context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")

@@ -41,7 +41,7 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     ("»x.exp()", (ROW,), adc.ParseError, "arrays have no method .exp()", "write exp(x) instead of x.exp()"),
     ("»x.maximum(2).sum()", (ROW,), adc.ParseError, "no method .maximum()", "write maximum(x)"),
     ("»x.argmaxi()", (ROW,), adc.ParseError, "arrays have no method .argmaxi()", "did you mean .argmax()?"),
-    ("»x.astype(y)", (ROW, 1), adc.ParseError, "no method .astype()", "before the call"),
+    ("»x.astype(y)", (ROW, 1), adc.ParseError, "no method .astype()", "dtype="),
     ("1 + »x.sum", (ROW,), adc.ParseError, "no attribute 'sum'", "call it: .sum()"),
     ("»x.std(correction=1)", (ROW,), adc.ParseError, "std takes (x, axis=, keepdims=, ddof=)", "no argument"),
     ("»x.std(ddof=x)", (ROW,), adc.ParseError, "ddof is a number known while compiling", "write ddof=1"),

@@ -29,6 +29,8 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "checked": ("x: f64[n], b: f64[m], c: f64[n + m]", "x * sum(b) * sum(c) * n * m", (X, z(2), z(5))),
     "one after the other": ("x: f64[n + m], y: f64[2 * m]", "n * m * sum(x) * y", (z(5), z(4))),
     "halves": ("x: f64[n], y: f64[n // 2]", "sum(x) * y * n", (X, z(1))),
+    "any": ("x: f64[:, n], y: f64[:], k: np.int64, a: Optional[float]", "x[k] * sum(y) * n * a",
+            (z(2, 3), z(4), 1, 2.0)),
     "length 1": ("y: f64[n + 1]", "y * 2 + n", (z(1),)),
 }  # fmt: skip
 
