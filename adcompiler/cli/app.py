@@ -38,7 +38,7 @@ Examples:
   adc show model.adc --stage propagate
 
 \b
-A SOURCE is an expression, a file (.adc or .py; its last definition), file:name,
+A SOURCE is an expression, a file (.adc or .py; its main definition), file:name,
 or - for a program from standard input. --json makes every answer, an error too,
 one JSON object. adc --install-completion completes verbs, options and names.
 Exit codes: 0 done, 1 an error in the program or its data, 2 wrong usage.

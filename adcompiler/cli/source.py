@@ -18,6 +18,7 @@ from adcompiler.errors import Error
 from adcompiler.runtime.capture import compile, loaded
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.options import options
+from adcompiler.syntax.program import main_of
 
 PIPED = "<stdin>"  # standard input, where a word that begins with - would be an option
 FILE = re.compile(rf"(?P<path>-|{PIPED}|.*\.(?:adc|py))(?::(?P<name>\w*))?", re.DOTALL)
@@ -28,7 +29,7 @@ Source = Annotated[
         metavar="SOURCE",
         show_default=False,
         autocompletion=names_in,
-        help="An expression, a file (.adc, or .py with compiled functions; its last definition), file:name, "
+        help="An expression, a file (.adc, or .py with compiled functions; its main definition), file:name, "
         "or - for a program from standard input (-:name).",
     ),
 ]
@@ -54,7 +55,7 @@ def function_of(source: str, backend: str | None = None) -> Function:
     read: Callable[[Input, str | None], Mapping[str, Function]]
     read = functions_in if given.suffix == ".py" else _definitions
     functions = read(given, backend)
-    name = found["name"] or (_last(given, functions) if functions else "")
+    name = found["name"] or (_main(given, functions) if functions else "")
     if name not in functions:
         raise Error(f"{given} defines no function {name}".rstrip(), remedy=_choices(given, functions))
     return functions[name]
@@ -69,12 +70,20 @@ def _definitions(given: Input, backend: str | None) -> dict[str, Function]:
     return {name: f for name, f in found.items() if isinstance(f, Function)}
 
 
-def _last(given: Input, functions: Mapping[str, Function]) -> str:
-    *others, last = functions
+def _main(given: Input, functions: Mapping[str, Function]) -> str:
+    """The last of some functions that no other one calls; the last one if some are no definitions."""
+    closures = {name: f.closure for name, f in functions.items() if f.closure is not None}
+    definitions = [c.definition for name, c in closures.items() if c.definition.name == name]
+    main = list(functions)[-1]
+    if len(definitions) == len(functions):
+        main = main_of(definitions, closures[main].source).name
+    others = [name for name in functions if name != main]
     if others:
-        before = ", ".join(others)
-        print(f"note: {given.written}:{last}, the last definition; before it: {before}", file=sys.stderr)
-    return last
+        print(
+            f"note: {given.written}:{main}, no other one calls it; others: {', '.join(others)}",
+            file=sys.stderr,
+        )
+    return main
 
 
 def _choices(given: Input, functions: Mapping[str, Function]) -> str:

@@ -48,7 +48,8 @@ def compile(
 
     source        the text (str, or bytes in UTF-8), a Python function, read from its own source, or a SymPy
                   expression or matrix, whose parameters are its symbols sorted by name
-    name          which definition, where there are several (the last one otherwise); an expression's name
+    name          which definition, where there are several (otherwise the last one that no other one
+                  calls); an expression's name
     args          parameters of an expression, in order: a sequence, or one text "x, y". Without it they are
                   its variables in order of first appearance
     static        parameters known while compiling: each value has a program of its own

@@ -217,10 +217,33 @@ def _is_static(value: AnyValue) -> bool:
     return value is None or isinstance(value, str)
 
 
+def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:
+    """The definition that several stand for: the last one that no other one names."""
+    named = {name for d in definitions for name in _names_of(d)}
+    found = [d for d in definitions if d.name not in named]
+    if not found:
+        name = definitions[-1].name
+        raise ParseError(
+            f"which definition is meant? {', '.join(d.name for d in definitions)} call each other",
+            remedy=f'say which one: compile(..., name="{name}"), or file.adc:{name}',
+            source=source, span=definitions[-1].span,
+        )  # fmt: skip
+    return found[-1]
+
+
+def _names_of(definition: tree.Def) -> set[str]:
+    """The names of others that a definition reads: not its own, and none that it binds."""
+    nodes = _walk(definition)
+    own = {definition.name, *assigned(definition.body)}
+    own |= {n.name for n in nodes if isinstance(n, tree.Parameter)}
+    own |= {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
+    return {n.id for n in nodes if isinstance(n, tree.Name)} - own
+
+
 def closure_of(
     module: tree.Module, name: str | None, args: Sequence[str] | None, outer: Mapping[str, Any]
 ) -> Closure:
-    """The definition that a source stands for: its expression, the one called `name`, or its last one."""
+    """The definition that a source stands for: its expression, the one called `name`, or its main one."""
     source: Source = module.source
     if module.expression is not None:
         definition = definition_of(module.expression, name or "f", args)
@@ -251,7 +274,7 @@ def closure_of(
             source=source,
             span=module.span,
         )
-    definition = found[-1]
+    definition = found[-1] if name is not None else main_of(found, source)
     if args is not None and list(args) != [p.name for p in definition.parameters]:
         raise ParseError(
             f"args names {', '.join(args)}, but {definition.name} takes "

@@ -111,7 +111,7 @@ def test_grad_leaves_out_what_is_static_or_integer(adc):
 def test_the_last_definition_of_a_file_and_a_note_that_says_so(adc):
     done = adc("run", MISRA / "misra1a.adc", *POINT)
     assert done.values() == pytest.approx({"value": misra_by_hand(250, 0.0005)["value"]})
-    assert done.err == f"note: {MISRA}/misra1a.adc:loss, the last definition; before it: model\n"
+    assert done.err == f"note: {MISRA}/misra1a.adc:loss, no other one calls it; others: model\n"
 
 
 def test_a_file_of_one_expression(adc, tmp_path):

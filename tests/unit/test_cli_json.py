@@ -177,7 +177,7 @@ def test_notes_and_what_a_python_file_prints_go_to_stderr(capsys, tmp_path):
     assert main(["run", str(file), "--arg", "x=3", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == {"value": 2.0}
-    assert err == f"hello\nnote: {file}:g, the last definition; before it: f\n"
+    assert err == f"hello\nnote: {file}:g, no other one calls it; others: f\n"
 
 
 def test_an_expression_behind_two_dashes_asks_for_nothing(capsys):

@@ -380,6 +380,17 @@ def test_name_chooses_a_def() -> None:
     assert interpreted("x + 1", name="successor").__name__ == "successor"
 
 
+def test_several_definitions_are_the_last_one_that_no_other_one_calls():
+    helper, main = "def h(x):\n    return x * 2\n", "def f(x):\n    return h(x) + 1\n"
+    for source in (helper + main, main + helper):
+        assert interpreted(source)(3) == 7
+        assert interpreted(source, name="h")(3) == 6
+    assert interpreted("def f(x):\n    h = x + 1\n    return h\n" + helper)(3) == 6  # a name of its own
+    with pytest.raises(adc.ParseError, match="which definition is meant") as caught:
+        interpreted("def f(x):\n    return h(x)\ndef h(x):\n    return f(x) if x > 0 else x\n")
+    assert 'compile(..., name="h")' in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     "source", ["def one(x):\n    return x", "def one(x):\n    return x\ndef two(x):\n    return x"]
 )
