@@ -234,13 +234,14 @@ KEYWORDS = {
     "correction": "write ddof=",
     "unbiased": "write ddof=1",
     "endpoint": "without the end it is linspace(a, b, n + 1)[:-1]",
-    "where": "select first: sum(x[mask])",
     "start": "write sum(x) + start",
     "a_min": "write clip(x, lo, hi)",
     "a_max": "write clip(x, lo, hi)",
     "out": "assign the result to a name",
     "inplace": "assign the result to a name",
     "dtype": "types follow from the arguments: leave it out",
+    "where": "select: sum(x[mask]), mean(x[mask]); along an axis sum(where(mask, x, 0), axis=1)",
+    "initial": "write max(max(x), v), v + sum(x)",
 }
 # What functions elsewhere take besides.
 BESIDES = {
