@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from adcompiler.ir.types import NUMPY
-from adcompiler.loopir.across import LANE, Alone, Lanes
+from adcompiler.loopir.across import LANE, Alone, Lane, Lanes
 from adcompiler.loopir.jam import Jam
 from adcompiler.loopir.nodes import (
     Access,
@@ -74,6 +74,8 @@ def printed(e: Expr) -> Text:
             return Text(f"{text(x)}.T")
         case Call(name=name, args=args):
             return Text(f"{name}({_all(args)})")
+        case Lane(array=array, indices=indices, row=True):
+            return Text(f"{array}{LANE}[{_all(indices)}{', lane' * e.alone}]")
         case Access(array=array, indices=indices):
             return Text(f"{array}[{_all(indices)}]")
         case Length(array=array, axis=axis):
