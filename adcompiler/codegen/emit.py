@@ -32,6 +32,7 @@ from adcompiler.ir.nodes import (
     Shape,
 )
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.loopir.printer import text
 from adcompiler.passes.loops import is_short
 
 
@@ -129,11 +130,11 @@ class Emitter(Statements):
             params += [f"blocks{k}", f"rows{k}"]
         head = f"@jit\ndef run({', '.join(params)}):"
         lines = [head, *("    " + line for line in self.driver.scopes[0])]
-        text = "\n".join([*self.functions, "\n".join(lines), ""])
+        module = "\n".join([*self.functions, "\n".join(lines), ""])
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
         turns = self.in_turns, self.whole, self.strands
-        return Kernel(self.comment(), text, self.func, *found, len(self.stamps), *turns)
+        return Kernel(self.comment(), module, self.func, *found, len(self.stamps), *turns)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
@@ -163,7 +164,7 @@ class Emitter(Statements):
             arrays = [a for i in items for t in tasks_of(i) for a in t.arrays]
             for array in arrays:
                 if needed and not array.rank:
-                    writer.line(f"{self.labels[array]} = {zero(array.dtype)}")
+                    writer.line(f"{self.labels[array]} = {text(zero(array.dtype))}")
             with writer.under(needed, arrays):
                 for item in items:
                     self.prepare(writer, item)
@@ -247,12 +248,12 @@ class Emitter(Statements):
     def divide(self, k: int, writer: Writer) -> None:
         """The function of a nest, and the driver's loop over its blocks."""
         params = ["block", "start", "stop", *writer.used]
-        text = [
+        made = [
             f"@jit\ndef nest{k}({', '.join(params)}):",
             *("    " + line for line in writer.scopes[0]),
             "\n",
         ]
-        self.functions.append("\n".join(text))
+        self.functions.append("\n".join(made))
         size = self.driver.text(self.nests[k].size)
         self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
         first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"

@@ -15,6 +15,7 @@ from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.places import Memory, Places
 from adcompiler.codegen.writer import Writer, axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Shape, const
+from adcompiler.loopir.printer import text
 
 
 class Emitter(Protocol):
@@ -164,8 +165,8 @@ class Turns:
                 loops.append(writer.over(f"c{len(loops)}", size, len(loops)))
                 continue
             spot, condition = writer.spot(index, writer.written(index), size)
-            spots.append(spot)
-            inside += [condition] if condition else []
+            spots.append(text(spot))
+            inside += [text(condition)] if condition is not None else []
         fixed = spots[: len(spots) - len(loops)]
         row = self.row(final) + "".join(f"{spot}, " for spot in fixed)
         if self.labels[store.array] == self.labels[final] and self.row(store.array) == row:
@@ -192,7 +193,7 @@ class Turns:
         """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
         writer = self.writer
         into = writer.label(target)
-        value = constant(source).text if isinstance(source, Const) else source
+        value = text(constant(source)) if isinstance(source, Const) else source
         if not shape:
             writer.line(f"{into} = {value}")
             return

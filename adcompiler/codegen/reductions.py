@@ -6,12 +6,13 @@ from adcompiler.codegen.writer import zero
 from adcompiler.ir.nodes import Array, Reduce
 from adcompiler.ir.types import is_float
 from adcompiler.loopir.precedence import PRODUCT, SIGN, TERNARY
+from adcompiler.loopir.printer import text
 
 
 def neutral(array: Array) -> str:
     """The value that a reduction starts from."""
     if not isinstance(array, Reduce) or array.op == "sum":
-        return zero(array.dtype)
+        return text(zero(array.dtype))
     if array.op == "prod":
         return "np.float32(1)" if array.dtype == "f32" else "1.0" if array.dtype == "f64" else "1"
     sign = "-" if array.op == "max" else ""

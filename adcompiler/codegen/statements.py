@@ -9,6 +9,8 @@ from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, operand_level, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.loopir.nodes import Expr, Var, literal
+from adcompiler.loopir.printer import text
 
 
 class Statements:
@@ -38,11 +40,11 @@ class Statements:
     def blank(self, writer: Writer, task: Task, depth: int) -> None:
         """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
         inner = [k for k in task.order[depth:] if k < task.array.rank]
-        spot = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
+        spot = kept(task)
         for d, k in enumerate(inner):
-            spot[k] = f"j{d}"
-        headers = [writer.over(spot[k], task.array.shape[k], d) for d, k in enumerate(inner)]
-        writer.headed(headers, f"{writer.element(task.array, spot)} = {neutral(task.array)}")
+            spot[k] = Var(f"j{d}")
+        headers = [writer.over(f"j{d}", task.array.shape[k], d) for d, k in enumerate(inner)]
+        writer.headed(headers, f"{text(writer.element(task.array, spot))} = {neutral(task.array)}")
 
     def finish(self, writer: Writer, task: Task) -> None:
         """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
@@ -52,7 +54,7 @@ class Statements:
 
     def place(self, writer: Writer, task: Task) -> str:
         """Where a task's element of this turn is stored."""
-        return writer.element(task.array, [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept])
+        return text(writer.element(task.array, kept(task)))
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
         """What one turn of the innermost loop does for a task."""
@@ -61,15 +63,15 @@ class Statements:
             case Map(rank=0):
                 writer.line(f"{self.labels[task.array]} = {writer.text(task.elements[0])}")
             case Map():
-                read, text = Read(task.array, task.kept), writer.text(task.elements[0])
-                if writer.uses[read] and not text.isidentifier():
-                    text = writer.assign(text)
+                read, value = Read(task.array, task.kept), writer.text(task.elements[0])
+                if writer.uses[read] and not value.isidentifier():
+                    value = writer.assign(value)
                 if writer.uses[read]:
-                    writer.define(read, text)
+                    writer.define(read, value)
                 if task.array in self.lent:  # whoever reads it from here on has a variable
                     writer.keep(Read(self.lent[task.array], task.kept))
                 if task.stored:
-                    writer.line(f"{self.place(writer, task)} = {self.kept(task, text)}")
+                    writer.line(f"{self.place(writer, task)} = {self.kept(task, value)}")
             case Reduce():
                 value = writer.text(task.elements[0], operand_level(task.array))
                 spot = self.accumulator(writer, task, (partial or {}).get(task))
@@ -104,8 +106,8 @@ class Statements:
     def put(self, writer: Writer, array: Array, indices: list[Element], value: Element, how: str) -> None:
         """Store at computed indices, or add there; at a point outside the array nothing is done."""
         spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
-        text = writer.text(value)
-        writer.headed([f"if {inside}:"] if inside else [], f"{spot} {how} {text}")
+        headers = [] if inside is None else [f"if {text(inside)}:"]
+        writer.headed(headers, f"{text(spot)} {how} {writer.text(value)}")
 
     def note(self, writer: Writer, node: Node) -> None:
         """The line of the user's source that a statement computes, once in a function."""
@@ -113,7 +115,12 @@ class Statements:
         if span is not None and source is not None:
             lines = source.text.splitlines()
             if 0 < span.line <= len(lines):
-                text = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
-                if text not in writer.noted:
-                    writer.noted.add(text)
-                    writer.line(f"# {text[:100]}")
+                line = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
+                if line not in writer.noted:
+                    writer.noted.add(line)
+                    writer.line(f"# {line[:100]}")
+
+
+def kept(task: Task) -> list[Expr]:
+    """The indices of the element that a turn of a task's loops gives."""
+    return [Var(f"i{i.axis}") if isinstance(i, Index) else literal(0) for i in task.kept]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
@@ -13,7 +13,13 @@ from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
-from adcompiler.loopir.precedence import ATOM, COMPARE, NOT, OR, SIGN, TERNARY, Text, form
+from adcompiler.loopir.nodes import Access, Call, Choice, Compare, Expr, Logical, Var, Verbatim, literal
+from adcompiler.loopir.parse import expression
+from adcompiler.loopir.precedence import ATOM, NOT, OR, TERNARY
+from adcompiler.loopir.printer import printed
+from adcompiler.loopir.printer import text as text_of
+from adcompiler.loopir.rewrite import Filled
+from adcompiler.loopir.walk import walk
 from adcompiler.ops.costs import costly
 from adcompiler.ops.table import TABLE
 
@@ -26,11 +32,11 @@ class Writer:
     """One function's text: a stack of open scopes (the function, then its open loops), each with its
     lines and the values that have a name in it. `used` collects the names that must be parameters.
 
-    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the text
-    of operations that LLVM would contract."""
+    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the
+    functions in place of operations that LLVM would contract, of two numbers."""
 
     uncontracted: Collection[Element] = ()
-    intrinsics: Mapping[str, str] = {"multiply": "mul_rn({0}, {1})", "square": "mul_rn({0}, {0})"}
+    intrinsics: Mapping[str, str] = {"multiply": "mul_rn", "square": "mul_rn"}
 
     def __init__(
         self,
@@ -198,51 +204,51 @@ class Writer:
 
     # -- elements ------------------------------------------------------------------------------
 
-    def known(self, element: Element) -> Text | None:
+    def known(self, element: Element) -> Var | None:
         """The variable that holds `element`, if one does."""
         scope = self.scope(element)
-        return None if scope is None else Text(self.values[scope][element])
+        return None if scope is None else Var(self.values[scope][element])
 
     def scope(self, element: Element) -> int | None:
         """The scope of the variable that holds `element`, if one does."""
         return next((k for k in reversed(range(len(self.values))) if element in self.values[k]), None)
 
     def text(self, root: Element, level: int = TERNARY) -> str:
-        """An expression for `root` that binds as tightly as `level`; what it needs is written above it."""
-        return self.written(root).within(level)
+        """The text of `root`, which binds as tightly as `level`; what it needs is written above it."""
+        return printed(self.written(root)).within(level)
 
-    def written(self, root: Element) -> Text:
+    def written(self, root: Element) -> Expr:
         """The expression of `root`: operations that are used again, or make a line too long, get a name."""
         order = postorder((root,), lambda e: () if self.known(e) else e.args)
         users = {a: e for e in order for a in e.args}
-        found: dict[Element, Text] = {}
+        found: dict[Element, Expr] = {}
         for element in order:
-            text = self.known(element) or self.leaf(element)
-            if text is None:
-                text = self.operation(element, [found[a] for a in element.args])
+            made = self.known(element) or self.leaf(element)
+            if made is None:
+                made = self.operation(element, [found[a] for a in element.args])
                 once = self.uses[element] <= 1
                 if element is root:
                     inline = once and not self.is_invariant(element)
                 else:
-                    inline = once and self.stands_alone(element, text, users[element])
+                    inline = once and self.stands_alone(element, made, users[element])
                 if not inline:
-                    text = self.name(element, text)
-            found[element] = text
+                    made = self.name(element, made)
+            found[element] = made
         return found[root]
 
-    def name(self, element: Element, text: Text) -> Text:
-        """A variable for `element`, in the outermost scope that has what its text names."""
+    def name(self, element: Element, made: Expr) -> Var:
+        """A variable for `element`, in the outermost scope that has what its expression names."""
         parts = postorder((element,), lambda e: () if e is not element and self.known(e) else e.args)
         level = max(self.level(element), *(self.scope(e) or 0 for e in parts))
-        self.values[level][element] = self.assign(text.text, level, self.names.get(element, ""))
-        return Text(self.values[level][element])
+        self.values[level][element] = self.assign(text_of(made), level, self.names.get(element, ""))
+        return Var(self.values[level][element])
 
-    def stands_alone(self, element: Element, text: Text, user: Element) -> bool:
-        """Whether an element's text may stand inside the expression of `user`, its only one."""
+    def stands_alone(self, element: Element, made: Expr, user: Element) -> bool:
+        """Whether an element may stand inside the expression of `user`, its only one."""
         return (
-            len(text.text) <= INLINE_WIDTH
-            and not (isinstance(element, Read) and text.level == TERNARY)
-            and not (isinstance(user, Apply) and user.op not in DTYPES and self.repeats(user))
+            len(text_of(made)) <= INLINE_WIDTH
+            and not (isinstance(element, Read) and isinstance(made, Choice))
+            and not (isinstance(user, Apply) and user.op not in DTYPES and repeats(user.op))
             and self.level(user) == self.level(element)
         )
 
@@ -251,80 +257,76 @@ class Writer:
         whether its terms are computed before it or read from memory."""
         return self.level(element) < len(self.loops) and costly(element, {})
 
-    def repeats(self, user: Apply) -> bool:
-        """Whether a primitive's kernel text names a parameter more than once."""
-        entry = TABLE[user.op]
-        return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)
-
-    def leaf(self, element: Element) -> Text | None:
-        """The text of an element that needs no computation."""
+    def leaf(self, element: Element) -> Expr | None:
+        """An element that needs no computation."""
         match element:
             case Const():
                 return constant(element)
             case Index(axis=number):
-                return Text(f"np.int64({axis_name(number)})")
+                return Call("np.int64", (Var(axis_name(number)),))
             case Size(number=number):
-                return Text(self.use(self.sizes[number]))
+                return Var(self.use(self.sizes[number]))
             case Read(array=array, args=()):
                 row = self.prefixes.get(array)
-                return Text(self.label(array) if row is None else f"{self.label(array)}[{row}]")
+                return Var(self.label(array)) if row is None else self.element(array, ())
         return None
 
-    def operation(self, element: Element, args: Sequence[Text]) -> Text:
-        """The text of an operation on arguments that have a text."""
+    def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
+        """An operation on arguments that have expressions."""
         match element:
             case Read():
                 spot, inside = self.place(element.array, element.args, args)
-                return (
-                    Text(f"{spot} if {inside} else {zero(element.dtype)}", TERNARY) if inside else Text(spot)
-                )
+                return spot if inside is None else Choice(inside, spot, zero(element.dtype))
             case Select():
-                return Text(f"select({', '.join(a.text for a in args)})")
+                return Call("select", tuple(args))
             case Apply(op="strict"):
                 return args[0]
             case Apply(op=op) if op in self.intrinsics and self.is_uncontracted(element):
-                return Text(self.intrinsics[op].format(*(a.text for a in args)))
+                return Call(self.intrinsics[op], (args[0], args[-1]))
             case Apply(op="bool"):
-                return Text(f"{args[0].within(COMPARE + 1)} != 0", COMPARE)
+                return Compare("!=", args[0], literal(0))
             case Apply(op=op) if op in DTYPES:
-                return Text(f"{TYPES[element.dtype]}({args[0].text})")
+                return Call(TYPES[element.dtype], (args[0],))
             case Apply(op=op):
-                entry = TABLE[op]
-                level, levels = form(entry.kernel, len(args))
-                operands = (a.within(needed) for a, needed in zip(args, levels, strict=True))
-                return Text(entry.kernel.format(**dict(zip(entry.params, operands, strict=True))), level)
+                return filled(op, args)
         raise AssertionError(f"no text for {type(element).__name__}")
 
     def is_uncontracted(self, element: Element) -> bool:
         """Whether a float is rounded before it is an operand of another operation."""
         return element in self.uncontracted and is_float(element.dtype)
 
-    def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
-        """An element of an array, and the condition that it exists: empty if it surely does.
+    def place(
+        self, array: Array, indices: Sequence[Element], made: Sequence[Expr]
+    ) -> tuple[Expr, Expr | None]:
+        """An element of an array, and the condition that it exists: None if it surely does.
 
         Indices are unsigned: signed ones cost a wraparound and the vectoriser.
         """
-        found = [self.spot(*one) for one in zip(indices, texts, array.shape, strict=True)]
-        inside = " and ".join(condition for _, condition in found if condition)
-        return self.element(array, [spot for spot, _ in found]), inside
+        found = [self.spot(*one) for one in zip(indices, made, array.shape, strict=True)]
+        inside = tuple(condition for _, condition in found if condition is not None)
+        spot = self.element(array, [spot for spot, _ in found])
+        return spot, Logical("and", inside) if len(inside) > 1 else inside[0] if inside else None
 
-    def element(self, array: Array, spots: Sequence[str]) -> str:
-        """The text of an array's element at some indices."""
+    def element(self, array: Array, spots: Sequence[Expr]) -> Expr:
+        """An array's element at some indices."""
         dropped = self.dropped.get(array, ())
-        kept = ", ".join(spot for k, spot in enumerate(spots) if k not in dropped)
-        return f"{self.label(array)}[{self.prefixes.get(array, '')}{kept}]"
+        row = self.prefixes.get(array, "").removesuffix(", ")
+        before = (Verbatim(row),) if row else ()
+        return Access(self.label(array), (*before, *(s for k, s in enumerate(spots) if k not in dropped)))
 
-    def spot(self, index: Element, text: Text, size: Element) -> tuple[str, str]:
-        """An index into an axis, and the condition that there is such a place: empty if there surely is."""
+    def spot(self, index: Element, made: Expr, size: Element) -> tuple[Expr, Expr | None]:
+        """An index into an axis, and the condition that there is such a place: None if there surely is."""
+        spot: Expr
         match index:
             case Index(axis=number):
-                spot = axis_name(number)
+                spot = Var(axis_name(number))
             case Const(value=value) if value >= 0:
-                spot = f"{value}"
+                spot = literal(value)
             case _:
-                text = text if text.text.isidentifier() else self.name(index, text)
-                spot = f"uint64({text.text})"
-        return spot, "" if self.fits(index, size) else f"{spot} < uint64({self.text(size)})"
+                spot = unsigned(made if isinstance(made, Var) else self.name(index, made))
+        if self.fits(index, size):
+            return spot, None
+        return spot, Compare("<", spot, unsigned(self.written(size)))
 
     def fits(self, index: Element, size: Element) -> bool:
         """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""
@@ -344,18 +346,40 @@ def axis_name(number: int) -> str:
     return f"i{number}" if number >= 0 else f"turn{-1 - number}"
 
 
-def zero(dtype: Dtype) -> str:
-    """The text of zero."""
-    return constant(const(0, dtype)).text
+def unsigned(made: Expr) -> Expr:
+    """An index as an unsigned number."""
+    return Call("uint64", (made,))
 
 
-def constant(element: Const) -> Text:
+def zero(dtype: Dtype) -> Expr:
+    """Zero."""
+    return constant(const(0, dtype))
+
+
+def constant(element: Const) -> Expr:
     """A constant of its own type; float literals are float64 in numba."""
-    value = element.value
-    if isinstance(value, float) and not math.isfinite(value):
-        text = "math.nan" if value != value else "math.inf" if value > 0 else "-math.inf"
-    else:
-        text = repr(value)
-    if element.dtype == "f32":
-        return Text(f"np.float32({text})")
-    return Text(text, SIGN if text.startswith("-") else ATOM)
+    found = literal(element.value)
+    return Call("np.float32", (found,)) if element.dtype == "f32" else found
+
+
+def filled(op: str, args: Sequence[Expr]) -> Expr:
+    """A primitive of the rule table, as its kernel's text has it."""
+    entry = TABLE[op]
+    made = template(entry.kernel, entry.params)
+    if made is None:
+        texts = {p: printed(a).within(ATOM) for p, a in zip(entry.params, args, strict=True)}
+        return Verbatim(entry.kernel.format(**texts))
+    return Filled(dict(zip(entry.params, args, strict=True))).expr(made)
+
+
+@cache
+def template(kernel: str, params: tuple[str, ...]) -> Expr | None:
+    """The expression of a kernel's text, in which parameters are variables; None if the IR has none."""
+    made = expression(kernel.format(**{p: p for p in params}))
+    return None if any(isinstance(e, Verbatim) for e in walk(made)) else made
+
+
+def repeats(op: str) -> bool:
+    """Whether a primitive's kernel text names a parameter more than once."""
+    entry = TABLE[op]
+    return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)

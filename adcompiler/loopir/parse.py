@@ -81,6 +81,13 @@ def function(tree: ast.FunctionDef) -> Function:
     return Function(tree.name, [a.arg for a in tree.args.args], _body(tree.body))
 
 
+def expression(text: str) -> Expr:
+    """One expression."""
+    (statement,) = parsed(text).body
+    assert isinstance(statement, ast.Expr)
+    return _expression(statement.value)
+
+
 def _body(found: Sequence[ast.stmt]) -> list[Stmt]:
     return [made for s in found if (made := _statement(s)) is not None]
 

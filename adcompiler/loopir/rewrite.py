@@ -115,6 +115,18 @@ class Renamed(Rewriter):
         return self.names.get(name, name)
 
 
+class Filled(Rewriter):
+    """Expressions in place of variables."""
+
+    def __init__(self, given: Mapping[str, Expr]) -> None:
+        self.given = given
+
+    def expr(self, e: Expr) -> Expr:
+        if isinstance(e, Var) and e.name in self.given:
+            return self.given[e.name]
+        return super().expr(e)
+
+
 def numbered(names: Collection[str], number: int) -> Renamed:
     """The variables of one of several iterations: each has a number behind its name."""
     return Renamed({name: f"{name}.{number}" for name in names})

@@ -39,6 +39,7 @@ from adcompiler.codegen.writer import Writer
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Reduce
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.printer import text as text_of
 
 
 class DeviceEmitter(TeamEmitter):
@@ -318,8 +319,8 @@ class DeviceEmitter(TeamEmitter):
             place = f"({place} * {n} + uint64({writer.text(index)}))"
         value = writer.text(body)
         point = writer.after[-1].split()[0]
-        if inside:
-            place = f"select({inside}, {place}, {total})"
+        if inside is not None:
+            place = f"select({text_of(inside)}, {place}, {total})"
         writer.line(f"_places[{point}] = {place}")
         writer.line(f"_values[{point}] = {value}")
         writer.unshare(scatter.chain, True)

@@ -22,6 +22,7 @@ from adcompiler.codegen.recurrence import Emitter as EmitterLike
 from adcompiler.codegen.writer import axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Read, Shape
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.printer import text as text_of
 
 
 class Stepper(EmitterLike, Protocol):
@@ -108,7 +109,7 @@ class _HostTurns(DeviceTurns):
     def assign(self, final: Array, init: Array, value: Const | None) -> None:
         """A number that is carried, from one that was computed or is a constant."""
         writer = self.stepper.one_block()
-        text = writer.text(Read(init, ())) if value is None else constant(value).text
+        text = writer.text(Read(init, ())) if value is None else text_of(constant(value))
         writer.line(f"{self.labels[final]} = {text}")
         self.stepper.give(writer, [final])
 

@@ -21,6 +21,7 @@ from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Map, Read, Reduce, const
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.precedence import TERNARY
+from adcompiler.loopir.printer import text
 
 
 class TeamEmitter(Emitter):
@@ -139,8 +140,9 @@ class TeamEmitter(Emitter):
             *indices, body = task.elements
             spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
             value = writer.text(body, TERNARY)
-            writer.line(f"if _lane == 0{' and ' * bool(inside)}{inside}:")
-            writer.line(f"    {spot} += {value}")
+            asked = "" if inside is None else f" and {text(inside)}"
+            writer.line(f"if _lane == 0{asked}:")
+            writer.line(f"    {text(spot)} += {value}")
             writer.sync()
         elif isinstance(task.array, Call):
             writer.sync()
@@ -155,13 +157,13 @@ class TeamEmitter(Emitter):
         """An element of an array, which it may replace: all threads read before one of them stores."""
         self.note(writer, task.array)
         writer.sync()
-        text = writer.text(task.elements[0])
-        text = text if text.isidentifier() else writer.assign(text)
-        writer.define(Read(task.array, task.kept), text)
+        value = writer.text(task.elements[0])
+        value = value if value.isidentifier() else writer.assign(value)
+        writer.define(Read(task.array, task.kept), value)
         if task.stored:
             writer.sync()
             writer.line("if _lane == 0:")
-            writer.line(f"    {self.place(writer, task)} = {self.kept(task, text)}")
+            writer.line(f"    {self.place(writer, task)} = {self.kept(task, value)}")
             writer.sync()
 
     def routine(self, writer: DeviceWriter, task: Task) -> None:

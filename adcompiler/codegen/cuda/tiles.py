@@ -23,6 +23,7 @@ from adcompiler.codegen.writer import TYPES
 from adcompiler.ir.nodes import Array, Const, Element, Index, Read, Size, const
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import elements_of, postorder, read_by, substitute
+from adcompiler.loopir.nodes import Access, Verbatim
 
 MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
 WIDE = 2**15  # bytes of wide tiles: with the others no more than every device has for a block
@@ -192,7 +193,8 @@ def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], turns: st
         writer.values.pop()
         writer.close()
         for read, number in rows.places.items():
-            writer.tiled[read] = f"{tile}[_row{k} + ({axis} - _from) * {size} + i{number}]"
+            at = Verbatim(f"_row{k} + ({axis} - _from) * {size} + i{number}")
+            writer.tiled[read] = Access(tile, (at,))
         before = f"_row{k} + {turns} * {size}"
 
 

@@ -8,7 +8,7 @@ from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.nodes import Array, Element, Input, Read
-from adcompiler.loopir.precedence import Text
+from adcompiler.loopir.nodes import Call, Expr
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -22,11 +22,11 @@ class DeviceWriter(Writer):
 
     team: str = ""
     intrinsics: Mapping[str, str] = {
-        "add": "add_rn({0}, {1})",
-        "subtract": "sub_rn({0}, {1})",
-        "multiply": "mul_rn({0}, {1})",
-        "square": "mul_rn({0}, {0})",
-        "divide": "div_rn({0}, {1})",
+        "add": "add_rn",
+        "subtract": "sub_rn",
+        "multiply": "mul_rn",
+        "square": "mul_rn",
+        "divide": "div_rn",
     }
     half = False  # whether inputs of float32 may be stored in 16 bits
 
@@ -39,7 +39,7 @@ class DeviceWriter(Writer):
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
-        self.tiled: dict[Read, str] = {}  # elements that lie in shared memory
+        self.tiled: dict[Read, Expr] = {}  # elements that lie in shared memory
         self.local: set[Array] = set()  # numbers that this kernel computes itself
 
     def label(self, array: Array) -> str:
@@ -48,14 +48,16 @@ class DeviceWriter(Writer):
             return f"{self.use(buffer)}[{place}]"
         return super().label(array)
 
-    def place(self, array: Array, indices: Sequence[Element], texts: Sequence[Text]) -> tuple[str, str]:
-        spot, inside = super().place(array, indices, texts)
+    def place(
+        self, array: Array, indices: Sequence[Element], made: Sequence[Expr]
+    ) -> tuple[Expr, Expr | None]:
+        spot, inside = super().place(array, indices, made)
         stored = self.half and isinstance(array, Input) and array.dtype == "f32"
-        return f"wide({spot})" if stored else spot, inside
+        return Call("wide", (spot,)) if stored else spot, inside
 
-    def operation(self, element: Element, args: Sequence[Text]) -> Text:
+    def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
         if isinstance(element, Read) and element in self.tiled:
-            return Text(self.tiled[element])
+            return self.tiled[element]
         return super().operation(element, args)
 
     def over(self, axis: str, size: Element, depth: int = 0) -> str:
