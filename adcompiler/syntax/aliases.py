@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from adcompiler.errors import ParseError
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
+from adcompiler.syntax.binders import ZERO
 from adcompiler.syntax.context import Context
+from adcompiler.syntax.iterables import Iterable
 from adcompiler.syntax.values import AnyValue, Selected, Value
 
 
-def refuse_stores(context: Context, loop: tree.For, item: AnyValue) -> None:
+def refuse_stores(context: Context, loop: tree.For, items: Iterable | tuple[AnyValue, ...]) -> None:
     """Refuse `for row in m: row /= 2`, where a row is an array that the body gives no other value."""
-    rows = set(_arrays(loop.target, item))
+    found = items if isinstance(items, tuple) else (items.at(ZERO),)
+    rows = {name for item in found for name in _arrays(loop.target, item)}
     nodes = postorder(list[tree.Tree](loop.body), _statements) if rows else ()
     own = {t.id for n in nodes if isinstance(n, tree.Assign) for t in n.targets if isinstance(t, tree.Name)}
     for node in nodes:

@@ -18,7 +18,7 @@ from adcompiler.ir.walk import is_computed, postorder, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import tree
 from adcompiler.syntax.binders import ONE, ZERO
-from adcompiler.syntax.branches import appended, appends, assigned, leaves
+from adcompiler.syntax.branches import appended, appends, assigned, last_appends, leaves, naming
 from adcompiler.syntax.context import over
 from adcompiler.syntax.iterables import Iterable
 from adcompiler.syntax.returning import Loop, Returning
@@ -75,6 +75,17 @@ class Appending(Returning):
             array = self.longer(array, place.count, count)
         scope[place.key] = self.bind(name, self.with_row(array, place.count, row, name, call.span), call.span)
         scope[name] = replace(place, count=count)
+
+    def apart(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
+        """An `if` all branches of which append to one list of a loop last, as one that chooses the element,
+        and the append behind it; None for any other."""
+        calls = last_appends((statement,))
+        names = {name for c in calls if (name := appended(tree.Bare(c.span, c)))}
+        if len(names) != 1 or not isinstance(scope.get(*names), Growing | Probe):
+            return None
+        element = f"an element of {names.pop()}"
+        call = replace(calls[0], arguments=(tree.Name(calls[0].span, element),))
+        return *naming((statement,), element), tree.Bare(call.span, call)
 
     def longer(self, array: Value, count: Element, total: Element) -> Value:
         """An array with zeros behind its `count` rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from adcompiler.ir.walk import postorder
 from adcompiler.syntax import tree
@@ -72,6 +73,28 @@ def appends(statements: Sequence[tree.Statement]) -> list[str]:
     nodes = postorder(list[tree.Tree](statements), tree.children)
     found = [appended(n) for n in nodes if isinstance(n, tree.Bare)]
     return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def last_appends(block: Sequence[tree.Statement]) -> list[tree.Call]:
+    """The calls of `append` that end a block, one in each of its branches; none if a branch has no such."""
+    match block:
+        case (*_, tree.If(body=body, otherwise=otherwise)):
+            one, other = last_appends(body), last_appends(otherwise)
+            return one + other if one and other else []
+        case (*_, tree.Bare(value=tree.Call(arguments=(_,), keywords=()) as call) as last) if appended(last):
+            return [call]
+    return []
+
+
+def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statement, ...]:
+    """A block that gives what it appends last a name instead."""
+    *before, last = block
+    if isinstance(last, tree.If):
+        return *before, replace(
+            last, body=naming(last.body, element), otherwise=naming(last.otherwise, element)
+        )
+    (call,) = last_appends((last,))
+    return *before, tree.Assign(last.span, (tree.Name(call.span, element),), call.arguments[0])
 
 
 def assigned(statements: Sequence[tree.Statement], lists: bool = True) -> list[str]:

@@ -92,6 +92,8 @@ class Lowering(Appending):
                     return Returned(self.expression(statement.value, scope))
                 case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
+                case tree.If() if (parts := self.apart(statement, scope)) is not None:
+                    rest += reversed(parts)
                 case tree.If():
                     self.branch(statement, scope)
                 case tree.For():
@@ -208,8 +210,7 @@ class Lowering(Appending):
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A loop of the program; over a tuple, or of a few turns, it is statements that are written out."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
-        for item in items if isinstance(items, tuple) else [items.at(const(0, "i64"))]:
-            refuse_stores(self, statement, item)
+        refuse_stores(self, statement, items)
         if not isinstance(items, tuple):
             if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
                 return self.iterate(statement, items, scope)

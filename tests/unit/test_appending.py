@@ -38,6 +38,14 @@ PROGRAMS: dict[str, str] = {
     "written out": "for k in (1, 2):\n    for v in x:\n        out.append(v * k * w)\nreturn sum(out)",
     "few": "for k in range(3):\n    out.append(x[k] * w)\nreturn out",
     "both branches": "if w > 0:\n    out.append(w * w)\nelse:\n    out.append(x[0])\nreturn out",
+    "both branches of a loop": (
+        "for v in x:\n    if v > 1:\n        u = v * w\n        out.append(u)\n    elif v > 0.6:\n"
+        "        out.append(v**2)\n    else:\n        out.append(sin(w))\nreturn out"
+    ),
+    "rows of both branches": (
+        "for v in x:\n    if v > 1:\n        out.append((v, w * v))\n    else:\n        out.append((w, 1))\n"
+        "    w = w * 0.9\nreturn np.array(out)"
+    ),
     "a known branch": (
         "for v in x:\n    if kind == 'twice':\n        out.append(v)\n    out.append(w * v)\nreturn out"
     ),
