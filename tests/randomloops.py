@@ -171,9 +171,15 @@ class Writer:
         if self.draw(st.booleans()):
             self.assignment(depth + 1)
         last = f"{p}[-1] * 0.3 + " if self.draw(st.booleans()) else ""
-        text = self.scalar(1)
+        first = f"{p}.append({last and f'0.0 if {k} == 0 else '}{last}{self.scalar(1)})"
+        if self.draw(st.booleans()):
+            self.write(depth + 1, first)
+        else:
+            self.write(depth + 1, f"if {self.condition()}:")
+            self.write(depth + 2, first)
+            self.write(depth + 1, "else:")
+            self.write(depth + 2, f"{p}.append({self.scalar(1)})")
         self.indices.pop()
-        self.write(depth + 1, f"{p}.append({last and f'0.0 if {k} == 0 else '}{last}{text})")
         self.write(depth, f"{self.pick(self.vectors)} = np.array({p})")
 
     def count(self, depth: int) -> None:
