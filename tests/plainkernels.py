@@ -31,7 +31,6 @@ from adcompiler.ir.nodes import Func
 from adcompiler.loopir import inorder
 from adcompiler.loopir.jam import Jam
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
-from adcompiler.loopir.parse import functions
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.ops import bessel, series
@@ -156,7 +155,7 @@ class PlainKernel(Compiled):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         sequential = {f"nest{k}" for k in self.kernel.sequential}
-        made = [plain(inorder.several(f), sequential) for f in functions(self.kernel.text)]
+        made = [plain(inorder.several(f), sequential) for f in self.kernel.bare]
         found = ran(made)
 
         def call(*args: Any) -> Sequence[Any]:

@@ -25,6 +25,7 @@ from adcompiler.ir.nodes import Array, Func, const
 from adcompiler.ir.text import lengths
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.loopir.precedence import ATOM
+from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.syntax.sizes import Constraint
 
 C_TYPES: dict[Dtype, str] = {"f64": "double", "f32": "float", "i64": "int64_t", "bool": "uint8_t"}
@@ -162,7 +163,7 @@ class _Entry:
         return f"scalars[{scalars.index(result)}]" if result in scalars else self.kernel.arrays[result]
 
     def function(self, name: str, params: Sequence[str], writer: Writer) -> str:
-        lines = ["    " + line for line in writer.scopes[0]] or ["    pass"]
+        lines = ["    " + line for line in lines_of(writer.scopes[0])] or ["    pass"]
         return "\n".join((f"def {name}({', '.join(params)}):", *lines, ""))
 
 

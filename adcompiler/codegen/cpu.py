@@ -70,7 +70,7 @@ class Compiled:
         self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
         func = made.func
         self.func, self.precise = func, precise
-        self.lanes = with_lanes(self.kernel.text, self.kernel.rows)
+        self.lanes = with_lanes(self.kernel.bare, self.kernel.rows)
         self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
         nests = [f"nest{k}" for k in range(len(self.kernel.nests))]
         functions, adding, tiled, _ = self.lanes
@@ -88,7 +88,7 @@ class Compiled:
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
-        self.are_low = are_low(self.kernel.text, self.kernel.sizes)
+        self.are_low = are_low(self.kernel.bare, self.kernel.sizes)
 
     @cached_property
     def source(self) -> Source:
@@ -105,7 +105,7 @@ class Compiled:
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
         how = self.precise, sorted(kernel.rows), written, self.mode.polled, self.mode.low_trips
-        return Source(kernel.text, params, results, shared, *how)
+        return Source(kernel.bare, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
         """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""

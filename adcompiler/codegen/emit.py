@@ -1,4 +1,4 @@
-"""From a schedule to readable numba source.
+"""From a schedule to the loop IR, which prints as readable numba source.
 
 A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` does one block,
 and `run` calls the blocks in order, or in parallel with the same bits: a sum over the outermost loop
@@ -7,7 +7,7 @@ leaves one partial sum a block, and these are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
@@ -20,7 +20,7 @@ from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rounding import uncontracted
 from adcompiler.codegen.statements import Statements
 from adcompiler.codegen.strands import Strands, StrandTurns
-from adcompiler.codegen.writer import Writer, zero
+from adcompiler.codegen.writer import Row, Writer, zero
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
@@ -31,9 +31,28 @@ from adcompiler.ir.nodes import (
     Reduce,
     Shape,
 )
-from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.loopir.printer import text
+from adcompiler.ir.types import Dtype
+from adcompiler.loopir.nodes import (
+    Access,
+    Allocate,
+    Assign,
+    Binary,
+    Call,
+    Expr,
+    For,
+    Function,
+    Invoke,
+    Length,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    literal,
+    unsigned,
+)
 from adcompiler.passes.loops import is_short
+
+BLOCK = Var("block")
 
 
 def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
@@ -79,7 +98,7 @@ class Emitter(Statements):
         self.in_turns: set[int] = set()
         self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
         self.whole: list[Loop] = []  # loops in turns that might be nests
-        self.functions: list[str] = []
+        self.functions: list[Function] = []
         self.stamps: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
         self.driver = Writer(
@@ -87,7 +106,7 @@ class Emitter(Statements):
         )
         self.driver.dropped, self.driver.uncontracted = self.dropped, self.uncontracted
 
-    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
+    def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None:
         """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
         have small rows themselves."""
         for task in tasks:
@@ -124,17 +143,15 @@ class Emitter(Statements):
         given = (r for r in self.func.roots if not isinstance(r, Input))
         scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))
         names = [*(self.labels[a] for a in scalars), *self.stamps]
-        self.driver.line(f"return ({', '.join(names)}{',' if len(names) == 1 else ''})")
+        self.driver.add(Return(tuple(map(Var, names))))
         params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
         for k in range(len(self.nests)):
             params += [f"blocks{k}", f"rows{k}"]
-        head = f"@jit\ndef run({', '.join(params)}):"
-        lines = [head, *("    " + line for line in self.driver.scopes[0])]
-        module = "\n".join([*self.functions, "\n".join(lines), ""])
+        functions = [*self.functions, Function("run", params, self.driver.scopes[0])]
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
         turns = self.in_turns, self.whole, self.strands
-        return Kernel(self.comment(), module, self.func, *found, len(self.stamps), *turns)
+        return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *turns)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
@@ -164,7 +181,7 @@ class Emitter(Statements):
             arrays = [a for i in items for t in tasks_of(i) for a in t.arrays]
             for array in arrays:
                 if needed and not array.rank:
-                    writer.line(f"{self.labels[array]} = {text(zero(array.dtype))}")
+                    writer.add(Assign(self.labels[array], zero(array.dtype)))
             with writer.under(needed, arrays):
                 for item in items:
                     self.prepare(writer, item)
@@ -184,10 +201,10 @@ class Emitter(Statements):
         for task in tasks_of(item):
             for array in task.arrays:
                 if task.stored and computed(array.shape) and array not in writer.prefixes:
-                    lengths = "".join(f"max({writer.text(n)}, 0), " for n in array.shape)
-                    writer.line(f"{self.labels[array]} = np.empty(({lengths}), np.{NUMPY[array.dtype]})")
+                    lengths = (Call("max", (writer.written(n), literal(0))) for n in array.shape)
+                    writer.add(Allocate(self.labels[array], array.dtype, tuple(lengths)))
             if isinstance(task.array, Accumulate) and task.array not in writer.grown | self.adding:
-                row = writer.prefixes.get(task.array, "")
+                row = writer.prefixes.get(task.array, ())
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
 
     # -- nests ---------------------------------------------------------------------------------
@@ -206,10 +223,10 @@ class Emitter(Statements):
         for t in partial:
             self.start(writer, t, accumulators[t])
         writer.cut = {loop.number}
-        self.cases(writer, loop, ", ".join(writer.limits(loop)), accumulators)
+        self.cases(writer, loop, writer.limits(loop), accumulators)
         for t in partial:
             if t.in_register:
-                writer.line(f"{accumulators[t]}[block] = {self.registers[t]}")
+                writer.add(Store(Access(accumulators[t], (BLOCK,)), Var(self.registers[t])))
         self.divide(k, writer)
         for t in partial:
             self.combine(t, accumulators[t], k)
@@ -239,26 +256,22 @@ class Emitter(Statements):
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
             if self.is_own(row):
-                writer.line(f"{row.name} = np.empty({row.lengths}, np.{NUMPY[row.dtype]})")
+                writer.add(Allocate(row.name, row.dtype, tuple(map(literal, row.lengths))))
                 writer.own.add(row.name)
             else:
                 row.nest = number
-                writer.prefixes[array] = "block, "
+                writer.prefixes[array] = (BLOCK,)
 
     def divide(self, k: int, writer: Writer) -> None:
         """The function of a nest, and the driver's loop over its blocks."""
-        params = ["block", "start", "stop", *writer.used]
-        made = [
-            f"@jit\ndef nest{k}({', '.join(params)}):",
-            *("    " + line for line in writer.scopes[0]),
-            "\n",
-        ]
-        self.functions.append("\n".join(made))
-        size = self.driver.text(self.nests[k].size)
-        self.driver.line(f"for block in range(blocks{k}):  # nest {k}")
-        first, last = f"block * rows{k}", f"min((block + 1) * rows{k}, {size})"
-        self.driver.line(f"    nest{k}({', '.join(['block', first, last, *writer.used])})")
-        for name in writer.used:
+        used, rows = list(writer.used), Var(f"rows{k}")
+        params = ["block", "start", "stop", *used]
+        self.functions.append(Function(f"nest{k}", params, writer.scopes[0]))
+        size = self.driver.written(self.nests[k].size)
+        first, following = Binary("*", BLOCK, rows), Binary("*", Binary("+", BLOCK, literal(1)), rows)
+        args = BLOCK, first, Call("min", (following, size)), *map(Var, used)
+        self.driver.add(over_blocks(k, Invoke(f"nest{k}", args), f"nest {k}"))
+        for name in used:
             self.driver.use(name)
 
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
@@ -280,40 +293,37 @@ class Emitter(Statements):
     def start(self, writer: Writer, task: Task, partial: str) -> None:
         """Set an accumulator to the neutral value of its reduction."""
         if task.in_register:
-            writer.line(f"{self.registers[task]} = {neutral(task.array)}")
+            writer.add(Assign(self.registers[task], neutral(task.array)))
         else:
-            self.fill(writer, partial, task.array.shape, neutral(task.array), "block, ")
+            self.fill(writer, partial, task.array.shape, neutral(task.array), (BLOCK,))
 
     def combine(self, task: Task, partial: str, nest: int) -> None:
         """Combine the blocks' partial results in order."""
         name, writer = self.labels[task.array], self.driver
         if task.in_register:
             register = self.registers[task]
-            writer.line(f"{register} = {neutral(task.array)}")
-            writer.line(f"for block in range(blocks{nest}):  # in order")
-            writer.line(f"    {register} = {update(task.array, register, f'{partial}[block]', fixed=True)}")
+            writer.add(Assign(register, neutral(task.array)))
+            value = update(task.array, Var(register), Access(partial, (BLOCK,)), fixed=True)
+            writer.add(over_blocks(nest, Assign(register, value), "in order"))
             if task.array.rank:
-                writer.line(f"{self.place(writer, task)} = {register}")
+                writer.add(Store(self.place(writer, task), Var(register)))
             return
-        self.add_up(name, task.array.shape, task.array, partial, nest, writer.prefixes.get(task.array, ""))
+        self.add_up(name, task.array.shape, task.array, partial, nest, writer.prefixes.get(task.array, ()))
 
-    def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: str = "") -> None:
+    def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: Row = ()) -> None:
         """Combine arrays of partial results into one, or into a row of one."""
         writer, turns = self.driver, self.driver.turns
         self.fill(writer, name, shape, neutral(reduced), row)
-        k = len(self.functions)
-        axes = [f"i{d}" for d in range(len(shape))]
-        spot = f"{name}[{row}{', '.join(axes)}]"
-        lines = [
-            f"@jit\ndef nest{k}_sum({', '.join([name, partial, 'blocks', *turns])}):",
-            "    for block in range(uint64(0), uint64(blocks)):",
-        ]
-        for d, axis in enumerate(axes, 1):
-            lines.append("    " * (d + 1) + f"for {axis} in range(uint64(0), uint64({partial}.shape[{d}])):")
-        value = update(reduced, spot, f"{partial}[block, {', '.join(axes)}]", fixed=True)
-        lines.append("    " * (len(axes) + 2) + f"{spot} = {value}")
-        self.functions.append("\n".join([*lines, "\n"]))
-        writer.line(f"nest{k}_sum({', '.join([name, partial, f'blocks{nest}', *turns])})")
+        axes = [Var(f"i{d}") for d in range(len(shape))]
+        spot, start = Access(name, (*row, *axes)), unsigned(literal(0))
+        value = update(reduced, spot, Access(partial, (BLOCK, *axes)), fixed=True)
+        body: Stmt = Store(spot, value)
+        for d, axis in reversed(list(enumerate(axes, 1))):
+            body = For(axis.name, start, unsigned(Length(partial, d)), [body])
+        loop = For("block", start, unsigned(Var("blocks")), [body], kind="blocks")
+        called = f"nest{len(self.functions)}_sum"
+        self.functions.append(Function(called, [name, partial, "blocks", *turns], [loop]))
+        writer.add(Invoke(called, tuple(map(Var, (name, partial, f"blocks{nest}", *turns)))))
 
     # -- inside a nest -------------------------------------------------------------------------
 
@@ -333,7 +343,7 @@ class Emitter(Statements):
             for task in item.tasks if item.bounds else ():  # not all elements have a turn
                 if task.stored and item.begins(task):
                     self.blank(writer, task, depth)
-            limits = ", ".join(writer.limits(item))
+            limits = writer.limits(item)
             if depth:
                 self.write_loop(writer, item, limits, partial)
             else:
@@ -342,21 +352,23 @@ class Emitter(Statements):
                 if task.in_register:
                     self.finish(writer, task)
 
-    def write_loop(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
+    def write_loop(
+        self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]
+    ) -> None:
         """One loop of a nest, and after it the places where it is wrong."""
         known = {t: t.known for t in loop.tasks}
         found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
         for task, ties in found.items():
             task.known = elsewhere(task.known, ties)
             writer.expect(task.elements)
-        writer.open(loop, f"for i{loop.number} in range({limits}):")
+        writer.open(loop, For(f"i{loop.number}", *limits))
         self.body(writer, loop.body, partial)
         writer.close()
         for task, ties in found.items():
             task.known = known[task]
             for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
                 writer.expect((*indices, value))
-                self.put(writer, task.array, indices, value, "=")
+                self.put(writer, task.array, indices, value)
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
         """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
@@ -365,7 +377,7 @@ class Emitter(Statements):
         found = ties_of(task, loop.number) if task in loop.body and task.stored else []
         return found if found and not writer.uses[Read(task.array, task.kept)] else []
 
-    def cases(self, writer: Writer, loop: Loop, limits: str, partial: dict[Task, str]) -> None:
+    def cases(self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]) -> None:
         """The outermost loop of a nest, for each case of what decides between costly sides."""
         for case in cases(e for t in loop.tasks for e in t.elements):
             for task in loop.tasks:
@@ -376,6 +388,11 @@ class Emitter(Statements):
                 self.write_loop(writer, loop, limits, partial)
         for task in loop.tasks:
             task.known = ALWAYS
+
+
+def over_blocks(nest: int, statement: Stmt, note: str) -> For:
+    """A loop over the blocks of a nest."""
+    return For("block", literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)
 
 
 def is_divisible(loop: Loop) -> bool:

@@ -22,6 +22,7 @@ from adcompiler.errors import DtypeError
 from adcompiler.ir.nodes import Array, Func, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.loopir.precedence import ATOM
+from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.syntax.containers import Container
 from adcompiler.syntax.values import ArgType, Kind, Static
 
@@ -61,7 +62,11 @@ def wrapper_source(kernel: Kernel, after: str = "") -> str:
         writer.line(f"if scalars[{kernel.scalars.index(check.holds)}] == 0:")
         writer.line(f"    raise IndexError({check.cause!r})")
     writer.line(f"return ({''.join(f'{_result(kernel, array)}, ' for array in func.results)})")
-    lines = [f"@jit\ndef call({', '.join(params)}):", *("    " + line for line in writer.scopes[0]), ""]
+    lines = [
+        f"@jit\ndef call({', '.join(params)}):",
+        *("    " + line for line in lines_of(writer.scopes[0])),
+        "",
+    ]
     text = "\n\n".join(filter(None, (kernel.text, "\n".join(lines), after)))
     return with_header(kernel.comment, text)
 

@@ -1,4 +1,4 @@
-"""Generated source, and what a call of it needs."""
+"""The functions of a kernel in the loop IR, and what a call of it needs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from adcompiler.codegen.header import with_header
 from adcompiler.codegen.nests import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy import cached_property
+from adcompiler.loopir.nodes import Function
+from adcompiler.loopir.printer import source
+from adcompiler.loopir.rewrite import bare
 
 SMALL = 64  # elements of a row that is kept in registers if they suffice
 
@@ -30,9 +34,9 @@ class Buffer:
         return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL
 
     @property
-    def lengths(self) -> str:
-        """The text of constant lengths, as a tuple."""
-        return repr(tuple(map(_value, self.shape)))
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths that are constant."""
+        return tuple(map(_value, self.shape))
 
 
 def _value(length: Element) -> int:
@@ -42,14 +46,14 @@ def _value(length: Element) -> int:
 
 @dataclass
 class Kernel:
-    """Generated source and how to call it.
+    """Functions and how to call the last one.
 
     `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
     turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
     """
 
     comment: str
-    text: str
+    functions: Sequence[Function]
     func: Func
     buffers: list[Buffer]
     nests: list[Loop]
@@ -62,6 +66,16 @@ class Kernel:
     in_turns: AbstractSet[int] = frozenset()  # nests that stand in the turns of loops
     whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
     strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
+
+    @cached_property
+    def bare(self) -> tuple[Function, ...]:
+        """The functions without comments."""
+        return tuple(map(bare, self.functions))
+
+    @cached_property
+    def text(self) -> str:
+        """The functions, as numba compiles them."""
+        return "\n\n".join(f"@jit\n{source(f)}" for f in self.functions)
 
     @property
     def source(self) -> str:

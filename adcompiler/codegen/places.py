@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from adcompiler.codegen.inplace import Store
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
-from adcompiler.codegen.writer import axis_name
+from adcompiler.codegen.writer import Row, axis_name
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select
 from adcompiler.ir.walk import postorder, substitute
+from adcompiler.loopir.nodes import Expr, Var, literal
 
 
 @dataclass
@@ -22,20 +23,19 @@ class Memory:
     what is there; `fresh` makes a name."""
 
     labels: dict[Array, str]
-    rows: dict[Array, str]
+    rows: dict[Array, Row]
     grown: set[Array]
     fresh: Callable[[Array], str]
 
-    def put(self, array: Array, where: Array, spot: str = "") -> None:
+    def put(self, array: Array, where: Array, spot: Row = ()) -> None:
         """Keep an array where another one is, at a spot of it."""
         self.labels[array] = self.labels[where]
-        self.rows[array] = self.rows.get(where, "") + spot
+        self.rows[array] = (*self.rows.get(where, ()), *spot)
 
     def same(self, array: Array, other: Array) -> bool:
         """Whether two arrays are in one place."""
-        return self.labels[array] == self.labels[other] and self.rows.get(array, "") == self.rows.get(
-            other, ""
-        )
+        rows = self.rows.get(array, ()), self.rows.get(other, ())
+        return self.labels[array] == self.labels[other] and rows[0] == rows[1]
 
 
 class Places:
@@ -97,10 +97,10 @@ class Places:
 
     def outs(self) -> None:
         """An out is computed in its row."""
-        axis = axis_name(self.rec.number)
+        axis = Var(axis_name(self.rec.number))
         for out, stack in zip(self.rec.outs, self.stacks, strict=False):
             if out.rank and out not in self.memory.labels:
-                self.memory.put(out, stack, f"{axis}, ")
+                self.memory.put(out, stack, (axis,))
 
     def whole(self, slot: Array, final: Array, update: Array) -> None:
         """A new array, or a sum, takes the place of what is carried."""
@@ -119,7 +119,7 @@ class Places:
         if not (task and store.array.rank and leading) or store.array in self.memory.labels:
             return
         if all(map(self.exists, fixed, final.shape)) and self.overwrites(slot, task, (*fixed, *task.kept)):
-            self.memory.put(store.array, final, "".join(f"{_spot(i)}, " for i in fixed))
+            self.memory.put(store.array, final, tuple(map(_spot, fixed)))
 
     def exists(self, index: Element, size: Element) -> bool:
         """Whether an index is surely inside an axis."""
@@ -222,6 +222,9 @@ def _apart(one: Sequence[Element], other: Sequence[Element]) -> bool:
     )
 
 
-def _spot(index: Element) -> str:
-    """The text of an index that surely exists."""
-    return axis_name(index.axis) if isinstance(index, Index) else str(getattr(index, "value", index))
+def _spot(index: Element) -> Expr:
+    """An index that surely exists."""
+    if isinstance(index, Index):
+        return Var(axis_name(index.axis))
+    assert isinstance(index, Const)
+    return literal(index.value)

@@ -7,15 +7,33 @@ computes the new one beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from adcompiler.codegen.inplace import Store
+from adcompiler.codegen.inplace import Store as Kept
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.places import Memory, Places
-from adcompiler.codegen.writer import Writer, axis_name, constant
+from adcompiler.codegen.writer import Row, Writer, axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Shape, const
-from adcompiler.loopir.printer import text
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    AssignAll,
+    Binary,
+    Break,
+    Call,
+    Expr,
+    For,
+    If,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+    all_of,
+    literal,
+    unsigned,
+)
 
 
 class Emitter(Protocol):
@@ -24,13 +42,13 @@ class Emitter(Protocol):
     labels: dict[Array, str]
 
     def fresh(self, array: Array) -> str: ...
-    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None: ...
+    def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None: ...
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
     def in_turn(self, writer: Writer, item: Loop | Task) -> None: ...
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
-    """The text of a loop, and of its turns."""
+    """A loop, and its turns."""
     Turns(emitter, writer, rec).write()
 
 
@@ -55,7 +73,7 @@ class Turns:
             writer.floors[place] = writer.floors.get(array, 0)
         for row, array in zip(rec.whole, rec.loop.scanned, strict=True):
             self.labels[row] = self.labels[array]
-            writer.prefixes[row] = f"{self.row(array)}{axis_name(rec.number)}, "
+            writer.prefixes[row] = (*self.row(array), Var(axis_name(rec.number)))
 
     def write(self) -> None:
         """The whole loop."""
@@ -65,7 +83,7 @@ class Turns:
             if value is not None or not self.there(init, final):
                 self.copy(self.label(init) if value is None else value, final, init.shape, self.row(init))
         axis = axis_name(rec.number)
-        size = "" if rec.loop.length is None else writer.text(rec.loop.length)
+        size = None if rec.loop.length is None else writer.written(rec.loop.length)
         inner = len(writer.loops) + 1
         for array in (*rec.slots, *rec.whole, *self.arrays()):
             writer.floors[array] = inner
@@ -77,7 +95,7 @@ class Turns:
         writer.base -= 1
         writer.close()
         if rec.loop.test is not None:
-            writer.line(f"{self.labels[self.stacks[-1]]} = np.int64({axis})")
+            writer.add(Assign(self.labels[self.stacks[-1]], Call("np.int64", (Var(axis),))))
 
     def adopt(self) -> None:
         """Names, and space, for what a turn makes."""
@@ -86,31 +104,31 @@ class Turns:
                 self.emitter.adopt(made.tasks, self.writer.prefixes)
                 self.writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
 
-    def open(self, axis: str, size: str) -> None:
+    def open(self, axis: str, size: Expr | None) -> None:
         """Enter the loop over the turns."""
         writer, rec = self.writer, self.rec
-        loop = Loop(rec.loop.length or const(0, "i64"), rec.number)
-        if rec.loop.test is not None:
-            writer.line(f"{axis} = uint64(0)")
-            writer.open(loop, "while True:")
+        loop, zero = Loop(rec.loop.length or const(0, "i64"), rec.number), unsigned(literal(0))
+        if size is None:
+            writer.add(Assign(axis, zero))
+            writer.open(loop, While(literal(True)))
         elif rec.loop.backward:
-            writer.open(loop, f"for {axis}_back in range(uint64(0), uint64({size})):")
-            writer.line(f"{axis} = uint64({size}) - uint64(1) - {axis}_back")
+            back, last = f"{axis}_back", Binary("-", unsigned(size), unsigned(literal(1)))
+            writer.open(loop, For(back, zero, unsigned(size), kind="program"))
+            writer.add(Assign(axis, Binary("-", last, Var(back))))
         else:
-            writer.open(loop, f"for {axis} in range(uint64(0), uint64({size})):")
+            writer.open(loop, For(axis, zero, unsigned(size), kind="program"))
 
     def turn(self, axis: str) -> None:
         """One turn: the test, the body, and what is carried on."""
         rec, writer = self.rec, self.writer
         if rec.before is not None and rec.test is not None:
             self.run(rec.before)
-            writer.line(f"if not {self.label(rec.test)}:")
-            writer.line("    break")
+            writer.add(If(Unary("not", Var(self.label(rec.test))), [Break()]))
         assert rec.turn is not None
         self.run(rec.turn)
         self.carry()
         if rec.test is not None:
-            writer.line(f"{axis} += uint64(1)")
+            writer.add(Assign(axis, Binary("+", Var(axis), unsigned(literal(1)))))
 
     def run(self, made: Schedule) -> None:
         self.emitter.run(self.writer, made, lambda item: self.emitter.in_turn(self.writer, item))
@@ -133,15 +151,15 @@ class Turns:
             if not out.rank:
                 self.collect(out, stack)
             elif self.labels[out] != self.labels[stack]:
-                self.copy(self.label(out), stack, out.shape, self.row(out), f"{axis_name(rec.number)}, ")
+                self.copy(self.label(out), stack, out.shape, self.row(out), (Var(axis_name(rec.number)),))
         scalars = [
             (f, r)
             for f, r in zip(self.finals, rec.results, strict=True)
             if not (f.rank or isinstance(r, tuple))
         ]
         if scalars:
-            names = ", ".join(self.labels[f] for f, _ in scalars)
-            writer.line(f"{names} = {', '.join(self.label(r) for _, r in scalars)}")
+            values = [Var(self.label(r)) for _, r in scalars]
+            writer.add(assignments([self.labels[f] for f, _ in scalars], values))
         for final, result in zip(self.finals, rec.results, strict=True):
             if isinstance(result, tuple):
                 for store in result:
@@ -151,33 +169,30 @@ class Turns:
 
     def collect(self, out: Array, stack: Array) -> None:
         """A number of each turn."""
-        spot = f"{self.row(stack)}{axis_name(self.rec.number)}"
-        self.writer.line(f"{self.writer.label(stack)}[{spot}] = {self.label(out)}")
+        spot = *self.row(stack), Var(axis_name(self.rec.number))
+        self.writer.add(Store(Access(self.writer.label(stack), spot), Var(self.label(out))))
 
-    def store(self, final: Array, store: Store) -> None:
+    def store(self, final: Array, store: Kept) -> None:
         """Store an element, or a row, at a place of what is carried, if there is such a place."""
         writer = self.writer
-        spots, inside = [], []
-        loops: list[str] = []
+        spots: list[Expr] = []
+        inside: list[Expr] = []
+        loops: list[For] = []
         for index, size in zip(store.indices, final.shape, strict=True):
             if index is None:
-                spots.append(f"c{len(loops)}")
+                spots.append(Var(f"c{len(loops)}"))
                 loops.append(writer.over(f"c{len(loops)}", size, len(loops)))
                 continue
             spot, condition = writer.spot(index, writer.written(index), size)
-            spots.append(text(spot))
-            inside += [text(condition)] if condition is not None else []
-        fixed = spots[: len(spots) - len(loops)]
-        row = self.row(final) + "".join(f"{spot}, " for spot in fixed)
+            spots.append(spot)
+            inside += [] if condition is None else [condition]
+        row = *self.row(final), *spots[: len(spots) - len(loops)]
         if self.labels[store.array] == self.labels[final] and self.row(store.array) == row:
             return  # it has been computed there
-        value = self.label(store.array)
-        if loops:
-            value += f"[{self.row(store.array)}{', '.join(f'c{d}' for d in range(len(loops)))}]"
-        elif self.row(store.array):
-            value += f"[{self.row(store.array)}]"
-        headers = [f"if {' and '.join(inside)}:", *loops] if inside else loops
-        writer.headed(headers, f"{writer.label(final)}[{self.row(final)}{', '.join(spots)}] = {value}")
+        label, at = self.label(store.array), (*self.row(store.array), *(Var(loop.axis) for loop in loops))
+        value = Access(label, at) if at else Var(label)
+        heads: list[For | If] = [*([If(all_of(inside))] if inside else []), *loops]
+        writer.headed(heads, Store(Access(writer.label(final), (*self.row(final), *spots)), value))
 
     def there(self, array: Array, place: Array) -> bool:
         """Whether an array is made where it is wanted."""
@@ -186,23 +201,29 @@ class Turns:
     def label(self, array: Array) -> str:
         return self.writer.label(array)
 
-    def row(self, array: Array) -> str:
-        return self.writer.prefixes.get(array, "")
+    def row(self, array: Array) -> Row:
+        return self.writer.prefixes.get(array, ())
 
-    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
         """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
         writer = self.writer
         into = writer.label(target)
-        value = text(constant(source)) if isinstance(source, Const) else source
         if not shape:
-            writer.line(f"{into} = {value}")
+            writer.add(Assign(into, constant(source) if isinstance(source, Const) else Var(source)))
             return
         axes = [f"c{d}" for d in range(len(shape))]
-        headers = [self.over(target, axis, shape, d) for d, axis in enumerate(axes)]
-        spot = ", ".join(axes)
-        value = value if isinstance(source, Const) else f"{value}[{row}{spot}]"
-        writer.headed(headers, f"{into}[{self.row(target)}{to_row}{spot}] = {value}")
+        heads = [self.over(target, axis, shape, d) for d, axis in enumerate(axes)]
+        spot = (*map(Var, axes),)
+        value = constant(source) if isinstance(source, Const) else Access(source, (*row, *spot))
+        writer.headed(heads, Store(Access(into, (*self.row(target), *to_row, *spot)), value))
 
-    def over(self, target: Array, axis: str, shape: Shape, d: int) -> str:
-        """The header of a loop over an axis of what is copied."""
+    def over(self, target: Array, axis: str, shape: Shape, d: int) -> For:
+        """The head of a loop over an axis of what is copied."""
         return self.writer.over(axis, shape[d], d)
+
+
+def assignments(names: Sequence[str], values: Sequence[Expr]) -> Stmt:
+    """Variables get values that are all read before."""
+    if len(names) == 1:
+        return Assign(names[0], values[0])
+    return AssignAll(tuple(map(Var, names)), tuple(values))

@@ -1,39 +1,36 @@
-"""The text of reductions: what they start from, and one step of them."""
+"""Reductions in the loop IR: what they start from, and one step of them."""
 
 from __future__ import annotations
 
+from math import inf
+
 from adcompiler.codegen.writer import zero
 from adcompiler.ir.nodes import Array, Reduce
-from adcompiler.ir.types import is_float
-from adcompiler.loopir.precedence import PRODUCT, SIGN, TERNARY
-from adcompiler.loopir.printer import text
+from adcompiler.ir.types import Dtype, is_float
+from adcompiler.loopir.nodes import Binary, Call, Expr, literal
 
 
-def neutral(array: Array) -> str:
+def neutral(array: Array) -> Expr:
     """The value that a reduction starts from."""
     if not isinstance(array, Reduce) or array.op == "sum":
-        return text(zero(array.dtype))
+        return zero(array.dtype)
     if array.op == "prod":
-        return "np.float32(1)" if array.dtype == "f32" else "1.0" if array.dtype == "f64" else "1"
-    sign = "-" if array.op == "max" else ""
+        return _of(array.dtype, 1.0 if array.dtype == "f64" else 1)
     if not is_float(array.dtype):
-        return "np.int64(-(2**63))" if sign else "np.int64(2**63 - 1)"
-    return f"np.float32({sign}math.inf)" if array.dtype == "f32" else f"{sign}math.inf"
+        return Call("np.int64", (literal(-(2**63) if array.op == "max" else 2**63 - 1),))
+    return _of(array.dtype, -inf if array.op == "max" else inf)
 
 
-def operand_level(array: Reduce) -> int:
-    """How tightly a reduction's operand must bind in `update`."""
-    if array.op == "prod":
-        return SIGN
-    return TERNARY if is_float(array.dtype) else PRODUCT
+def _of(dtype: Dtype, value: float) -> Expr:
+    return Call("np.float32", (literal(value),)) if dtype == "f32" else literal(value)
 
 
-def update(array: Array, total: str, value: str, fixed: bool = False) -> str:
+def update(array: Array, total: Expr, value: Expr, fixed: bool = False) -> Expr:
     """One step of a reduction; sums of floats may be reassociated by the vectoriser unless `fixed`."""
     assert isinstance(array, Reduce)
     if array.op == "sum":
         reassociated = is_float(array.dtype) and not fixed
-        return f"reduce_add({total}, {value})" if reassociated else f"{total} + {value}"
+        return Call("reduce_add", (total, value)) if reassociated else Binary("+", total, value)
     if array.op == "prod":
-        return f"{total} * {value}"
-    return f"{'reduce_' if is_float(array.dtype) else ''}{array.op}({total}, {value})"
+        return Binary("*", total, value)
+    return Call(f"{'reduce_' if is_float(array.dtype) else ''}{array.op}", (total, value))

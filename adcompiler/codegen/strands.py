@@ -22,6 +22,7 @@ from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape
 from adcompiler.ir.walk import substitute
+from adcompiler.loopir.nodes import Access, For, Store, Var, unsigned
 from adcompiler.passes.loops import is_short
 
 
@@ -120,9 +121,10 @@ class StrandTurns(Turns):
 
     def collect(self, out: Array, stack: Array) -> None:
         name = self.writer.use(self.partial[stack])
-        self.writer.line(f"{name}[block, {axis_name(self.rec.number)}] = {self.label(out)}")
+        spot = Var("block"), Var(axis_name(self.rec.number))
+        self.writer.add(Store(Access(name, spot), Var(self.label(out))))
 
-    def over(self, target: Array, axis: str, shape: Shape, d: int) -> str:
+    def over(self, target: Array, axis: str, shape: Shape, d: int) -> For:
         if self.axis.get(target) != d:
             return super().over(target, axis, shape, d)
-        return f"for {axis} in range(uint64(start), uint64(stop)):"
+        return For(axis, unsigned(Var("start")), unsigned(Var("stop")))

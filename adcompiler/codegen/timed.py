@@ -15,6 +15,8 @@ from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
+from adcompiler.loopir.nodes import Assign, literal
+from adcompiler.loopir.nodes import Call as LoopCall
 
 FEWEST_CALLS, MOST_CALLS = 5, 1000
 
@@ -30,7 +32,7 @@ class _Stamped(Emitter):
         count = sum(isinstance(i, Loop | Recurrence) or _is_call(i) for i in self.schedule.body)
         self.stamps = [f"_{when}{k}" for k in range(count) for when in ("start", "stop")] if has_clock else []
         for name in self.stamps:
-            self.driver.line(f"{name} = 0")
+            self.driver.add(Assign(name, literal(0)))
 
     def drive(self, item: Loop | Task) -> None:
         if not (isinstance(item, Loop | Recurrence) or _is_call(item)):
@@ -46,7 +48,7 @@ class _Stamped(Emitter):
     def stamp(self, name: str) -> None:
         """Read the clock."""
         if self.has_clock:
-            self.driver.line(f"{name} = ticks()")
+            self.driver.add(Assign(name, LoopCall("ticks", ())))
 
 
 def _is_call(item: Loop | Task) -> bool:

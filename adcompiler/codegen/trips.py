@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Stmt, Store, Update, Var, While
-from adcompiler.loopir.parse import functions
+from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Function, Stmt, Store, Update, Var, While
 from adcompiler.loopir.walk import mentions, statements, variables
 
 LOW = 8  # turns of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
 
 
-def are_low(text: str, sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
-    """Whether all loops in the turns of a kernel's text are short, by the sizes of a call; None if there are
+def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
+    """Whether all loops in the turns of a kernel are short, by the sizes of a call; None if there are
     none, or their lengths are not known before it runs."""
-    found = [s for f in functions(text) for s in statements(f.body)]
+    found = [s for f in functions for s in statements(f.body)]
     inner = [loop for s in found if isinstance(s, For | While) and is_of_program(s) for loop in _inside(s)]
     known = {*sizes, *(loop.axis for loop in inner)}
     used = set().union(*(variables(*loop.bounds) for loop in inner))

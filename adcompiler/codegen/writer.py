@@ -1,11 +1,13 @@
-"""Writes the elements of a program as statements of one function, each in the outermost loop it can."""
+"""Builds the loop IR of one function: elements of a program, each in the outermost loop it can."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
@@ -13,9 +15,27 @@ from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
-from adcompiler.loopir.nodes import Access, Call, Choice, Compare, Expr, Logical, Var, Verbatim, literal
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    For,
+    Foreign,
+    If,
+    Stmt,
+    Unary,
+    Var,
+    Verbatim,
+    While,
+    all_of,
+    literal,
+    unsigned,
+)
 from adcompiler.loopir.parse import expression
-from adcompiler.loopir.precedence import ATOM, NOT, OR, TERNARY
+from adcompiler.loopir.precedence import ATOM, TERNARY
 from adcompiler.loopir.printer import printed
 from adcompiler.loopir.printer import text as text_of
 from adcompiler.loopir.rewrite import Filled
@@ -23,14 +43,15 @@ from adcompiler.loopir.walk import walk
 from adcompiler.ops.costs import costly
 from adcompiler.ops.table import TABLE
 
+Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
 BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
 INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this
 TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
 
 
 class Writer:
-    """One function's text: a stack of open scopes (the function, then its open loops), each with its
-    lines and the values that have a name in it. `used` collects the names that must be parameters.
+    """One function: a stack of open scopes (the function, then its open loops), each with its statements
+    and the values that have a name in it. `used` collects the names that must be parameters.
 
     Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the
     functions in place of operations that LLVM would contract, of two numbers."""
@@ -46,7 +67,8 @@ class Writer:
         names: Mapping[Element, str],
     ) -> None:
         self.labels, self.sizes, self.names = labels, sizes, names
-        self.scopes: list[list[str]] = [[]]
+        self.scopes: list[list[Any]] = [[]]
+        self.heads: list[Stmt] = []
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
         self.cut: Collection[int] = ()  # the loops of which the function does a part, from start to stop
@@ -60,7 +82,7 @@ class Writer:
         self.uses: Counter[Element] = Counter()
         # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
         self.floors: dict[Array, int] = {}
-        self.prefixes: dict[Array, str] = {}
+        self.prefixes: dict[Array, Row] = {}
         self.dropped: Mapping[Array, frozenset[int]] = {}  # axes that are not stored
         self.grown: set[Array] = set()  # sums that are added to what is there
         self.levels: dict[Element, int] = {}
@@ -86,14 +108,19 @@ class Writer:
 
     # -- scopes --------------------------------------------------------------------------------
 
-    def line(self, text: str) -> None:
-        """Add a line to the innermost scope."""
-        self.scopes[-1].append(text)
+    def add(self, statement: Stmt, level: int = -1) -> None:
+        """Add a statement to the innermost scope, or to the one given."""
+        self.scopes[level].append(statement)
 
-    def open(self, loop: Loop, header: str) -> None:
-        """Enter a loop."""
+    def line(self, text: str) -> None:
+        """Add a line that the loop IR has no node for."""
+        self.add(Foreign(text))
+
+    def open(self, loop: Loop, head: For | While | If) -> None:
+        """Enter a loop, or a branch."""
         self.loops.append(loop)
-        self.scopes.append([header])
+        self.heads.append(head)
+        self.scopes.append([])
         self.values.append({})
 
     @contextmanager
@@ -103,8 +130,8 @@ class Writer:
         if not conditions:
             yield
             return
-        tests = [self.text(c, NOT) if holds else f"not {self.text(c, NOT)}" for c, holds in conditions]
-        self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), f"if {' and '.join(tests)}:")
+        tests = [self.written(c) if holds else Unary("not", self.written(c)) for c, holds in conditions]
+        self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), If(all_of(tests)))
         self.base += 1
         floors = self.floors
         self.floors, self.levels = {**floors, **dict.fromkeys(arrays, len(self.loops))}, {}
@@ -113,44 +140,45 @@ class Writer:
         self.base -= 1
         self.close()
 
-    def headed(self, headers: Sequence[str], text: str) -> None:
-        """A line in loops and under conditions, each inside the one before. All headers are made before the
-        first is written, for what a header needs is written when it is made."""
-        for depth, line in enumerate((*headers, text)):
-            self.line("    " * depth + line)
+    def headed(self, heads: Sequence[For | If], statement: Stmt) -> None:
+        """A statement in loops and under conditions, each inside the one before. All heads are made before
+        the first is written, for what a head needs is written when it is made."""
+        for head in reversed(heads):
+            statement = replace(head, body=[statement])
+        self.add(statement)
 
-    def over(self, axis: str, size: Element, depth: int = 0) -> str:
-        """The header of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
-        return f"for {axis} in range(uint64(0), uint64({self.text(size)})):"
+    def over(self, axis: str, size: Element, depth: int = 0) -> For:
+        """The head of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
+        return For(axis, unsigned(literal(0)), unsigned(self.written(size)))
 
-    def limits(self, loop: Loop) -> tuple[str, str]:
+    def limits(self, loop: Loop) -> tuple[Expr, Expr]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
         if loop.number in self.cut:
-            return "uint64(start)", "uint64(stop)"
-        switches = [self.text(value, NOT) for side, value in loop.bounds if side == "if"]
-        start, stop = "0", self.text(loop.size, OR if switches else TERNARY)
+            return unsigned(Var("start")), unsigned(Var("stop"))
+        switches = [self.written(value) for side, value in loop.bounds if side == "if"]
+        start, stop = None, self.written(loop.size)
         for side, value in loop.bounds:
             if side == "if":
                 continue
             base, more = shifted(value)
-            name = self.text(value)
+            limit = self.written(value)
             if not (isinstance(base, Index) and more >= 0):
-                name = f"max({name}, 0)"
+                limit = Call("max", (limit, literal(0)))
             if side == "start":
-                start = name if start == "0" else f"max({name}, {start})"
+                start = limit if start is None else Call("max", (limit, start))
             else:
-                stop = f"min({name}, {stop})"
+                stop = Call("min", (limit, stop))
         if switches:
-            stop = f"{stop} if {' and '.join(switches)} else 0"
-        return f"uint64({start})", f"uint64({stop})"
+            stop = Choice(all_of(switches), stop, literal(0))
+        return unsigned(literal(0) if start is None else start), unsigned(stop)
 
     def close(self) -> None:
-        """Leave the innermost loop: its text is added to the scope around it."""
+        """Leave the innermost loop, which becomes a statement of the scope around it."""
         self.loops.pop()
         self.values.pop()
-        header, *lines = self.scopes.pop()
-        self.scopes[-1].append(header)
-        self.scopes[-1].extend("    " + line for line in lines or ["pass"])
+        body, head = self.scopes.pop(), self.heads.pop()
+        assert isinstance(head, For | While | If)
+        self.add(replace(head, body=body))
 
     def label(self, array: Array) -> str:
         """The name of an array, as a parameter of this function."""
@@ -162,18 +190,18 @@ class Writer:
             self.used[name] = None
         return name
 
-    def assign(self, text: str, level: int = -1, name: str = "") -> str:
-        """A new variable that holds the value of `text`, in the innermost scope or the one given."""
+    def assign(self, value: Expr, level: int = -1, name: str = "") -> str:
+        """A new variable that holds a value, in the innermost scope or the one given."""
         if not name:
             name = f"v{self.count}"
             self.count += 1
-        self.scopes[level].append(f"{name} = {text}")
+        self.add(Assign(name, value), level)
         return name
 
     def keep(self, element: Element) -> None:
         """What an element is now, it is to the end of the scope."""
         if self.known(element) is None:
-            self.define(element, self.assign(self.text(element)))
+            self.define(element, self.assign(self.written(element)))
 
     def define(self, element: Element, name: str) -> None:
         """`element` is the variable `name` from here to the end of the innermost scope."""
@@ -240,7 +268,7 @@ class Writer:
         """A variable for `element`, in the outermost scope that has what its expression names."""
         parts = postorder((element,), lambda e: () if e is not element and self.known(e) else e.args)
         level = max(self.level(element), *(self.scope(e) or 0 for e in parts))
-        self.values[level][element] = self.assign(text_of(made), level, self.names.get(element, ""))
+        self.values[level][element] = self.assign(made, level, self.names.get(element, ""))
         return Var(self.values[level][element])
 
     def stands_alone(self, element: Element, made: Expr, user: Element) -> bool:
@@ -267,8 +295,7 @@ class Writer:
             case Size(number=number):
                 return Var(self.use(self.sizes[number]))
             case Read(array=array, args=()):
-                row = self.prefixes.get(array)
-                return Var(self.label(array)) if row is None else self.element(array, ())
+                return self.element(array, ()) if array in self.prefixes else Var(self.label(array))
         return None
 
     def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
@@ -305,14 +332,13 @@ class Writer:
         found = [self.spot(*one) for one in zip(indices, made, array.shape, strict=True)]
         inside = tuple(condition for _, condition in found if condition is not None)
         spot = self.element(array, [spot for spot, _ in found])
-        return spot, Logical("and", inside) if len(inside) > 1 else inside[0] if inside else None
+        return spot, all_of(inside) if inside else None
 
-    def element(self, array: Array, spots: Sequence[Expr]) -> Expr:
+    def element(self, array: Array, spots: Sequence[Expr]) -> Access:
         """An array's element at some indices."""
         dropped = self.dropped.get(array, ())
-        row = self.prefixes.get(array, "").removesuffix(", ")
-        before = (Verbatim(row),) if row else ()
-        return Access(self.label(array), (*before, *(s for k, s in enumerate(spots) if k not in dropped)))
+        kept = (s for k, s in enumerate(spots) if k not in dropped)
+        return Access(self.label(array), (*self.prefixes.get(array, ()), *kept))
 
     def spot(self, index: Element, made: Expr, size: Element) -> tuple[Expr, Expr | None]:
         """An index into an axis, and the condition that there is such a place: None if there surely is."""
@@ -344,11 +370,6 @@ class Writer:
 def axis_name(number: int) -> str:
     """The variable of a loop over an axis, or over the turns of a loop of the program."""
     return f"i{number}" if number >= 0 else f"turn{-1 - number}"
-
-
-def unsigned(made: Expr) -> Expr:
-    """An index as an unsigned number."""
-    return Call("uint64", (made,))
 
 
 def zero(dtype: Dtype) -> Expr:

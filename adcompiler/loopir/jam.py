@@ -154,7 +154,8 @@ def _jam(loop: For) -> Jam:
 def several(loop: For, together: list[Stmt]) -> Jam:
     """A loop that has statements for several iterations."""
     axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS)]
-    return Jam(loop.axis, loop.start, loop.stop, loop.body, loop.step, loop.kind, together, axes)
+    bounds = loop.start, loop.stop
+    return Jam(loop.axis, *bounds, loop.body, loop.step, loop.kind, together=together, axes=axes)
 
 
 def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renamed]) -> Iterator[Stmt]:

@@ -57,7 +57,6 @@ from adcompiler.loopir.nodes import (
     Update,
     Var,
 )
-from adcompiler.loopir.parse import functions
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short import short
 from adcompiler.loopir.tiled import Tiled, tiled
@@ -99,7 +98,7 @@ class Definition(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The functions of a text whose iterations are lanes, those of them in which lanes have sums of their
+    """The functions of a kernel whose iterations are lanes, those of them in which lanes have sums of their
     own, those whose loops are tiled, and the rows that have lanes side by side."""
 
     functions: frozenset[str]
@@ -109,14 +108,14 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def functions_of(text: str, rows: frozenset[str]) -> Sequence[Definition]:
-    """The functions of a text; each iteration of a nest has `rows` for itself."""
-    return [Definition(vectorised(f, rows), rounded(f)) for f in functions(text)]
+def transformed(functions: tuple[Function, ...], rows: frozenset[str]) -> Sequence[Definition]:
+    """The functions of a kernel as they are compiled; each iteration of a nest has `rows` for itself."""
+    return [Definition(vectorised(f, rows), rounded(f)) for f in functions]
 
 
-def found(text: str, rows: frozenset[str]) -> Found:
-    """Where the iterations of the nests of a text are lanes, or tiled."""
-    made = [d.function for d in functions_of(text, rows)]
+def found(functions: tuple[Function, ...], rows: frozenset[str]) -> Found:
+    """Where the iterations of the nests of a kernel are lanes, or tiled."""
+    made = [d.function for d in transformed(functions, rows)]
     loops = [(f.name, s) for f in made for s in f.body if isinstance(s, Lanes)]
     lanes = (at for _, loop in loops for at, _ in accesses(*loop.together) if isinstance(at, Lane))
     adding = frozenset(name for name, loop in loops if loop.sums)

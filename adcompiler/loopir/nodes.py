@@ -31,6 +31,11 @@ class Expr(Node):
 
     __slots__ = ()
 
+    def __str__(self) -> str:
+        from adcompiler.loopir.printer import text
+
+        return text(self)
+
 
 class Stmt(Node):
     """An effect."""
@@ -236,9 +241,10 @@ class For(Stmt):
     axis: str
     start: Expr
     stop: Expr
-    body: list[Stmt]
+    body: list[Stmt] = field(default_factory=list)
     step: Expr | None = None
     kind: Kind = "elements"
+    note: str = ""  # what a reader may want to know
 
     @property
     def bounds(self) -> tuple[Expr, ...]:
@@ -255,7 +261,7 @@ class While(Stmt):
     """A loop of the program without a trip count, or one of a routine."""
 
     test: Expr
-    body: list[Stmt]
+    body: list[Stmt] = field(default_factory=list)
 
     @property
     def parts(self) -> Sequence[Node]:
@@ -267,7 +273,7 @@ class If(Stmt):
     """Statements under a condition."""
 
     test: Expr
-    body: list[Stmt]
+    body: list[Stmt] = field(default_factory=list)
     otherwise: list[Stmt] = field(default_factory=list)
 
     @property
@@ -304,6 +310,13 @@ class Invoke(Stmt):
 
 
 @dataclass(eq=False, slots=True)
+class Comment(Stmt):
+    """What a reader may want to know."""
+
+    text: str
+
+
+@dataclass(eq=False, slots=True)
 class Foreign(Stmt):
     """A statement that the IR has no node for; numba alone knows it."""
 
@@ -321,3 +334,21 @@ class Function(Node):
     @property
     def parts(self) -> Sequence[Node]:
         return self.body
+
+
+def unsigned(made: Expr) -> Expr:
+    """An index as an unsigned number."""
+    return Call("uint64", (made,))
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr:
+    """That several conditions hold."""
+    return conditions[0] if len(conditions) == 1 else Logical("and", tuple(conditions))
+
+
+def assignment(target: Expr, value: Expr) -> Stmt:
+    """A variable, or an element, gets a value."""
+    if isinstance(target, Var):
+        return Assign(target.name, value)
+    assert isinstance(target, Access)
+    return Store(target, value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
@@ -70,10 +69,9 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-@lru_cache(maxsize=16)
-def functions(text: str) -> Sequence[Function]:
+def functions(text: str) -> tuple[Function, ...]:
     """The functions of a module."""
-    return [function(n) for n in parsed(text).body if isinstance(n, ast.FunctionDef)]
+    return tuple(function(n) for n in parsed(text).body if isinstance(n, ast.FunctionDef))
 
 
 def function(tree: ast.FunctionDef) -> Function:

@@ -17,6 +17,7 @@ from adcompiler.loopir.nodes import (
     Break,
     Call,
     Choice,
+    Comment,
     Compare,
     Expr,
     For,
@@ -133,7 +134,7 @@ def _lines(s: Stmt) -> Iterator[str]:
         case Tiled(axis=axis, body=body):
             yield from _block(f"for {axis} in {_range(s)}:  # for each tile of {s.inner.axis}", body)
         case For(axis=axis, body=body):
-            yield from _block(f"for {axis} in {_range(s)}:", body)
+            yield from _block(f"for {axis} in {_range(s)}:{f'  # {s.note}' * bool(s.note)}", body)
         case While(test=test, body=body):
             yield from _block(f"while {text(test)}:", body)
         case If(test=test, body=body, otherwise=otherwise):
@@ -146,6 +147,8 @@ def _lines(s: Stmt) -> Iterator[str]:
             yield f"return {_tuple(values)}"
         case Invoke(name=name, args=args):
             yield f"{name}({_all(args)})"
+        case Comment(text=found):
+            yield f"# {found}"
         case Foreign(text=found):
             yield found
         case Alone(loop=loop):

@@ -13,9 +13,11 @@ from adcompiler.loopir.nodes import (
     Binary,
     Call,
     Choice,
+    Comment,
     Compare,
     Expr,
     For,
+    Function,
     If,
     Invoke,
     Length,
@@ -125,6 +127,16 @@ class Filled(Rewriter):
         if isinstance(e, Var) and e.name in self.given:
             return self.given[e.name]
         return super().expr(e)
+
+
+class _Bare(Rewriter):
+    def body(self, found: Iterable[Stmt]) -> list[Stmt]:
+        return super().body(s for s in found if not isinstance(s, Comment))
+
+
+def bare(function: Function) -> Function:
+    """A function without comments."""
+    return replace(function, body=_Bare().body(function.body))
 
 
 def numbered(names: Collection[str], number: int) -> Renamed:

@@ -18,6 +18,7 @@ from adcompiler.loopir.nodes import (
     Break,
     Call,
     Choice,
+    Comment,
     Compare,
     Expr,
     For,
@@ -43,7 +44,20 @@ COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))
 LOGICAL: Final = frozenset(("and", "or"))
 OPERATORS: Final = frozenset(BINARY) - COMPARISONS - LOGICAL
 EXPRESSIONS: Final = (Var, Literal, Unary, Binary, Compare, Logical, Choice, Call, Access, Length)
-STATEMENTS: Final = (Assign, AssignAll, Store, Update, Allocate, For, While, If, Break, Return, Invoke)
+STATEMENTS: Final = (
+    Assign,
+    AssignAll,
+    Store,
+    Update,
+    Allocate,
+    For,
+    While,
+    If,
+    Break,
+    Return,
+    Invoke,
+    Comment,
+)
 
 
 class VerifyError(AssertionError):

@@ -89,11 +89,11 @@ def _kernel(f: Shown, types: Types, wrt: Any) -> str:
 
 def _loopir(f: Shown, types: Types, wrt: Any) -> str:
     """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
-    from adcompiler.loopir.lanes import functions_of
+    from adcompiler.loopir.lanes import transformed
     from adcompiler.loopir.printer import source
 
     kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))
-    return "\n\n".join(source(made.function) for made in functions_of(kernel.text, kernel.rows))
+    return "\n\n".join(source(made.function) for made in transformed(kernel.bare, kernel.rows))
 
 
 def _llvm(f: Shown, types: Types, wrt: Any) -> str:

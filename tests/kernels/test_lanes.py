@@ -213,7 +213,7 @@ def lanes_of(text, rows=()):
 def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     loop = lanes_of(DEEP_TOTAL)
     assert loop.sums == ["both"]
-    assert found(DEEP_TOTAL, frozenset()).adding == {"nest0"}
+    assert found(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
     kept = [s.at for s in statements(loop.together) if isinstance(s, Kept)]
     assert kept
     assert all(isinstance(target, Lane) and target.row for target in kept)
@@ -235,8 +235,8 @@ def test_a_loop_with_bounds_of_a_turn_is_done_by_each_lane():
 def test_other_bounds_of_turns_are_left_alone(last):
     text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
     rows = {"h"} if "h[0" not in last else set()
-    assert found(ALONE, frozenset({"h"})).functions
-    assert not found(text, frozenset(rows)).functions
+    assert found(functions(ALONE), frozenset({"h"})).functions
+    assert not found(functions(text), frozenset(rows)).functions
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_other_bounds_of_turns_are_left_alone(last):
     ids=["product", "total", "far"],
 )
 def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
-    lanes = found(text, frozenset(rows))
+    lanes = found(functions(text), frozenset(rows))
     assert lanes.functions == {"nest0"}
     assert lanes.rows == wide
     (function,) = functions(text)
@@ -280,7 +280,7 @@ def test_other_loops_stay_as_they_are(old, new):
     else:
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
-    assert not found(text, frozenset({"h"})).functions
+    assert not found(functions(text), frozenset({"h"})).functions
 
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():

@@ -26,6 +26,7 @@ from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.ir.nodes import Func, Input, Map, Read, const
 from adcompiler.ir.types import DTYPES
+from adcompiler.loopir.parse import functions
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -141,7 +142,7 @@ def run(x, n):
 def test_statements_mean_what_they_mean_in_python():
     names = {"uint64": int, "np": np}
     exec(STATEMENTS, names)
-    native = compiled(Source(STATEMENTS, [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]))
+    native = compiled(Source(functions(STATEMENTS), [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]))
     for n in (0, 1, 7):
         assert tuple(native(0.25, n)) == names["run"](0.25, n)
 
@@ -367,7 +368,8 @@ def test_what_is_beyond_the_compiler_is_left_to_numba():
     f = adc.compile("gamma(x) + x // y")
     assert f(5.0, 2.0) == 26.0
     with pytest.raises(UnsupportedError):
-        translated(Source("def run(x):\n    return (unknown(x),)\n", [Param("x", "f64")], ["f64"]), True)
+        unknown = functions("def run(x):\n    return (unknown(x),)\n")
+        translated(Source(unknown, [Param("x", "f64")], ["f64"]), True)
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0), (0,), (3, 0, 2)])

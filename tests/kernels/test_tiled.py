@@ -7,7 +7,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.codegen.cuts import LINE
-from adcompiler.loopir.lanes import functions_of
+from adcompiler.loopir.lanes import transformed
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.tiled import TILE, Tiled
 from adcompiler.loopir.walk import walk
@@ -38,7 +38,7 @@ def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
     kernel = f.specialise(f._last).executable.general.kernel
     return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, For)]
-            for function, _ in functions_of(kernel.text, kernel.rows)]  # fmt: skip
+            for function, _ in transformed(kernel.bare, kernel.rows)]  # fmt: skip
 
 
 @pytest.mark.thinned(2)

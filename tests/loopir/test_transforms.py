@@ -30,4 +30,4 @@ def test_a_transform(path):
         path.write_text(f"{title}== before ==\n{before}== after ==\n{made}", "utf-8")
     else:
         assert made == after
-    assert source(functions(before)[0]) == source(function), "a transform changes no statement in place"
+    assert source(function) == source(functions(before)[0]), "a transform changes no statement in place"

@@ -35,10 +35,11 @@ from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.reductions import neutral, update
-from adcompiler.codegen.writer import Writer
+from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Reduce
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.nodes import Access, Var, Verbatim
 from adcompiler.loopir.printer import text as text_of
 
 
@@ -58,7 +59,7 @@ class DeviceEmitter(TeamEmitter):
     ) -> None:
         super().__init__(made, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
-        self.prefixes: dict[Array, str] = {}  # rows, and sums that are added to, of loops that the host runs
+        self.prefixes: dict[Array, Row] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
         self.turns: dict[str, Slot] = {}  # where the numbers of the turns of these loops are
         self.blocks = 0
@@ -198,10 +199,10 @@ class DeviceEmitter(TeamEmitter):
         part = writer.use(self.part(task))
         writer.line(f"{register} = {neutral(array)}")
         writer.line(f"for _b in range(_lane, uint64({writer.use(f'_blocks{number}')}), _lanes):")
-        writer.line(f"    {register} = {update(array, register, f'{part}[_b]')}")
+        writer.line(f"    {register} = {update(array, Var(register), Access(part, (Var('_b'),)))}")
         writer.line(f"{register} = _block_{array.op}({register})")
         if array.rank:
-            writer.line(f"{self.place(writer, task)} = {self.kept(task, register)}")
+            writer.line(f"{self.place(writer, task)} = {self.kept(task, Var(register))}")
         self.give(writer, [array])
 
     def part(self, task: Task) -> str:
@@ -257,8 +258,8 @@ class DeviceEmitter(TeamEmitter):
         for task in nest.sums:
             self.begin(writer, task)
         low, high = writer.limits(inner)
-        first = writer.assign(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)")
-        last = writer.assign(f"min({high}, {first} + uint64(_chunk))")
+        first = writer.assign(Verbatim(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)"))
+        last = writer.assign(Verbatim(f"min({high}, {first} + uint64(_chunk))"))
         begin, step = (f"{first} + _lane", "_lanes") if team else (first, "uint64(1)")
         writer.stretch(inner, begin, last, step)
         super().body(writer, inner.body, {})
@@ -289,7 +290,7 @@ class DeviceEmitter(TeamEmitter):
             stretch = "uint64(0)", f"uint64({writer.text(item.size)})"
             if sliced:
                 first = "uint64(cuda.blockIdx.y) * uint64(_chunk)"
-                stretch = first, writer.assign(f"min({stretch[1]}, {first} + uint64(_chunk))", 0)
+                stretch = first, writer.assign(Verbatim(f"min({stretch[1]}, {first} + uint64(_chunk))"), 0)
             inside = partial(super().body, writer, item.body, {})
             start = tiles.write(writer, item, shared, stretch, start, inside)
             for task in () if sliced else sums:

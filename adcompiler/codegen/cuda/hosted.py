@@ -10,7 +10,6 @@ outs are stored where they stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,9 +18,10 @@ from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
-from adcompiler.codegen.writer import axis_name, constant
+from adcompiler.codegen.writer import Row, axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Read, Shape
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.nodes import Access, Var
 from adcompiler.loopir.printer import text as text_of
 
 
@@ -119,9 +119,10 @@ class _HostTurns(DeviceTurns):
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
                 self.writer = emitter.one_block()
-                self.writer.line(f"{self.writer.label(stack)}[{self.row(stack)}{axis}] = {self.number(out)}")
+                spot = Access(self.writer.label(stack), (*self.row(stack), Var(axis)))
+                self.writer.line(f"{spot} = {self.number(out)}")
             elif self.labels[out] != self.labels[stack]:
-                self.copy(self.labels[out], stack, out.shape, self.row(out), f"{axis}, ")
+                self.copy(self.labels[out], stack, out.shape, self.row(out), (Var(axis),))
         pairs = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not isinstance(r, tuple)]
         scalars = [(f, r) for f, r in pairs if not f.rank]
         if scalars:
@@ -145,15 +146,15 @@ class _HostTurns(DeviceTurns):
     def label(self, array: Array) -> str:
         return self.writer.label(array) if array.rank else self.number(array)
 
-    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
         """A copy of whole arrays, or a constant everywhere."""
         self.stepper.flush()
         value = source.value if isinstance(source, Const) else source
         self.stepper.steps.append(
-            Copy(value, _turns(row), self.labels[target], _turns(self.row(target) + to_row))
+            Copy(value, _turns(row), self.labels[target], _turns((*self.row(target), *to_row)))
         )
 
 
-def _turns(row: str) -> list[str]:
+def _turns(row: Row) -> list[str]:
     """The numbers of turns that place a row."""
-    return re.findall(r"turn\d+", row)
+    return [index.name for index in row if isinstance(index, Var)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -32,6 +31,7 @@ from adcompiler.ir.nodes import Array, Element, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.nodes import Var
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered
@@ -226,7 +226,7 @@ class _Call:
 
     def around(self, array: Array) -> list[str]:
         """The turns that number the row which an array is."""
-        return re.findall(r"turn\d+", self.emitter.prefixes.get(array, ""))
+        return [index.name for index in self.emitter.prefixes.get(array, ()) if isinstance(index, Var)]
 
     def row_of(self, found: Any, turns: Sequence[str]) -> Any:
         """The row of these turns, as an array of its own: the host must know their numbers."""

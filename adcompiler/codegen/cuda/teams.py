@@ -5,7 +5,7 @@ Between what one thread stores and others read there are barriers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
 from adcompiler.codegen.cuda.turns import DeviceTurns
@@ -14,13 +14,14 @@ from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
-from adcompiler.codegen.reductions import neutral, operand_level
+from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Map, Read, Reduce, const
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.precedence import TERNARY
+from adcompiler.loopir.nodes import Call as LoopCall
+from adcompiler.loopir.nodes import Expr, Var
 from adcompiler.loopir.printer import text
 
 
@@ -34,8 +35,10 @@ class TeamEmitter(Emitter):
         super().__init__(made)
         self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
 
-    def kept(self, task: Task, text: str) -> str:
-        return f"narrow({self.labels[task.array]}, {text})" if task.array in self.narrowed else text
+    def kept(self, task: Task, value: Expr) -> Expr:
+        if task.array not in self.narrowed:
+            return value
+        return LoopCall("narrow", (Var(self.labels[task.array]), value))
 
     @cached_property
     def narrowed(self) -> set[Array]:
@@ -57,12 +60,12 @@ class TeamEmitter(Emitter):
                     remedy='compile it with backend="cpu"',
                 )
             if isinstance(task.array, Accumulate) and task.array not in writer.grown:
-                row = writer.prefixes.get(task.array, "")
+                row = writer.prefixes.get(task.array, ())
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
                 assert isinstance(writer, DeviceWriter)
                 writer.sync()
 
-    def adopt(self, tasks: Sequence[Task], rows: Mapping[Array, str]) -> None:
+    def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None:
         super().adopt(tasks, rows)
         known = {b.name for b in self.buffers}
         for task in tasks:
@@ -131,15 +134,14 @@ class TeamEmitter(Emitter):
             super().statement(writer, task, partial)
         elif isinstance(task.array, Reduce):
             # A sum over all points, at a point of a team: one thread adds.
-            value = writer.text(task.elements[0], operand_level(task.array))
-            register = self.registers[task]
+            value, register = writer.written(task.elements[0]), self.registers[task]
             writer.line("if _lane == 0:")
-            writer.line(f"    {register} = {self.added(task.array, register, value)}")
+            writer.line(f"    {register} = {update(task.array, Var(register), value)}")
         elif isinstance(task.array, Accumulate):
             writer.sync()
             *indices, body = task.elements
             spot, inside = writer.place(task.array, indices, [writer.written(i) for i in indices])
-            value = writer.text(body, TERNARY)
+            value = writer.written(body)
             asked = "" if inside is None else f" and {text(inside)}"
             writer.line(f"if _lane == 0{asked}:")
             writer.line(f"    {text(spot)} += {value}")
@@ -157,9 +159,9 @@ class TeamEmitter(Emitter):
         """An element of an array, which it may replace: all threads read before one of them stores."""
         self.note(writer, task.array)
         writer.sync()
-        value = writer.text(task.elements[0])
-        value = value if value.isidentifier() else writer.assign(value)
-        writer.define(Read(task.array, task.kept), value)
+        value = writer.written(task.elements[0])
+        value = value if isinstance(value, Var) else Var(writer.assign(value))
+        writer.define(Read(task.array, task.kept), value.name)
         if task.stored:
             writer.sync()
             writer.line("if _lane == 0:")

@@ -160,7 +160,7 @@ def write(
     writer.base += 2
     writer.open(loop, f"for {axis} in range({', '.join(own)}):")
     for read, name in names.items():
-        writer.define(read, writer.assign(f"{name}[{axis} - _from]"))
+        writer.define(read, writer.assign(Verbatim(f"{name}[{axis} - _from]")))
     body()
     writer.close()
     writer.base -= 2

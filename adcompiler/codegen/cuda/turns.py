@@ -6,6 +6,7 @@ from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.inplace import Store
 from adcompiler.codegen.nests import Recurrence
 from adcompiler.codegen.recurrence import Emitter, Turns
+from adcompiler.codegen.writer import Row
 from adcompiler.ir.nodes import Array, Const, Shape
 
 
@@ -22,7 +23,7 @@ class DeviceTurns(Turns):
                 writer.slots[place] = writer.slots[array]
                 writer.local |= {place} if array in writer.local else set()
 
-    def copy(self, source: str | Const, target: Array, shape: Shape, row: str = "", to_row: str = "") -> None:
+    def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
         if shape:
             self.writer.sync()
         super().copy(source, target, shape, row, to_row)

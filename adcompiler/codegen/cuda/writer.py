@@ -8,7 +8,8 @@ from adcompiler.codegen.cuda.unroll import copies, unrolled
 from adcompiler.codegen.nests import Loop
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.nodes import Array, Element, Input, Read
-from adcompiler.loopir.nodes import Call, Expr
+from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, While, unsigned
+from adcompiler.loopir.printer import lines
 
 Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
 
@@ -60,10 +61,30 @@ class DeviceWriter(Writer):
             return self.tiled[element]
         return super().operation(element, args)
 
-    def over(self, axis: str, size: Element, depth: int = 0) -> str:
+    def over(self, axis: str, size: Element, depth: int = 0) -> For:
         if self.team and not depth:
-            return f"for {axis} in range(_lane, uint64({self.text(size)}), _lanes):"
+            return For(axis, Var("_lane"), unsigned(self.written(size)), step=Var("_lanes"))
         return super().over(axis, size, depth)
+
+    # Kernels of a device are text: what the loop IR has a node for is printed when it is written.
+
+    def add(self, statement: Stmt, level: int = -1) -> None:
+        self.scopes[level].extend(lines([statement]))
+
+    def line(self, text: str) -> None:
+        self.scopes[-1].append(text)
+
+    def open(self, loop: Loop, head: For | While | If | str) -> None:
+        self.loops.append(loop)
+        self.scopes.append([head if isinstance(head, str) else next(lines([head]))])
+        self.values.append({})
+
+    def close(self) -> None:
+        self.loops.pop()
+        self.values.pop()
+        header, *found = self.scopes.pop()
+        self.scopes[-1].append(header)
+        self.scopes[-1].extend("    " + line for line in found or ["pass"])
 
     def sync(self) -> None:
         """A barrier of the team, unless there was one just now."""
@@ -91,7 +112,7 @@ class DeviceWriter(Writer):
         rest = point
         for d in range(len(chain) - 1, 0, -1):
             self.line(f"{axis_name(chain[d].number)} = {rest} % {lengths[d]}")
-            rest = self.assign(f"{rest} // {lengths[d]}")
+            rest = self.assign(Verbatim(f"{rest} // {lengths[d]}"))
         self.line(f"{axis_name(chain[0].number)} = {rest}")
         self.after = [*self.after, f"{point} += {step}"]
 
@@ -121,14 +142,14 @@ class DeviceWriter(Writer):
             self.loops.pop()
             self.scopes.pop()
             self.values.pop()
-        header, *lines = self.scopes[-1]
-        count = copies(lines) if several else 1
+        header, *found = self.scopes[-1]
+        count = copies(found) if several else 1
         if count > 1:
             point, _, step = last.split(" ", 2)
             total = header.removeprefix(f"while {point} < ").removesuffix(":")
             name, before = f"{point}_step", [line for scope in self.scopes[:-1] for line in scope]
             self.scopes[-2].append(f"{name} = {step}")
-            self.scopes[-2].extend(unrolled(lines, before, point, name, total, count))
+            self.scopes[-2].extend(unrolled(found, before, point, name, total, count))
             last = f"{point} += {name}"
         self.line(last)
         self.close()

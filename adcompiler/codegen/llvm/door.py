@@ -80,7 +80,7 @@ class _Door(Function):
 
 def door() -> Code:
     """The function `entry(self, arguments, count, names)` in LLVM's language."""
-    code = _Door(Module(""))
+    code = _Door(Module(()))
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
         code.stack.append(f"%{name} = alloca [{MOST} x i64], align 64")

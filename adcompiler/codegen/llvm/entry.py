@@ -17,6 +17,7 @@ from adcompiler.codegen.llvm.tables import BYTES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.vectormath import vectors
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.loopir import nodes as loopir
 
 # Objects are i64 here: they are only passed on.
 PYTHON = (
@@ -52,13 +53,13 @@ class Code(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A kernel's text, the parameters and the types of the results of its `run`, and the nests whose
+    """A kernel's functions, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
     numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
     the mathematics of the scalar C library everywhere; so has one without arrays. Each turn of a nest has
     `rows` for itself. The parameters from the number `written` on are what it writes."""
 
-    text: str
+    functions: tuple[loopir.Function, ...]
     params: Sequence[Param]
     results: Sequence[Dtype]
     shared: Sequence[str] = ()
@@ -77,7 +78,7 @@ def translated(source: Source, contiguous: bool) -> Code:
     lengths; results become the words after them. It returns whether it gave up: it got no memory, or a
     signal's handler raised.
     """
-    module = Module(source.text, source.shared, _needs(source), source.rows)
+    module = Module(source.functions, source.shared, _needs(source), source.rows)
     module.heavy, module.low_trips = source.heavy, source.low_trips
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)

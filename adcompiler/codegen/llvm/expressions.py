@@ -1,8 +1,8 @@
-"""From the text of a kernel to LLVM: a second compiler of generated source; here, its expressions.
+"""From the loop IR of a kernel to LLVM: a second compiler beside numba; here, its expressions.
 
 numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
 instruction by instruction, and so are the bits, save for those of mathematics on vectors (`vectors.py`).
-What a text has beyond this is an `UnsupportedError`, and numba compiles the text.
+What a kernel has beyond this is an `UnsupportedError`, and numba compiles its text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the text of a kernel to LLVM: its functions, statements and arrays.
+"""From the loop IR of a kernel to LLVM: its functions, statements and arrays.
 
 A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
 makes a register again.
@@ -15,9 +15,10 @@ from adcompiler.codegen.llvm.routines import call, routine
 from adcompiler.codegen.llvm.special import special
 from adcompiler.codegen.llvm.tables import SOURCES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
+from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.loopir.jam import Jam
-from adcompiler.loopir.lanes import functions_of
+from adcompiler.loopir.lanes import transformed
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -43,19 +44,23 @@ from adcompiler.loopir.walk import accesses, assigned, names, statements
 
 
 class Module:
-    """The functions of a text, compiled for the types of a call when one is compiled.
+    """The functions of a kernel, compiled for the types of a call when one is compiled.
 
     The loops over the blocks of the nests `shared` may be divided among threads, and each turn of a nest has
     `rows` for itself. What the functions need is added to `needs`.
     """
 
     def __init__(
-        self, text: str, shared: Sequence[str] = (), needs: Needs | None = None, rows: Collection[str] = ()
+        self,
+        functions: tuple[loopir.Function, ...],
+        shared: Sequence[str] = (),
+        needs: Needs | None = None,
+        rows: Collection[str] = (),
     ) -> None:
         self.shared = shared
         self.heavy = False  # whether turns of nests take so long that loops inside them poll
         self.low_trips = False  # whether loops in turns of the program are short
-        self.definitions = {d.function.name: d for d in functions_of(text, frozenset(rows))}
+        self.definitions = {d.function.name: d for d in transformed(functions, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         self.asking: set[str] = set()  # functions that may give up

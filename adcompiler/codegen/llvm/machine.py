@@ -24,6 +24,8 @@ from adcompiler.codegen.llvm.pool import pool as pool_code
 from adcompiler.codegen.llvm.second import closed_by_errors, inlined, parsed, run, version
 from adcompiler.codegen.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.nodes import Invoke
+from adcompiler.loopir.walk import statements
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 LIBRARIES = 16  # that one linker links
@@ -47,7 +49,8 @@ class Native:
     @cached_property
     def strided(self) -> Callable[..., Any]:
         """The function for any arrays; BLAS needs copies."""
-        if any(name in self.source.text for name in CONTIGUOUS):
+        nodes = (s for f in self.source.functions for s in statements(f.body))
+        if any(isinstance(s, Invoke) and s.name in CONTIGUOUS for s in nodes):
             return self.copied
         try:
             return _callable(_library(self.source, False), METH_FASTCALL)
