@@ -41,7 +41,7 @@ def copied(found) -> list[np.ndarray]:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_kernel_by_hand_agrees(name):
     workload = ALL[name]
@@ -51,7 +51,7 @@ def test_the_kernel_by_hand_agrees(name):
     )
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", JUDGED)
 def test_complex_steps_agree(name):
     workload = ALL[name]

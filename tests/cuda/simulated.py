@@ -77,7 +77,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", LAUNCHES)
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ ROWS = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("lengths", [(11, 9, 3), (5, 4, 1), (4, 13, 7), (3, 0, 2), (3, 5, 0)])
 @pytest.mark.parametrize("name", ["tiles", "slices of tiles"])
 @pytest.mark.parametrize("rows", ROWS)
@@ -186,7 +186,7 @@ STRIDED = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("large", [-1, 10**9])
 @pytest.mark.parametrize("name", STRIDED)
 def test_arrays_on_the_device_may_have_any_strides(
@@ -256,6 +256,7 @@ HALVES = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALVES)
 def test_storage_of_16_bits_is_read_as_float32(name: str, dtype: str) -> None:
@@ -290,7 +291,7 @@ INTO = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("launch", ["usual", "slices", "teams"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", INTO)
@@ -387,6 +388,7 @@ def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.Monke
     f(np.ones(4))  # a warning would be an error
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_programs_of_the_ir(text: str) -> None:
     for func in (program(text), *next(orders(program(text)))):

@@ -25,6 +25,7 @@ def exponentials(f):
     return "\n".join(lines).count("math.exp(")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("source", [BUILTIN, BY_HAND, TURNED, ROWS, ROWS_BY_HAND, WHOLE])
 def test_value_and_gradient_need_one_exponential_an_element(source):
     x = RNG.uniform(-3, 3, (6, 5) if "m]" in source else 9)
@@ -35,6 +36,7 @@ def test_value_and_gradient_need_one_exponential_an_element(source):
     adc.check_grad(adc.compile(source), x[:3], order=2)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", [BUILTIN, BY_HAND])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("x", SPECIAL)

@@ -33,7 +33,7 @@ def has_oracles_line(program: Program, backend: str) -> None:
 
 
 @example(UNUSED)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(smooth=True))
 def test_taylor_mode_interpreted(program: Program) -> None:
     has_oracles_line(program, "numpy")

@@ -23,6 +23,7 @@ from irtexts import (
 )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_two_orders(text):
     prove(program(text), CASES[text])

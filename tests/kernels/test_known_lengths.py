@@ -103,6 +103,7 @@ def test_coordinates_of_many_points_are_written_out():
     assert texts[100, 3].count("for ") < texts[100, 5].count("for ") == texts[5, 3].count("for ")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("n", [3, 64, 100])
 def test_short_lengths_by_all_modes(n, d):
@@ -145,7 +146,7 @@ def test_no_more_kernels_than_a_few():
 RANDOM = st.one_of(programs(smooth=True, empty=False), loop_programs())
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(RANDOM)
 def test_random_programs_whose_short_lengths_are_constants(program: Program) -> None:
     with short_constants(True):

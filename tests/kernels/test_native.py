@@ -86,7 +86,7 @@ PRIMITIVES = [
 ]
 
 
-@pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 5)
+@pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 9)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
     kernel = Compiled(scheduled(program(op, dtype)))
@@ -147,6 +147,7 @@ def test_statements_mean_what_they_mean_in_python():
         assert tuple(native(0.25, n)) == names["run"](0.25, n)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: read(text).name)
 def test_whole_programs_and_their_derivatives_need_no_numba(text):
     for pair in orders(read(text)):
@@ -178,6 +179,7 @@ def laid_out(array: np.ndarray, how: str) -> np.ndarray:
     return array
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("how", ["contiguous", "fortran", "reversed", "spread"])
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("shape", [(7, 5), (300, 400), (1, 3), (3, 0)])

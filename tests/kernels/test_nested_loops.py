@@ -261,7 +261,7 @@ def agree(found: list, expected: list) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow_when(lambda name: name not in ("last", "stairs"))
+@pytest.mark.slow_when(lambda name: name != "last")
 @pytest.mark.parametrize("name", DEEP)
 def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
     """What such a loop saves has lengths that a turn of the loop around it knows, and its derivatives read
@@ -276,6 +276,7 @@ def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
         agree(expected[2:4], expected[4:])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", DEEP)
 def test_their_gradients_in_both_precisions(name: str) -> None:
     wide = adc.compile(DEEP[name])

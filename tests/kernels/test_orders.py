@@ -83,7 +83,7 @@ def has_oracles_second_derivatives(program: Program, backend: str, relative: flo
 @example(NARROW)
 @example(EMPTY)
 @example(SHARED)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(smooth=True))
 def test_second_order_interpreted(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy")
@@ -162,7 +162,7 @@ def has_oracles_third_derivatives(program: Program, backend: str, relative: floa
     agrees([f(*total.args)], [1.0], expected, relative)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(smooth=True, scalar_only=True))
 def test_third_order_interpreted(program: Program) -> None:
     has_oracles_third_derivatives(program, "numpy")

@@ -74,13 +74,13 @@ def has_oracles_tangent(program: Program, backend: str) -> None:
 # ---- Values ----
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(programs())
 def test_values_interpreted(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(programs())
 def test_values_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")
@@ -104,14 +104,14 @@ def test_values_in_float32_compiled(program: Program) -> None:
 @example(
     Program("where(w > 0, -x, where(x > 0, sqrt(x), y))", (np.ones(2), np.full(1, -1.4), np.full(1, 0.8)))
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(smooth=True))
 def test_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
     has_oracles_pullback(program, "numpy")
 
 
-@settings(max_examples=35)
+@settings(max_examples=25)
 @given(programs(smooth=True))
 def test_tangents_interpreted(program: Program) -> None:
     has_oracles_tangent(program, "numpy")

@@ -147,7 +147,7 @@ def arguments(seed: int) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.slow_when(lambda seed: 4 <= seed < 12)
+@pytest.mark.slow_when(lambda seed: seed not in (0, 2, 112))
 @pytest.mark.parametrize("seed", [*range(12), 95, 112])  # the last two have bounds that read arrays
 def test_kernels(seed):
     func, args = Maker(seed).func(), arguments(seed)

@@ -56,7 +56,9 @@ def test_pairs_of_points_are_computed_again():
     assert "np.empty" not in f.show("kernel")
 
 
-@pytest.mark.slow_when(lambda order, dtype: order == 2 and dtype is np.float32)
+@pytest.mark.slow_when(
+    lambda make, order, dtype: (make is rows, dtype is np.float32) != (order == 2, order == 0)
+)
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("make", [layers, rows])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

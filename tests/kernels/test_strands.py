@@ -97,6 +97,7 @@ def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
             near(one, other, 1e-9)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("source", [s for s in NAMES if s is not SUMS])
 def test_no_places(source: str) -> None:
     args = arguments(n=0)[source]

@@ -146,6 +146,7 @@ def test_derivatives_where_a_value_decides(name):
             np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("save", ["partials", "auto"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_backward_passes_decide_as_forward_ones_did(name, save):

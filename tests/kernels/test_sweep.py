@@ -20,14 +20,14 @@ import adcompiler as adc
 SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
 # How many programs of each kind: what compiles long has one.
 QUICK = {
-    "extrema": 2,
+    "extrema": 1,
     "ragged": 1,
-    "rows": 2,
+    "rows": 1,
     "routines": 1,
-    "mutated": 3,
-    "forks": 2,
-    "interrupts": 2,
-    "expressions": 3,
+    "mutated": 1,
+    "forks": 1,
+    "interrupts": 1,
+    "expressions": 2,
 }
 
 

@@ -41,7 +41,7 @@ def tiles(f) -> list[list[bool]]:
             for function, _ in transformed(kernel.bare, kernel.rows)]  # fmt: skip
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
 def test_values_and_gradients_are_those_of_the_reference(body, lengths):

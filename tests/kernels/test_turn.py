@@ -111,6 +111,7 @@ def clouds(n, m, dtype=np.float64):
     return [rng.standard_normal(shape).astype(dtype) for shape in ((n, 3), (m, 3), m, n)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", TURNED)
 @pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (1, 1), (7, 5), (200, 90)])
 def test_a_value_of_pairs_is_computed_once(name, n, m):
@@ -206,6 +207,7 @@ def always(monkeypatch):
     return met
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", OUTER)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 17, 200])
 def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
@@ -228,7 +230,7 @@ def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
     assert not [b for b in long if len(b.shape) > 1]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda dtype, lengths: dtype is np.float32 and lengths == (1,))
 @pytest.mark.parametrize(
     "lengths", [(0, 7, 8, 17, 40, 131), (1,)], ids=str

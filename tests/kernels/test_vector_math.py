@@ -83,7 +83,7 @@ def agree(found: np.ndarray, expected: np.ndarray, ulp: int = 4) -> bool:
 # -- values --------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
@@ -93,7 +93,7 @@ def test_errors_are_small(case, dtype, choice):
     assert ulps(case, args, found).max() <= 4
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
@@ -132,7 +132,7 @@ def test_the_table_names_what_is_written_out_for_the_widest_vectors():
 TEXTS = ("exp(x)", "tanh(x)", "log(abs(x))", "abs(x) ** 1.7", "atan2(x, 1 + x * x)", "lgamma(x)", "erf(x)")
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("text", TEXTS)
@@ -194,7 +194,7 @@ VECTORISED = (
 
 
 @needs_vectors
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("text", "name"), VECTORISED)
 def test_loops_are_vectorised(text, name, dtype):
@@ -323,7 +323,7 @@ def test_precise_means_nothing_to_the_interpreter():
 # -- second order --------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @each_choice
 @pytest.mark.parametrize(
     "text",

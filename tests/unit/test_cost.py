@@ -40,10 +40,15 @@ def operations(found):
     return {op: n for (op, _), n in found.operations.items()}
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rates")
+
+
 @pytest.fixture
-def quick(monkeypatch, tmp_path):
-    """Measurements that are short, and kept for this test only."""
-    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
+def quick(monkeypatch, folder):
+    """Measurements that are short, and kept for these tests only."""
+    monkeypatch.setenv("ADC_CACHE_DIR", str(folder))
     monkeypatch.setattr(ceilings, "FOOTPRINTS", (2**16, 2**20))
     monkeypatch.setattr(ceilings, "SECONDS", 0.0)
     monkeypatch.setattr(cost, "SECONDS", 0.0)
@@ -247,7 +252,8 @@ def test_a_nest_on_a_branch_that_is_not_taken_does_not_run(quick):
     assert "it does not run here" not in f.explain((), x, 1.0, cost=True)
 
 
-def test_ceilings_are_kept_and_only_become_better(quick, monkeypatch):
+def test_ceilings_are_kept_and_only_become_better(quick, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
     first = ceilings.ceilings(1)
     ceilings.ceilings.cache_clear()
     monkeypatch.setattr(ceilings, "_measured", lambda threads: pytest.fail("it was measured again"))

@@ -44,6 +44,7 @@ VALUES = {
 }  # fmt: skip
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @BACKENDS
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_those_of_numpy(name, backend):
@@ -66,11 +67,16 @@ PARTS = ["eigh(a + a.T)[1]", "svd(a, full_matrices=False)[0]", "svd(a, full_matr
 
 @pytest.mark.parametrize("source", PARTS)
 def test_vectors_have_signs_and_derivatives_of_their_own(source):
-    f, g = (adc.compile(source, backend=b) for b in ("numpy", "cpu"))
-    same(g(S), f(S), rtol=1e-10)
-    adc.check_grad(f, S, order=2)
-    total = f"sum(sin({source}))"
-    one, other = (adc.hvp(adc.compile(total, backend=b))((S,), S.T) for b in ("numpy", "cpu"))
+    f, g, s = *(adc.compile(source, backend=b) for b in ("numpy", "cpu")), S[:3, :3]
+    same(g(s), f(s), rtol=1e-10)
+    adc.check_grad(f, s, order=2)
+
+
+@pytest.mark.slow_when(lambda source: "svd" in source)
+@pytest.mark.parametrize("source", PARTS)
+def test_kernels_of_second_derivatives_of_vectors(source):
+    total, s = f"sum(sin({source}))", S[:3, :3]
+    one, other = (adc.hvp(adc.compile(total, backend=b))((s,), s.T) for b in ("numpy", "cpu"))
     np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-9)
 
 
@@ -123,9 +129,12 @@ def test_in_comprehensions_and_loops():
     f = adc.compile("def f(a):\n    return [eigvalsh(m @ m.T) for m in a]", backend="numpy")
     same(f(STACK), np.linalg.eigvalsh(STACK @ np.swapaxes(STACK, 1, 2)), rtol=1e-9)
     adc.check_grad(f, STACK, order=2)
-    loop = "    for k in range(3):\n        q = qr(a @ q)[0]\n"
+    loop = "    for k in range(2):\n        q = qr(a @ q)[0]\n"
     power = f"def f(a):\n    q = eye(len(a))\n{loop}    return diag(q.T @ a @ q)"
-    adc.check_grad(adc.compile(power, backend="cpu"), S @ S.T, order=2)
+    adc.check_grad(adc.compile(power, backend="numpy"), S[:3] @ S[:3].T, order=2)
+    total = power.replace("diag(q.T @ a @ q)", "sum(sin(q.T @ a @ q))")
+    one, other = (adc.grad(adc.compile(total, backend=b))(S[:3] @ S[:3].T) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
 
 MISTAKES = [

@@ -252,7 +252,7 @@ MATRICES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_when(lambda case: case in ("inv", "det", "slogdet"))
+@pytest.mark.slow_when(lambda case: case in ("inv", "det", "slogdet", "cholesky"))
 @pytest.mark.parametrize("case", MATRICES)
 def test_a_matrix_that_a_routine_refuses(case):
     source, args, operation, operand, remedy = MATRICES[case]

@@ -25,6 +25,7 @@ def scattered(n: int, index: np.ndarray, values: np.ndarray) -> np.ndarray:
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("n", "m"), [(50, 200), (50, 3), (50, 0), (1, 4), (0, 0)])

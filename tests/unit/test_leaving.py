@@ -10,6 +10,7 @@ from leavingprograms import LEAVING, LONG
 import adcompiler as adc
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", LEAVING)
 def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
     total = totalled(LEAVING[name])

@@ -88,7 +88,7 @@ def parts(value):
     return value if isinstance(value, tuple) else (value,)
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(4, backend="cpu")
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_values_are_those_of_numpy(name, backend):
@@ -105,6 +105,7 @@ def test_derivatives_to_the_second_order(name):
     adc.check_grad(adc.compile(source, backend="numpy"), *args, order=2)
 
 
+@pytest.mark.slow_when(lambda name: name in ("stacks", "determinants"))
 @pytest.mark.parametrize("name", ["stacks", "determinants", "factors", "a loop"])
 def test_kernels_give_the_same_derivatives(name):
     source, args, _ = ALL[name]

@@ -30,6 +30,7 @@ def smooth(x: f64[n], k: i64, rate):
 """
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("turns", [0, 1, 2, 7, 50])
 def test_a_budget_changes_no_bit(backend, turns):
@@ -135,7 +136,7 @@ def f(x, a):
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("size", "kind"), [(7, np.float64), (40, np.float64), (40, np.float32)])
 @pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
 def test_segments_contract_the_same_products(source, size, kind):

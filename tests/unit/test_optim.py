@@ -71,6 +71,7 @@ def test_variables_have_pytorchs_numbers(name, dtype):
             near(np.asarray(value, dtype), theirs[part], dtype)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("name", "dtype"), EVERY)
 def test_containers_have_pytorchs_numbers(name, dtype):
     params, opt = begin(dtype), optimiser(name)

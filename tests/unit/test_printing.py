@@ -46,6 +46,7 @@ def silent(body: str) -> str:
     return written("\n".join(lines))
 
 
+@pytest.mark.thinned(3, backend="cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_printed(name: str, backend: str, capsys: pytest.CaptureFixture[str]) -> None:

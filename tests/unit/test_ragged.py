@@ -59,7 +59,7 @@ def squares_hessian(x, s):
     return found
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("segments", SEGMENTS)
@@ -71,7 +71,7 @@ def test_hessians_of_sums_over_segments(segments, sparse, dtype):
     np.testing.assert_allclose(found, squares_hessian(x, s), rtol=1e-12 if dtype == np.float64 else 1e-5)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "source", [SQUARES, PAIRS, LOOP, GATHERS], ids=["squares", "pairs", "loop", "gathers"]

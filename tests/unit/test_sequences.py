@@ -16,6 +16,7 @@ SEQUENCES = [
 ]  # fmt: skip
 
 
+@pytest.mark.thinned(3, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("source", SEQUENCES)
 def test_displays_mean_what_python_means(source, backend):
@@ -25,6 +26,7 @@ def test_displays_mean_what_python_means(source, backend):
     np.testing.assert_array_equal(found, np.asarray(expected))
 
 
+@pytest.mark.thinned(4, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("items", ["[0.0]", "[x, y]", "[[x, y], [y, x]]", "[[x] * 2]"])
 @pytest.mark.parametrize("count", ["n", "len(z)", "2 * n", "n * len(z)", "n + 1"])

@@ -41,6 +41,7 @@ def same(found, expected):
     return found == expected
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_as_pytorch(name):
     expected = json.loads(ANSWERS.read_text())[name]
