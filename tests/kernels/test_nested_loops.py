@@ -33,6 +33,7 @@ def network(w, h, x):
     return total, state
 
 
+@pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_loop_inside_a_turn_changes_what_the_outer_loop_carries(backend, layers):

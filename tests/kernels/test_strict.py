@@ -175,6 +175,7 @@ SAVED = {
 }
 
 
+@pytest.mark.slow_when(lambda name: name == "a product of matrices")
 @pytest.mark.parametrize("name", SAVED)
 def test_a_saved_extremum_is_not_compared_with_sums_that_are_computed_again(name):
     function = adc.compile(f"def f(x: f64[n, d], c: f64[m, d]):{SAVED[name]}\n")

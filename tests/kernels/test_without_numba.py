@@ -197,7 +197,7 @@ OWN = [
 ]
 
 
-@pytest.mark.slow_when(lambda name: name in OWN and name not in OWN[::4])
+@pytest.mark.slow_when(lambda name: name in OWN and name not in OWN[::8])
 @pytest.mark.parametrize("name", [*OWN, "floor_divide", "remainder"])
 def test_beside_a_long_reduction_in_parallel(name: str) -> None:
     text, names = text_of(TABLE[name])
