@@ -369,8 +369,8 @@ def test_garbage_is_collected_in_any_order():
 def test_what_is_beyond_the_compiler_is_left_to_numba():
     f = adc.compile("gamma(x) + x // y")
     assert f(5.0, 2.0) == 26.0
+    unknown = functions("def run(x):\n    return (unknown(x),)\n")
     with pytest.raises(UnsupportedError):
-        unknown = functions("def run(x):\n    return (unknown(x),)\n")
         translated(Source(unknown, [Param("x", "f64")], ["f64"]), True)
 
 
