@@ -14,23 +14,24 @@ from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, computed, tasks_of
+from adcompiler.codegen.nests import (
+    HERE,
+    Loop,
+    Recurrence,
+    Schedule,
+    Task,
+    adds_anywhere,
+    computed,
+    is_divisible,
+    tasks_of,
+)
 from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rounding import uncontracted
 from adcompiler.codegen.statements import Statements
 from adcompiler.codegen.strands import Strands, StrandTurns
 from adcompiler.codegen.writer import Row, Writer, zero
-from adcompiler.ir.nodes import (
-    Accumulate,
-    Array,
-    Element,
-    Index,
-    Input,
-    Read,
-    Reduce,
-    Shape,
-)
+from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
     Access,
@@ -393,15 +394,3 @@ class Emitter(Statements):
 def over_blocks(nest: int, statement: Stmt, note: str) -> For:
     """A loop over the blocks of a nest."""
     return For("block", literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)
-
-
-def is_divisible(loop: Loop) -> bool:
-    """Whether a loop in the turn of a loop may be a nest that threads share."""
-    long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
-    return long and not computed((loop.size,)) and not adds_anywhere(loop)
-
-
-def adds_anywhere(loop: Loop) -> bool:
-    """Whether several turns of a loop may add to one place."""
-    turn = Index(loop.number)
-    return any(isinstance(t.array, Accumulate) and turn not in t.elements[:-1] for t in loop.tasks)

@@ -267,3 +267,15 @@ def reads_of(task: Task) -> list[Read]:
 def computed(shape: Shape) -> bool:
     """Whether a length is known only while the kernel runs."""
     return any(n.axes or is_computed(n) for n in shape)
+
+
+def is_divisible(loop: Loop) -> bool:
+    """Whether a loop in the turn of a loop may be a nest that threads share."""
+    long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
+    return long and not computed((loop.size,)) and not adds_anywhere(loop)
+
+
+def adds_anywhere(loop: Loop) -> bool:
+    """Whether several turns of a loop may add to one place."""
+    turn = Index(loop.number)
+    return any(isinstance(t.array, Accumulate) and turn not in t.elements[:-1] for t in loop.tasks)

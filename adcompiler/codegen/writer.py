@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
 from adcompiler.codegen.nests import HERE, Loop
+from adcompiler.codegen.primitives import filled, repeats
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
@@ -28,20 +28,15 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Unary,
     Var,
-    Verbatim,
     While,
     all_of,
     literal,
     unsigned,
 )
-from adcompiler.loopir.parse import expression
-from adcompiler.loopir.precedence import ATOM, TERNARY
+from adcompiler.loopir.precedence import TERNARY
 from adcompiler.loopir.printer import printed
 from adcompiler.loopir.printer import text as text_of
-from adcompiler.loopir.rewrite import Filled
-from adcompiler.loopir.walk import walk
 from adcompiler.ops.costs import costly
-from adcompiler.ops.table import TABLE
 
 Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
 BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
@@ -381,26 +376,3 @@ def constant(element: Const) -> Expr:
     """A constant of its own type; float literals are float64 in numba."""
     found = literal(element.value)
     return Call("np.float32", (found,)) if element.dtype == "f32" else found
-
-
-def filled(op: str, args: Sequence[Expr]) -> Expr:
-    """A primitive of the rule table, as its kernel's text has it."""
-    entry = TABLE[op]
-    made = template(entry.kernel, entry.params)
-    if made is None:
-        texts = {p: printed(a).within(ATOM) for p, a in zip(entry.params, args, strict=True)}
-        return Verbatim(entry.kernel.format(**texts))
-    return Filled(dict(zip(entry.params, args, strict=True))).expr(made)
-
-
-@cache
-def template(kernel: str, params: tuple[str, ...]) -> Expr | None:
-    """The expression of a kernel's text, in which parameters are variables; None if the IR has none."""
-    made = expression(kernel.format(**{p: p for p in params}))
-    return None if any(isinstance(e, Verbatim) for e in walk(made)) else made
-
-
-def repeats(op: str) -> bool:
-    """Whether a primitive's kernel text names a parameter more than once."""
-    entry = TABLE[op]
-    return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)

@@ -1,4 +1,4 @@
-"""Which products and sums become one fused operation: a text says it, and LLVM has no leave to contract.
+"""Which products and sums become one fused operation: the loop IR says it, and LLVM has no leave to.
 
 LLVM would contract in one loop and not in another, whatever the loops compute, and what two of them compute
 would have two last bits. Here a sum contracts the product that it is written with, and that of a variable

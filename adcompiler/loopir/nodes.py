@@ -31,11 +31,6 @@ class Expr(Node):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        from adcompiler.loopir.printer import text
-
-        return text(self)
-
 
 class Stmt(Node):
     """An effect."""

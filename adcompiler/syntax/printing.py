@@ -7,7 +7,7 @@ a value itself, or where it is computed many times, in loops and comprehensions,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +106,17 @@ def shown(tallies: Sequence[Tally], inputs: Sequence[Input]) -> tuple[list[Line]
     function that is differentiated, is left out."""
     good = [t for t in tallies if t.kind != "line" and _is_closed(t.array, inputs)]
     numbers = {t.number for t in good}
-    lines = [t.line for t in tallies if t.kind == "line" and t.number in numbers]
+    lines = [t.line for t in tallies if t.kind == "line" and {t.number, *_numbers(t.line.parts)} <= numbers]
     return sorted(lines, key=lambda line: line.number), good
+
+
+def _numbers(parts: Sequence[Any]) -> Iterator[int]:
+    """The numbers of the values of a line, in tuples too."""
+    for part in parts:
+        if isinstance(part, Part):
+            yield part.number
+        elif isinstance(part, tuple):
+            yield from _numbers(part)
 
 
 def _is_closed(array: Array, inputs: Sequence[Input]) -> bool:

@@ -200,7 +200,7 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     remedy = "pass integers: annotate the parameter as i64, or use an int64 array"
     if isinstance(index, Value) and index.dtype == "bool":
         remedy = "the result's length would depend on values: use where(mask, x, 0) or a condition"
-    elif isinstance(index, Value) and is_float(index.dtype) and _is_item(index.element):
+    elif isinstance(index, Value) and is_float(index.dtype) and not index.rank and _is_item(index.element):
         remedy = "to count write for i in range(len(x)); elements of an int64 array are indices too"
     context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
 

@@ -99,3 +99,20 @@ def test_a_mistake_in_what_is_printed_is_told() -> None:
     assert (caught.value.line, caught.value.column) == (2, 16)
     with pytest.raises(adc.ParseError, match="on a line of its own"):
         adc.compile("def f(x):\n    y = print(x)\n    return x")
+
+
+def test_what_a_function_prints_that_is_differentiated_inside_is_left_out(capsys):
+    """Its arguments there are no values of the call; that it ran, and what else it prints, is shown."""
+    f = adc.compile("""
+def main(x):
+    print("at", x)
+    print("main")
+    return -x
+
+def outer(x):
+    return grad(main)(x) + main(2 * x)
+""")
+    assert f(1.5) == -4.0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line.startswith("at")] == ["at 3."]
+    assert "main" in shown

@@ -39,7 +39,7 @@ from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Reduce
 from adcompiler.ir.types import Dtype
-from adcompiler.loopir.nodes import Access, Var, Verbatim
+from adcompiler.loopir.nodes import Access, Assign, Store, Var, Verbatim
 from adcompiler.loopir.printer import text as text_of
 
 
@@ -197,12 +197,13 @@ class DeviceEmitter(TeamEmitter):
         register, array = self.registers[task], task.array
         assert isinstance(array, Reduce)
         part = writer.use(self.part(task))
-        writer.line(f"{register} = {neutral(array)}")
+        writer.add(Assign(register, neutral(array)))
         writer.line(f"for _b in range(_lane, uint64({writer.use(f'_blocks{number}')}), _lanes):")
-        writer.line(f"    {register} = {update(array, Var(register), Access(part, (Var('_b'),)))}")
+        value = update(array, Var(register), Access(part, (Var("_b"),)))
+        writer.line(f"    {register} = {text_of(value)}")
         writer.line(f"{register} = _block_{array.op}({register})")
         if array.rank:
-            writer.line(f"{self.place(writer, task)} = {self.kept(task, Var(register))}")
+            writer.add(Store(self.place(writer, task), self.kept(task, Var(register))))
         self.give(writer, [array])
 
     def part(self, task: Task) -> str:
@@ -214,7 +215,7 @@ class DeviceEmitter(TeamEmitter):
         threads on their own read from tiles what they share."""
         writer = self.nest_writer(nest.loop.tasks, nest.names)
         for task in nest.full:
-            writer.line(f"{self.registers[task]} = {neutral(task.array)}")
+            writer.add(Assign(self.registers[task], neutral(task.array)))
         for line in LANES[team]:
             writer.line(line)
         if tiled:
@@ -257,7 +258,7 @@ class DeviceEmitter(TeamEmitter):
         team, writer.team = writer.team, ""
         for task in nest.sums:
             self.begin(writer, task)
-        low, high = writer.limits(inner)
+        low, high = map(text_of, writer.limits(inner))
         first = writer.assign(Verbatim(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)"))
         last = writer.assign(Verbatim(f"min({high}, {first} + uint64(_chunk))"))
         begin, step = (f"{first} + _lane", "_lanes") if team else (first, "uint64(1)")

@@ -120,7 +120,7 @@ class _HostTurns(DeviceTurns):
             if not out.rank:
                 self.writer = emitter.one_block()
                 spot = Access(self.writer.label(stack), (*self.row(stack), Var(axis)))
-                self.writer.line(f"{spot} = {self.number(out)}")
+                self.writer.line(f"{text_of(spot)} = {self.number(out)}")
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.labels[out], stack, out.shape, self.row(out), (Var(axis),))
         pairs = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not isinstance(r, tuple)]

@@ -100,7 +100,7 @@ class TeamEmitter(Emitter):
         writer.sync()
         team, writer.team = writer.team, ""
         if loop.bounds:
-            low, high = writer.limits(loop)
+            low, high = map(text, writer.limits(loop))
             writer.open(loop, f"for i{loop.number} in range({low} + _lane, {high}, _lanes):")
             super().body(writer, loop.body, {})
             writer.close()
@@ -136,7 +136,7 @@ class TeamEmitter(Emitter):
             # A sum over all points, at a point of a team: one thread adds.
             value, register = writer.written(task.elements[0]), self.registers[task]
             writer.line("if _lane == 0:")
-            writer.line(f"    {register} = {update(task.array, Var(register), value)}")
+            writer.line(f"    {register} = {text(update(task.array, Var(register), value))}")
         elif isinstance(task.array, Accumulate):
             writer.sync()
             *indices, body = task.elements
@@ -144,7 +144,7 @@ class TeamEmitter(Emitter):
             value = writer.written(body)
             asked = "" if inside is None else f" and {text(inside)}"
             writer.line(f"if _lane == 0{asked}:")
-            writer.line(f"    {text(spot)} += {value}")
+            writer.line(f"    {text(spot)} += {text(value)}")
             writer.sync()
         elif isinstance(task.array, Call):
             writer.sync()
@@ -165,7 +165,7 @@ class TeamEmitter(Emitter):
         if task.stored:
             writer.sync()
             writer.line("if _lane == 0:")
-            writer.line(f"    {self.place(writer, task)} = {self.kept(task, value)}")
+            writer.line(f"    {text(self.place(writer, task))} = {text(self.kept(task, value))}")
             writer.sync()
 
     def routine(self, writer: DeviceWriter, task: Task) -> None:

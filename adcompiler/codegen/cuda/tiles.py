@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import Array, Const, Element, Index, Read, Size, const
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import elements_of, postorder, read_by, substitute
 from adcompiler.loopir.nodes import Access, Verbatim
+from adcompiler.loopir.printer import text
 
 MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
 WIDE = 2**15  # bytes of wide tiles: with the others no more than every device has for a block
@@ -140,7 +141,7 @@ def write(
     """
     names = {read: name for read, (name, _) in _names(shared.reads).items()}
     axis, nowhere = f"i{loop.number}", Loop(const(1, "i64"), NOWHERE)
-    low, high = writer.limits(loop) if loop.bounds else ("", "")
+    low, high = map(text, writer.limits(loop)) if loop.bounds else ("", "")
     turns = "uint64(_turns)" if shared.wide else "uint64(_TILE)"
     writer.open(nowhere, f"for _from in range({stretch[0]}, {stretch[1]}, {turns}):")
     writer.line(f"_to = min({stretch[1]}, _from + {turns})")

@@ -26,13 +26,13 @@ from adcompiler.loopir.nodes import Binary, Call, Choice, Compare, Expr, Literal
 
 
 class Expressions(Instructions):
-    """Instructions of one function, one after the other, by the text; `values` are its variables."""
+    """Instructions of one function, one after the other; `values` are its variables."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
         self.values: dict[str, Value] = {}
 
-    # -- the text ------------------------------------------------------------------------------
+    # -- the loop IR ---------------------------------------------------------------------------
 
     def value(self, node: Expr) -> Value:
         """The value of an expression."""

@@ -50,7 +50,7 @@ class Native:
     def strided(self) -> Callable[..., Any]:
         """The function for any arrays; BLAS needs copies."""
         nodes = (s for f in self.source.functions for s in statements(f.body))
-        if any(isinstance(s, Invoke) and s.name in CONTIGUOUS for s in nodes):
+        if any(isinstance(s, Invoke) and s.name.startswith(CONTIGUOUS) for s in nodes):
             return self.copied
         try:
             return _callable(_library(self.source, False), METH_FASTCALL)

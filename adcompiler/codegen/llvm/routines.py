@@ -2,7 +2,7 @@
 matrices (`codegen/library.py`).
 
 They are one source for all backends: Python runs them as they stand, and numba compiles them. Here they are
-read as kernels are, by the text; beyond that they have branches with two sides, `while`, early returns,
+read as loop IR; beyond that of kernels they have branches with two sides, `while`, early returns,
 steps, tables of coefficients and calls of each other. A variable has one type, the widest of what is assigned
 to it, as numba has it; it and the type of the result are found by translating until nothing changes. Each
 becomes one function of LLVM's for each list of types. They call the scalar functions of the C library.

@@ -1,4 +1,4 @@
-"""What the operators and functions of generated source are in LLVM: numba's choice for each."""
+"""What the operators and functions of the loop IR are in LLVM: numba's choice for each."""
 
 from __future__ import annotations
 
