@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from adcompiler.codegen.inplace import Store as Kept
+from adcompiler.codegen import inplace
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.places import Memory, Places
 from adcompiler.codegen.writer import Row, Writer, axis_name, constant
@@ -172,7 +172,7 @@ class Turns:
         spot = *self.row(stack), Var(axis_name(self.rec.number))
         self.writer.add(Store(Access(self.writer.label(stack), spot), Var(self.label(out))))
 
-    def store(self, final: Array, store: Kept) -> None:
+    def store(self, final: Array, store: inplace.Store) -> None:
         """Store an element, or a row, at a place of what is carried, if there is such a place."""
         writer = self.writer
         spots: list[Expr] = []

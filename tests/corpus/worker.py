@@ -69,7 +69,8 @@ def renumbered(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("define"):
             numbers.clear()
-        lines.append(VALUE.sub(number, line))
+        head, comment, rest = VALUE.sub(number, line).partition(";")  # which stands in a column
+        lines.append(head.rstrip() + " " * bool(comment) + comment + rest)
     return "\n".join(lines)
 
 
