@@ -26,5 +26,5 @@ def call(writer: Writer, made: Array) -> None:
 def _part(writer: Writer, array: Array, axes: list[str]) -> Expr:
     """The matrix of one case."""
     spots = [literal(0) if is_const(n, 1) else Var(a) for a, n in zip(axes, array.shape, strict=False)]
-    indices = (*writer.prefixes.get(array, ()), *spots)
+    indices = (*writer.row(array), *spots)
     return Access(writer.label(array), indices) if indices else Var(writer.label(array))

@@ -34,6 +34,7 @@ from adcompiler.codegen.writer import Row, Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Allocate,
     Assign,
@@ -48,12 +49,10 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Store,
     Var,
+    counted,
     literal,
-    unsigned,
 )
 from adcompiler.passes.loops import is_short
-
-BLOCK = Var("block")
 
 
 def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
@@ -205,7 +204,7 @@ class Emitter(Statements):
                     lengths = (Call("max", (writer.written(n), literal(0))) for n in array.shape)
                     writer.add(Allocate(self.labels[array], array.dtype, tuple(lengths)))
             if isinstance(task.array, Accumulate) and task.array not in writer.grown | self.adding:
-                row = writer.prefixes.get(task.array, ())
+                row = writer.row(task.array)
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
 
     # -- nests ---------------------------------------------------------------------------------
@@ -309,19 +308,19 @@ class Emitter(Statements):
             if task.array.rank:
                 writer.add(Store(self.place(writer, task), Var(register)))
             return
-        self.add_up(name, task.array.shape, task.array, partial, nest, writer.prefixes.get(task.array, ()))
+        self.add_up(name, task.array.shape, task.array, partial, nest, writer.row(task.array))
 
     def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: Row = ()) -> None:
         """Combine arrays of partial results into one, or into a row of one."""
         writer, turns = self.driver, self.driver.turns
         self.fill(writer, name, shape, neutral(reduced), row)
         axes = [Var(f"i{d}") for d in range(len(shape))]
-        spot, start = Access(name, (*row, *axes)), unsigned(literal(0))
+        spot = Access(name, (*row, *axes))
         value = update(reduced, spot, Access(partial, (BLOCK, *axes)), fixed=True)
         body: Stmt = Store(spot, value)
         for d, axis in reversed(list(enumerate(axes, 1))):
-            body = For(axis.name, start, unsigned(Length(partial, d)), [body])
-        loop = For("block", start, unsigned(Var("blocks")), [body], kind="blocks")
+            body = counted(axis.name, Length(partial, d), [body])
+        loop = counted(BLOCK.name, Var("blocks"), [body], kind="blocks")
         called = f"nest{len(self.functions)}_sum"
         self.functions.append(Function(called, [name, partial, "blocks", *turns], [loop]))
         writer.add(Invoke(called, tuple(map(Var, (name, partial, f"blocks{nest}", *turns)))))
@@ -393,4 +392,4 @@ class Emitter(Statements):
 
 def over_blocks(nest: int, statement: Stmt, note: str) -> For:
     """A loop over the blocks of a nest."""
-    return For("block", literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)
+    return For(BLOCK.name, literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)

@@ -31,6 +31,7 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
     all_of,
+    counted,
     literal,
     unsigned,
 )
@@ -107,16 +108,16 @@ class Turns:
     def open(self, axis: str, size: Expr | None) -> None:
         """Enter the loop over the turns."""
         writer, rec = self.writer, self.rec
-        loop, zero = Loop(rec.loop.length or const(0, "i64"), rec.number), unsigned(literal(0))
+        loop = Loop(rec.loop.length or const(0, "i64"), rec.number)
         if size is None:
-            writer.add(Assign(axis, zero))
+            writer.add(Assign(axis, unsigned(literal(0))))
             writer.open(loop, While(literal(True)))
         elif rec.loop.backward:
             back, last = f"{axis}_back", Binary("-", unsigned(size), unsigned(literal(1)))
-            writer.open(loop, For(back, zero, unsigned(size), kind="program"))
+            writer.open(loop, counted(back, size, kind="program"))
             writer.add(Assign(axis, Binary("-", last, Var(back))))
         else:
-            writer.open(loop, For(axis, zero, unsigned(size), kind="program"))
+            writer.open(loop, counted(axis, size, kind="program"))
 
     def turn(self, axis: str) -> None:
         """One turn: the test, the body, and what is carried on."""
@@ -202,7 +203,7 @@ class Turns:
         return self.writer.label(array)
 
     def row(self, array: Array) -> Row:
-        return self.writer.prefixes.get(array, ())
+        return self.writer.row(array)
 
     def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
         """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""

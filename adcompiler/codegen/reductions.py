@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from math import inf
-
-from adcompiler.codegen.writer import zero
+from adcompiler.codegen.writer import constant
+from adcompiler.ir import nodes
 from adcompiler.ir.nodes import Array, Reduce
-from adcompiler.ir.types import Dtype, is_float
-from adcompiler.loopir.nodes import Binary, Call, Expr, literal
+from adcompiler.ir.types import is_float
+from adcompiler.loopir.nodes import Binary, Call, Expr
 
 
 def neutral(array: Array) -> Expr:
-    """The value that a reduction starts from."""
-    if not isinstance(array, Reduce) or array.op == "sum":
-        return zero(array.dtype)
-    if array.op == "prod":
-        return _of(array.dtype, 1.0 if array.dtype == "f64" else 1)
-    if not is_float(array.dtype):
-        return Call("np.int64", (literal(-(2**63) if array.op == "max" else 2**63 - 1),))
-    return _of(array.dtype, -inf if array.op == "max" else inf)
-
-
-def _of(dtype: Dtype, value: float) -> Expr:
-    return Call("np.float32", (literal(value),)) if dtype == "f32" else literal(value)
+    """The value that a reduction, or a scatter, starts from."""
+    op = array.op if isinstance(array, Reduce) else "sum"
+    return constant(nodes.neutral(op, array.dtype))
 
 
 def update(array: Array, total: Expr, value: Expr, fixed: bool = False) -> Expr:

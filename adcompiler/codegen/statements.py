@@ -10,6 +10,7 @@ from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Assign,
     Comment,
@@ -99,7 +100,7 @@ class Statements:
             return Var(self.registers[task])
         if partial is None:
             return self.place(writer, task)
-        return Access(writer.use(partial), (Var("block"), *kept(task)))
+        return Access(writer.use(partial), (BLOCK, *kept(task)))
 
     def scatter(self, writer: Writer, task: Task) -> None:
         """One addition at computed indices."""

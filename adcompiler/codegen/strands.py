@@ -22,7 +22,7 @@ from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape
 from adcompiler.ir.walk import substitute
-from adcompiler.loopir.nodes import Access, For, Store, Var, unsigned
+from adcompiler.loopir.nodes import BLOCK, Access, For, Store, Var, unsigned
 from adcompiler.passes.loops import is_short
 
 
@@ -121,7 +121,7 @@ class StrandTurns(Turns):
 
     def collect(self, out: Array, stack: Array) -> None:
         name = self.writer.use(self.partial[stack])
-        spot = Var("block"), Var(axis_name(self.rec.number))
+        spot = BLOCK, Var(axis_name(self.rec.number))
         self.writer.add(Store(Access(name, spot), Var(self.label(out))))
 
     def over(self, target: Array, axis: str, shape: Shape, d: int) -> For:

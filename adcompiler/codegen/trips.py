@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Function, Stmt, Store, Update, Var, While
-from adcompiler.loopir.walk import mentions, statements, variables
+from adcompiler.loopir.walk import is_of_program, mentions, statements, variables
 
 LOW = 8  # turns of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
@@ -29,11 +29,6 @@ def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Se
     return lambda given: all(given[k] <= LOW for k in places)
 
 
-def is_of_program(loop: For | While) -> bool:
-    """Whether a loop of a kernel is one of the program."""
-    return isinstance(loop, While) or loop.kind == "program"
-
-
 def _inside(loop: For | While) -> Iterator[For]:
     """The loops over elements in an iteration."""
     for s in statements(loop.body):
@@ -50,7 +45,7 @@ def have_no_order(loop: For, changing: Collection[str]) -> bool:
 def _has_no_order(axis: str, statement: Stmt, changing: Collection[str]) -> bool:
     match statement:
         case Store(at=at) | Update(at=at):
-            return any(mentions(index, [axis]) for index in at.indices)
+            return mentions([axis], *at.indices)
         case Assign(name=name, value=Call(name=function, args=(Var(name=same), _))) if name == same:
             return function.startswith("reduce_")
         case Assign(name=name) | Allocate(name=name):

@@ -30,6 +30,7 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
     all_of,
+    counted,
     literal,
     unsigned,
 )
@@ -144,7 +145,7 @@ class Writer:
 
     def over(self, axis: str, size: Element, depth: int = 0) -> For:
         """The head of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
-        return For(axis, unsigned(literal(0)), unsigned(self.written(size)))
+        return counted(axis, self.written(size))
 
     def limits(self, loop: Loop) -> tuple[Expr, Expr]:
         """Where a loop starts and stops, unsigned; what these need is written above it."""
@@ -329,11 +330,15 @@ class Writer:
         spot = self.element(array, [spot for spot, _ in found])
         return spot, all_of(inside) if inside else None
 
+    def row(self, array: Array) -> Row:
+        """Where an array begins in the one of which it is a row."""
+        return self.prefixes.get(array, ())
+
     def element(self, array: Array, spots: Sequence[Expr]) -> Access:
         """An array's element at some indices."""
         dropped = self.dropped.get(array, ())
         kept = (s for k, s in enumerate(spots) if k not in dropped)
-        return Access(self.label(array), (*self.prefixes.get(array, ()), *kept))
+        return Access(self.label(array), (*self.row(array), *kept))
 
     def spot(self, index: Element, made: Expr, size: Element) -> tuple[Expr, Expr | None]:
         """An index into an axis, and the condition that there is such a place: None if there surely is."""

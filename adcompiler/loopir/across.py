@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Call,
     Expr,
@@ -17,6 +18,7 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Store,
     Var,
+    counted,
     literal,
 )
 
@@ -87,7 +89,7 @@ def filled(name: str, how: str, rank: int) -> Stmt:
 
 def added_up(name: str, how: str, rank: int) -> Stmt:
     """Loops that add the sums of all lanes to those of the block."""
-    spot = Access(name, (Var("block"), *axes(rank)))
+    spot = Access(name, (BLOCK, *axes(rank)))
     return all_over(name, rank, Total(spot, Call(how, (spot, Lane(name, axes(rank), row=True)))))
 
 
@@ -99,10 +101,5 @@ def axes(rank: int) -> tuple[Var, ...]:
 def all_over(name: str, rank: int, statement: Stmt) -> Stmt:
     """Loops over all elements that an array has for a block."""
     for d in reversed(range(rank)):
-        statement = over(f"{COPY}{d}", Length(name, d + 1), [statement])
+        statement = counted(f"{COPY}{d}", Length(name, d + 1), [statement])
     return statement
-
-
-def over(axis: str, size: Expr, body: list[Stmt]) -> For:
-    """A loop over elements from the first one on."""
-    return For(axis, Call("uint64", (literal(0),)), Call("uint64", (size,)), body)

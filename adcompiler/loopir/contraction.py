@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adcompiler.loopir.nodes import For, Function, If, Stmt, Store, Var, While
-from adcompiler.loopir.walk import reads, statements
+from adcompiler.loopir.nodes import Function, If, Stmt, Store, Var
+from adcompiler.loopir.walk import is_of_program, reads, statements
 
 
 def rounded(function: Function) -> frozenset[str]:
@@ -26,7 +26,7 @@ def rounded(function: Function) -> frozenset[str]:
 def _loops_of_program(body: Sequence[Stmt]) -> Iterator[Stmt]:
     """The outermost loops of the program in a function."""
     for s in body:
-        if isinstance(s, While) or (isinstance(s, For) and s.kind == "program"):
+        if is_of_program(s):
             yield s
         elif isinstance(s, If):
             yield from _loops_of_program(s.body)

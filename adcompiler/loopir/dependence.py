@@ -22,9 +22,8 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.walk import (
     accesses,
     assigned,
-    named,
     names,
-    read_by,
+    read_names,
     sets,
     statements,
     stores_of,
@@ -124,20 +123,12 @@ def only_added(found: Sequence[Stmt]) -> set[str]:
     updates: Counter[str] = Counter()
     how: dict[str, set[str]] = {}
     for s in found:
-        uses.update(variables_of(s))
+        uses.update((*read_names(s), *(() if isinstance(s, For) else sets(s))))
         if name := updated(s):
             updates[name] += 1 if isinstance(s, Update) else 2
             how.setdefault(name, set()).add(operation_of(s))
     same = {name for name, found in how.items() if len(found) == 1 and found <= ORDERLESS}
     return {name for name in same if uses[name] == updates[name]}
-
-
-def variables_of(statement: Stmt) -> Counter[str]:
-    """How often a statement itself names each variable and array, but for the axis of a loop."""
-    found = Counter(at.array for at in stores_of(statement))
-    found.update(() if isinstance(statement, For) else sets(statement))
-    found.update(name for node in read_by(statement) if (name := named(node)))
-    return found
 
 
 def is_apart(body: Sequence[Stmt], name: str, axis: str) -> bool:

@@ -1,11 +1,12 @@
-"""Several turns of a loop in order, element by element: what each loads and stores serves all of them.
+"""Several iterations of a loop in order, element by element: what each loads and stores serves all of them.
 
     for t:                                  for t by fours:
         for i:                                  for i:
             p[i] = p[i] * x[i] + a[t]               p[i] = (...(p[i] * x[i] + a[t]) ... + a[t + 3]
 
-Each element has its turns one after the other, as before; LLVM keeps it in a register between them. That may
-be done where an element reads no other one, and nothing but the elements goes from turn to turn.
+Each element has its iterations one after the other, as before; LLVM keeps it in a register between them.
+That may be done where an element reads no other one, and nothing but the elements goes from one iteration to
+the next.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from adcompiler.loopir.nodes import (
     Store,
     Var,
 )
-from adcompiler.loopir.rewrite import Rewriter, numbered
+from adcompiler.loopir.rewrite import Restructurer, numbered
 from adcompiler.loopir.short import short
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
-WIDEST = 4.0  # the cost of what one turn computes: registers are few
+WIDEST = 4.0  # the cost of what one iteration computes: registers are few
 
 
 def several(function: Function) -> Function:
@@ -42,7 +43,7 @@ def several(function: Function) -> Function:
     return replace(function, body=_InOrder(names(*function.body)).body(function.body))
 
 
-class _InOrder(Rewriter):
+class _InOrder(Restructurer):
     """`mentioned` counts the names of the function."""
 
     def __init__(self, mentioned: Counter[str]) -> None:

@@ -1,12 +1,12 @@
-"""Several turns of an outer loop at once, so that what an inner loop loads or stores serves all of them.
+"""Several iterations of an outer loop at once, so that what an inner loop loads or stores serves all of them.
 
     for i:                                  for i by fours:
         for j:                                  for j:
             t[j] += a[i] * b[i, j]                  t[j] += a[i] * b[i, j] + ... + a[i + 3] * b[i + 3, j]
 
 reads and writes t once for four i. This is *unroll and jam* (D. Callahan, S. Carr and K. Kennedy, PLDI 1990).
-It is done where the inner loop spends much of its time on what does not depend on i, and where turns of i are
-independent of each other but for sums.
+It is done where the inner loop spends much of its time on what does not depend on i, and where iterations of
+i are independent of each other but for sums.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statem
 ITERATIONS = 4  # at once
 LARGEST = 80  # statements that may be written several times
 LEAST = 1.25  # how many times less an inner loop must cost
-WIDEST = 12.0  # the cost of what one turn does alone in an inner loop: registers are few
+WIDEST = 12.0  # the cost of what one iteration does alone in an inner loop: registers are few
 DEEPER = 32  # how much more often a loop inside another is taken to run
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
@@ -104,36 +104,32 @@ def _innermost(loop: For, own: Collection[str], depth: int) -> Iterator[tuple[Fo
 
 def depends(loop: For, own: Collection[str]) -> bool:
     """Whether the bounds of a loop name one of some variables."""
-    return any(mentions(bound, own) for bound in loop.bounds)
+    return mentions(own, *loop.bounds)
 
 
 def _stores(loop: For, own: Collection[str]) -> bool:
     """Whether an innermost loop stores what only one iteration has: LLVM cannot know that several rows of one
     array are apart, and would ask before each loop over them."""
     return any(
-        stored and _at(at, own)
+        stored and mentions(own, *at.indices)
         for at, stored in accesses(*loop.body)
         if type(at) is Access  # those of lanes are vectors, which LLVM leaves alone
     )
-
-
-def _at(at: Access, own: Collection[str]) -> bool:
-    return any(mentions(index, own) for index in at.indices)
 
 
 def _costs(loop: For, own: Collection[str]) -> tuple[float, float]:
     """What an iteration of an innermost loop costs: what depends on `own`, and what does not."""
     found: dict[tuple[Expr, bool], tuple[float, bool]] = {}
     for at, stored in accesses(*loop.body):
-        found[at, stored] = STORE if stored else LOAD, _at(at, own)
+        found[at, stored] = STORE if stored else LOAD, mentions(own, *at.indices)
     for node in (n for s in statements(loop.body) for n in read_by(s)):
         match node:
             case Binary(op=op):
                 cost = DIVISION if op in ("/", "//", "%") else OPERATION
-                found[node, False] = cost, mentions(node, own)
+                found[node, False] = cost, mentions(own, node)
             case Call(name=name):
                 cheap = name in CHEAP or name.startswith("np.")
-                found[node, False] = OPERATION if cheap else CALL, mentions(node, own)
+                found[node, False] = OPERATION if cheap else CALL, mentions(own, node)
     alone = sum(cost for cost, depends in found.values() if depends)
     return alone, sum(cost for cost, _ in found.values()) - alone
 

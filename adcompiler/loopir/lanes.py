@@ -1,4 +1,4 @@
-"""Turns of a nest as lanes of vectors, where what one turn does is loops in loops.
+"""Iterations of a nest as lanes of vectors, where what one does is loops in loops.
 
     for i:                                      for i by eights, all at once:
         for j:                                      for j:
@@ -11,9 +11,9 @@ LLVM vectorises innermost loops only. Here that would be k, a dot product: its l
 number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
 the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
-Rows, the arrays that each turn has for itself (`codegen/rows.py`), have the lanes side by side. So have
-copies of what each turn reads and writes elsewhere in inner loops, as x[i, :] above: they are filled before a
-vector of turns, and written back after it.
+Rows, the arrays that each iteration has for itself (`codegen/rows.py`), have the lanes side by side. So have
+copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above: they are filled
+before a vector of iterations, and written back after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from adcompiler.loopir.across import (
     Total,
     added_up,
     filled,
-    over,
 )
 from adcompiler.loopir.contraction import rounded
 from adcompiler.loopir.dependence import are_independent, inner_axes, own_of, updated
@@ -44,6 +43,7 @@ from adcompiler.loopir.inorder import several
 from adcompiler.loopir.jam import chosen as jam
 from adcompiler.loopir.jam import depends
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Allocate,
     Call,
@@ -56,6 +56,7 @@ from adcompiler.loopir.nodes import (
     Store,
     Update,
     Var,
+    counted,
 )
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short import short
@@ -183,7 +184,7 @@ class _Nest:
         """Whether copies of rows do for all that iterations do with their parts of an array; not if they ask
         if they have one."""
         own = [at for at, _, _ in self.places if at.array == name and self.is_own(at)]
-        asks = (n for n in walk(self.loop) if isinstance(n, Choice) and mentions(n.test, self.own))
+        asks = (n for n in walk(self.loop) if isinstance(n, Choice) and mentions(self.own, n.test))
         if any(isinstance(n, Access) and n.array == name for choice in asks for n in walk(choice)):
             return False
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
@@ -195,7 +196,7 @@ class _Nest:
             case For():
                 return not self.is_alone(statement) or self.may_stand_alone(statement)
             case If(test=head):
-                return not mentions(head, self.own)
+                return not mentions(self.own, head)
         places = list(_places(statement))
         if depth >= DEEP and any(len(at.indices) > AXES for at, _ in places if at.array in self.rows):
             return False
@@ -220,7 +221,7 @@ class _Nest:
         for s, _ in self.statements():
             for at, stored in _places(s):
                 first, *others = at.indices
-                if stored and first == Var("block"):
+                if stored and first == BLOCK:
                     how = _operation(s) if others and not self.is_own(at) else ""
                     added.setdefault(at.array, set()).add((how, len(others)))
         for name, found in added.items():
@@ -229,7 +230,7 @@ class _Nest:
 
     def is_own(self, at: Access) -> bool:
         """Whether each iteration has an element of its own there."""
-        return at.array in self.rows or any(mentions(i, self.own) for i in at.indices)
+        return at.array in self.rows or mentions(self.own, *at.indices)
 
     def is_far(self, at: Access) -> bool:
         """Whether the elements of iterations are no neighbours in memory."""
@@ -239,13 +240,13 @@ class _Nest:
         """The axis of a matrix beside that of the iteration, if its index is the same for all iterations;
         else -1."""
         own = [k for k, i in enumerate(at.indices) if i == Var(self.axis)]
-        alone = sum(mentions(i, self.own) for i in at.indices) == 1
+        alone = sum(mentions(self.own, i) for i in at.indices) == 1
         return 1 - own[0] if own and alone and len(at.indices) == AXES else -1
 
     def is_beside(self, at: Access) -> bool:
         """Whether the iteration is the last index, and the others are the same for all iterations."""
         *others, last = at.indices
-        return last == Var(self.axis) and not any(mentions(i, self.own) for i in others)
+        return last == Var(self.axis) and not mentions(self.own, *others)
 
     def across(self) -> Lanes:
         """The loop with its iterations as lanes."""
@@ -275,7 +276,7 @@ class _Nest:
         far = Lane(name, (axis, at) if self.copies[name] else (at, axis))
         near = Lane(name, (at,), row=True)
         store = Store(far, near) if back else Store(near, far)
-        return over(COPY, Length(name, self.copies[name]), [store])
+        return counted(COPY, Length(name, self.copies[name]), [store])
 
 
 def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -> Iterator[tuple[Stmt, int]]:

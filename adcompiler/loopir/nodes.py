@@ -331,9 +331,17 @@ class Function(Node):
         return self.body
 
 
+BLOCK = Var("block")  # the number of the block that a function of a nest does
+
+
 def unsigned(made: Expr) -> Expr:
     """An index as an unsigned number."""
     return Call("uint64", (made,))
+
+
+def counted(axis: str, size: Expr, body: Sequence[Stmt] = (), kind: Kind = "elements") -> For:
+    """A loop from 0 to a length."""
+    return For(axis, unsigned(literal(0)), unsigned(size), [*body], kind=kind)
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Allocate,
     Assign,
@@ -52,7 +53,7 @@ DTYPES: Mapping[str, Dtype] = {
     "np.bool": "bool", "np.int64": "i64", "np.float32": "f32", "np.float64": "f64"
 }  # fmt: skip
 ATTEMPTS = 100  # to parse
-PROGRAM, BLOCK = "turn", "block"  # what the axes of a program's loops begin with, and that over blocks
+PROGRAM = "turn"  # what the axes of a program's loops begin with
 
 
 def parsed(text: str) -> ast.Module:
@@ -130,7 +131,7 @@ def _statement(s: ast.stmt) -> Stmt | None:
 
 def _loop(axis: str, bounds: Sequence[Expr], body: list[Stmt]) -> For:
     """A loop; the kernels' names tell of what kind it is."""
-    kind: Kind = "program" if axis.startswith(PROGRAM) else "blocks" if axis == BLOCK else "elements"
+    kind: Kind = "program" if axis.startswith(PROGRAM) else "blocks" if axis == BLOCK.name else "elements"
     match bounds:
         case [stop]:
             return For(axis, literal(0), stop, body, None, kind)

@@ -129,7 +129,17 @@ class Filled(Rewriter):
         return super().expr(e)
 
 
-class _Bare(Rewriter):
+class Restructurer(Rewriter):
+    """A copy of statements in which expressions are what they were."""
+
+    def expr(self, e: Expr) -> Expr:
+        return e
+
+    def access(self, at: Access) -> Access:
+        return at
+
+
+class _Bare(Restructurer):
     def body(self, found: Iterable[Stmt]) -> list[Stmt]:
         return super().body(s for s in found if not isinstance(s, Comment))
 

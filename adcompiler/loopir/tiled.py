@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from adcompiler.loopir.dependence import are_independent, own_of
 from adcompiler.loopir.jam import Jam, depends
 from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
-from adcompiler.loopir.rewrite import Rewriter
+from adcompiler.loopir.rewrite import Restructurer
 from adcompiler.loopir.short import short
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
@@ -46,7 +46,7 @@ def tiled(function: Function) -> Function:
     return replace(function, body=_Tiling(assigned(*function.body)).body(function.body))
 
 
-class _Tiling(Rewriter):
+class _Tiling(Restructurer):
     """`stored` is how often the function sets each variable."""
 
     def __init__(self, stored: Counter[str]) -> None:
@@ -90,7 +90,7 @@ def goes_against(loop: For) -> bool:
     *around, inner = chain(loop)
     for at, _ in accesses(*inner.body) if around else ():
         *rows, last = at.indices
-        if last == Var(loop.axis) and any(mentions(row, [inner.axis]) for row in rows):
+        if last == Var(loop.axis) and mentions([inner.axis], *rows):
             return True
     return False
 

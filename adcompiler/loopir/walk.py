@@ -18,6 +18,7 @@ from adcompiler.loopir.nodes import (
     Store,
     Update,
     Var,
+    While,
 )
 
 
@@ -79,13 +80,14 @@ def assigned(*body: Stmt) -> Counter[str]:
     return Counter(name for s in statements(body) for name in sets(s))
 
 
+def read_names(statement: Stmt) -> list[str]:
+    """The variables that a statement reads itself, and the arrays that it names."""
+    return [name for n in (*stores_of(statement), *read_by(statement)) if (name := named(n))]
+
+
 def reads(*body: Stmt) -> Counter[str]:
     """How often statements read each variable, and name each array."""
-    found: Counter[str] = Counter()
-    for statement in statements(body):
-        found.update(at.array for at in stores_of(statement))
-        found.update(name for n in read_by(statement) if (name := named(n)))
-    return found
+    return Counter(name for s in statements(body) for name in read_names(s))
 
 
 def names(*body: Stmt) -> Counter[str]:
@@ -98,9 +100,14 @@ def variables(*roots: Expr) -> set[str]:
     return {name for n in walk(*roots) if (name := named(n))}
 
 
-def mentions(root: Expr, wanted: Collection[str]) -> bool:
-    """Whether an expression names one of some variables or arrays."""
-    return any(named(n) in wanted for n in walk(root))
+def mentions(wanted: Collection[str], *roots: Expr) -> bool:
+    """Whether expressions name one of some variables or arrays."""
+    return any(named(n) in wanted for n in walk(*roots))
+
+
+def is_of_program(statement: Stmt) -> bool:
+    """Whether a statement of a kernel is a loop of the program."""
+    return isinstance(statement, While) or (isinstance(statement, For) and statement.kind == "program")
 
 
 def named(node: Node) -> str:

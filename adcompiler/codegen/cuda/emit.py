@@ -35,9 +35,10 @@ from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.statements import kept
 from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Element, Reduce
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import Access, Assign, Store, Var, Verbatim
 from adcompiler.loopir.printer import text as text_of
@@ -274,9 +275,8 @@ class DeviceEmitter(TeamEmitter):
             register = self.registers[task]
             if team:
                 writer.line(f"{register} = _{team}_{task.array.op}({register})")
-            kept = [f"i{i.axis}" if isinstance(i, Index) else "0" for i in task.kept]
-            spot = ", ".join(["cuda.blockIdx.y", *kept])
-            writer.line(f"{writer.use(self.part(task))}[{spot}] = {register}")
+            spot = Access(writer.use(self.part(task)), (Verbatim("cuda.blockIdx.y"), *kept(task)))
+            writer.add(Store(spot, Var(register)))
 
     def tiled(self, writer: DeviceWriter, nest: Nest, sliced: bool) -> None:
         """What a point does, or one slice of it, with loops that go through tiles."""

@@ -151,10 +151,10 @@ class _HostTurns(DeviceTurns):
         self.stepper.flush()
         value = source.value if isinstance(source, Const) else source
         self.stepper.steps.append(
-            Copy(value, _turns(row), self.labels[target], _turns((*self.row(target), *to_row)))
+            Copy(value, numbering(row), self.labels[target], numbering((*self.row(target), *to_row)))
         )
 
 
-def _turns(row: Row) -> list[str]:
-    """The numbers of turns that place a row."""
+def numbering(row: Row) -> list[str]:
+    """The loops whose iterations number a row."""
     return [index.name for index in row if isinstance(index, Var)]

@@ -16,6 +16,7 @@ from adcompiler.codegen.cuda.copies import Row, copy_row
 from adcompiler.codegen.cuda.copies import copy as copy_array
 from adcompiler.codegen.cuda.device import SIMULATED, captured, launcher, loaded
 from adcompiler.codegen.cuda.emit import DeviceEmitter
+from adcompiler.codegen.cuda.hosted import numbering
 from adcompiler.codegen.cuda.memory import Memory, empty, shaped
 from adcompiler.codegen.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.codegen.cuda.product import multiply
@@ -31,7 +32,6 @@ from adcompiler.ir.nodes import Array, Element, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.nodes import Var
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered
@@ -226,7 +226,7 @@ class _Call:
 
     def around(self, array: Array) -> list[str]:
         """The turns that number the row which an array is."""
-        return [index.name for index in self.emitter.prefixes.get(array, ()) if isinstance(index, Var)]
+        return numbering(self.emitter.prefixes.get(array, ()))
 
     def row_of(self, found: Any, turns: Sequence[str]) -> Any:
         """The row of these turns, as an array of its own: the host must know their numbers."""

@@ -60,7 +60,7 @@ class TeamEmitter(Emitter):
                     remedy='compile it with backend="cpu"',
                 )
             if isinstance(task.array, Accumulate) and task.array not in writer.grown:
-                row = writer.prefixes.get(task.array, ())
+                row = writer.row(task.array)
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
                 assert isinstance(writer, DeviceWriter)
                 writer.sync()

@@ -20,6 +20,7 @@ from adcompiler.loopir.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Tot
 from adcompiler.loopir.jam import Jam
 from adcompiler.loopir.lanes import transformed
 from adcompiler.loopir.nodes import (
+    BLOCK,
     Access,
     Allocate,
     Assign,
@@ -194,7 +195,7 @@ class Function(Loops):
     def counted(self, loop: For) -> None:
         """A loop over elements, iterations of the program, or blocks."""
         shared = self.module.shared
-        if len(loop.body) == 1 and isinstance(call := loop.body[0], Invoke) and call.name in shared:
+        if len(loop.body) == 1 and isinstance(one := loop.body[0], Invoke) and one.name in shared:
             self.module.share(self, loop)
             return
         first, stop = self.value(loop.start), self.value(loop.stop)
@@ -302,7 +303,7 @@ class Function(Loops):
         if lanes == 1:
             return first
         name = loop.axis
-        least = self.product(self.value(Var("block")), literal(lanes))
+        least = self.product(self.value(BLOCK), literal(lanes))
         allowed = [
             self.emit(f"icmp uge {first}, {least.text}", "i1"),
             self.emit(f"icmp uge {stop}, {lanes}", "i1"),
