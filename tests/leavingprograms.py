@@ -93,6 +93,13 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "        s = s * v + a\n    return s\n\ndef f(x, a):\n    return [g(b, x) for b in a]",
         (LONG, LONG[:4]),
     ),
+    "a return that a length forbids": (
+        "def g(x, w):\n    for i in range(3):\n        q = 0\n        while q < 3:\n"
+        "            for j, v in enumerate(x):\n                if not j % 2 == 0:\n"
+        "                    return x * w\n            q += 1\n    return x * x\n\n"
+        "def f(x, w):\n    return g(x[:1] * w, w) * g(x[:2], w)",
+        (LONG, 0.7),
+    ),
     "a break in a ragged loop": (
         "def h(x, i, w):\n    s = w\n    for j in range(i):\n        if x[j] > 1.3:\n"
         "            break\n        s = s * x[j] + w\n    return s\n\ndef f(x: f64[n], w):\n"

@@ -22,7 +22,7 @@ BODIES = (
     "tanh(x[{0}] * y[at[{0}]])",
     "sqrt(1 + x[{0}]**2)",
 )
-ROW = "s[i], s[i + 1]"
+ROW, CUT = "s[i], s[i + 1]", "s[i] : s[i + 1]"
 INNER = (
     "sum({j} for j in range({row}))",
     "sum({j} for j in range({row}) if j % 2 == 0)",
@@ -32,6 +32,12 @@ INNER = (
     "sum({j} * sum({k} for k in range(j, s[i + 1])) for j in range({row}))",
     "sum(x[at[j]]**2 * v[i] for j in range(min(i, len(x))))",
     "prod(1 + 0.1 * {j} for j in range({row}))",
+    "sum(sin(x[{cut}]) * y[{cut}])",
+    "(x[{cut}] @ (x[{cut}] + v[i]))",
+    "norm(x[{cut}] * w + 3)",
+    "sum(x[s[i]:] ** 2) * sum(y[:s[i]])",
+    "sum(x[i : min(i + 2, len(x))] * w)",
+    "(std(x[{cut}] + y[{cut}]) if s[i + 1] > s[i] + 1 else v[i])",
 )
 OUTER = ("{0}**2", "sin({0})", "log(1 + {0}**2)", "v[i] * {0}", "{0} * {1}", "{0} / (1.5 + {1}**2)", "{0}",
          "{0} * sum(x[y > 0.8] ** 2)", "{0} + mean(y[y > v[i] - 2]) * w", "{0} * len(x[x > v[i]])",
@@ -44,7 +50,9 @@ def row(draw: Draw) -> str:
     inner = []
     for _ in range(2):
         one, other = (draw(st.sampled_from(BODIES)) for _ in range(2))
-        inner.append(draw(st.sampled_from(INNER)).format(row=ROW, j=one.format("j"), k=other.format("k")))
+        inner.append(
+            draw(st.sampled_from(INNER)).format(row=ROW, cut=CUT, j=one.format("j"), k=other.format("k"))
+        )
     return str(draw(st.sampled_from(OUTER)).format(*inner))
 
 

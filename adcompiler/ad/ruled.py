@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from adcompiler.ad.linearity import is_linear
 from adcompiler.errors import GradientError
-from adcompiler.ir.bodies import Replace, like
+from adcompiler.ir.bodies import Replace, like, opened_rule
 from adcompiler.ir.nodes import Array, zeros_like
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
@@ -18,7 +18,7 @@ Pull = Callable[[Sequence[Array], Sequence[Array | None], Sequence[Array]], list
 def reverse(array: Ruled, cotangent: Array, active: set[Array]) -> Iterator[tuple[Array, Array]]:
     """The contributions to the cotangents of what the array is made of."""
     wanted = [k for k, a in enumerate(array.args) if a in active]
-    found = _opened(array, cotangent, [array.pulled[k] for k in wanted])
+    found = opened_rule(array, cotangent, [array.pulled[k] for k in wanted])
     yield from zip((array.args[k] for k in wanted), found, strict=True)
 
 
@@ -32,7 +32,7 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
     if not moving:
         return None
     place = like(array)
-    pulled = _opened(array, place, [array.pulled[k] for k in moving])
+    pulled = opened_rule(array, place, [array.pulled[k] for k in moving])
     (tangent,) = vjp(pulled, [tangents[array.args[k]] for k in moving], [place])
     if tangent is None or place not in arrays_of((tangent,)):
         return zeros_like(array) if tangent is None else tangent
@@ -43,9 +43,3 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
         )
     # It depends on nothing but whether there is a cotangent: what a loop carries is made again, in vain.
     return Replace({place: zeros_like(place)}).run((tangent,))[0]
-
-
-def _opened(array: Ruled, cotangent: Array, pulled: Sequence[Array]) -> tuple[Array, ...]:
-    """The rule's results in terms of the program."""
-    slots: tuple[Array, ...] = array.slots
-    return Replace(dict(zip(slots, (*array.args, array, cotangent), strict=True))).run(pulled)

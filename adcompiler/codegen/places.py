@@ -114,8 +114,8 @@ class Places:
     def part(self, slot: Array, final: Array, store: Store) -> None:
         """What is stored in the first rows is computed there, if these surely exist."""
         task = self.tasks.get(store.array)
-        fixed = [i for i in store.indices if i is not None]
-        leading = None not in store.indices[: len(fixed)]
+        fixed = [i for i in store.indices if isinstance(i, Element)]
+        leading = list(store.indices) == [*fixed, *[None] * (len(store.indices) - len(fixed))]
         if not (task and store.array.rank and leading) or store.array in self.memory.labels:
             return
         if all(map(self.exists, fixed, final.shape)) and self.overwrites(slot, task, (*fixed, *task.kept)):

@@ -180,9 +180,15 @@ class Turns:
         inside: list[Expr] = []
         loops: list[For] = []
         for index, size in zip(store.indices, final.shape, strict=True):
+            axis = f"c{len(loops)}"
             if index is None:
-                spots.append(Var(f"c{len(loops)}"))
-                loops.append(writer.over(f"c{len(loops)}", size, len(loops)))
+                spots.append(Var(axis))
+                loops.append(writer.over(axis, size, len(loops)))
+                continue
+            if isinstance(index, inplace.Part):
+                start = unsigned(writer.name(index.start, writer.written(index.start)))
+                spots.append(Binary("+", start, Var(axis)))
+                loops.append(writer.over(axis, index.length, len(loops)))
                 continue
             spot, condition = writer.spot(index, writer.written(index), size)
             spots.append(spot)

@@ -8,7 +8,7 @@ same rule is applied inside each loop. What a task reads from the same turn stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import chain, count
@@ -216,6 +216,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
+    made += _placing([u for u in updates if isinstance(u, tuple)], {*arrays_of([*made, *outs]), *given})
     turn = _arranged([*made, *outs], given, numbers, style)
     test = None if loop.test is None else roots[-1]
     return Recurrence(
@@ -242,6 +243,12 @@ def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
         return Map(result.shape, Read(result, identity(result.shape)))
     return scattered(slot, result, roots) or result
+
+
+def _placing(updates: Sequence[tuple[Store, ...]], known: Collection[object]) -> list[Array]:
+    """What only the places of stores read."""
+    read = read_by(e for stored in updates for store in stored for e in store.numbers)
+    return [a for a in read if a not in known]
 
 
 class _Placer:

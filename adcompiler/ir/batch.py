@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.errors import ShapeError
-from adcompiler.ir.bodies import Body, Carried, build, fresh, opened, roots_of
+from adcompiler.ir.bodies import Body, Carried, build, closed_rule, fresh, like, opened, roots_of
 from adcompiler.ir.call import Call
 from adcompiler.ir.hull import longest
 from adcompiler.ir.loop import Item, Loop
@@ -30,8 +30,8 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.origins import follow
-from adcompiler.ir.ruled import Ruled, slots_of
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, read_by, with_args
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, inputs_of_rule, read_by, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -106,13 +106,11 @@ def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
     """The value of all cases, with the rule of all cases."""
     args = tuple(found[a] if a in found else spread(a, axes) for a in array.args)
     value = found[array.value] if array.value in found else spread(array.value, axes)
-    slots: dict[Array, Array] = dict(zip(array.slots, slots_of(value, args), strict=True))
-    pulled = batch(array.pulled, slots, axes)
-    return Ruled(
-        value,
-        args,
-        tuple(spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)),
-    )
+    places = [like(a) for a in (*args, value, value)]
+    stand: dict[Array, Array] = dict(zip(inputs_of_rule(array), places, strict=True))
+    pulled = batch(array.pulled, stand, axes)
+    roots = [spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)]
+    return closed_rule(value, args, places, roots)
 
 
 def shifted(

@@ -27,10 +27,11 @@ from adcompiler.ir.nodes import (
     const,
     identity,
     is_const,
+    zeros_like,
 )
-from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.types import Dtype
-from adcompiler.ir.walk import Rewriter, arrays_read, postorder, read_by, rewrite
+from adcompiler.ir.walk import Rewriter, arrays_read, inputs_of_rule, postorder, read_by, rewrite
 
 _numbers = count(1_000_000)
 
@@ -82,6 +83,27 @@ class Replace(Rewriter):
         """Lengths that read what has been replaced."""
         self.run(read_by(lengths))
         return self._resize(lengths)
+
+
+def closed_rule(
+    value: Array, args: Sequence[Array], places: Sequence[Array], pulled: Sequence[Array]
+) -> Ruled:
+    """A value with a rule that is written with `places`: of the args, of the value and of its cotangent.
+
+    Numbers that lengths read become args too, so that the rule is closed.
+    """
+    counts = [a for a in read_by(n for b in (*args, value) for n in b.shape) if a not in args]
+    given = (*args, *counts)
+    stand = (*places[: len(args)], *counts, *places[len(args) :])
+    slots: tuple[Array, ...] = slots_of(value, given)
+    roots = (*pulled, *map(zeros_like, counts))
+    return Ruled(value, given, Replace(dict(zip(stand, slots, strict=True))).run(roots))
+
+
+def opened_rule(array: Ruled, cotangent: Array, pulled: Sequence[Array]) -> tuple[Array, ...]:
+    """Some of the arrays `pulled` of a rule in terms of the program around it."""
+    slots: tuple[Array, ...] = inputs_of_rule(array)
+    return Replace(dict(zip(slots, (*array.args, array, cotangent), strict=True))).run(pulled)
 
 
 def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adcompiler.ir.loop import Slot
+from adcompiler.ir.loop import Slot, inside
 from adcompiler.ir.nodes import Array
 
 
@@ -10,8 +10,8 @@ class Ruled(Array):
     """The array `value`, whose cotangents are given: `pulled`, one for each of `args`, as a closed program.
 
     Its inputs are `Slot`s: first the args, then the value, then the value's cotangent, in which it is linear.
-    `value` is made of `args` and of constants alone. Passes that differentiate heed the rule; before kernels
-    are made the array is its value (passes/dissolve.py).
+    `value` is made of `args` and of constants alone; numbers that lengths read are among the args. Passes
+    that differentiate heed the rule; before kernels are made the array is its value (passes/dissolve.py).
     """
 
     __slots__ = ("args", "pulled", "value")
@@ -30,16 +30,15 @@ class Ruled(Array):
         return (self.value, *self.args)
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
-        """The inputs of the rule."""
-        return slots_of(self.value, self.args)
-
-    @property
     def roots(self) -> tuple[Array, ...]:
         """What the rule computes."""
         return self.pulled
 
 
 def slots_of(value: Array, args: tuple[Array, ...]) -> tuple[Slot, ...]:
-    """The inputs of the rule of a value that is made of `args`."""
-    return tuple(Slot(k, a.dtype, a.shape) for k, a in enumerate((*args, value, value)))
+    """The inputs of the rule of a value that is made of `args`; a length that reads an arg reads its slot."""
+    places = {a: Slot(k, a.dtype, ()) for k, a in enumerate(args) if not a.rank}
+    return tuple(
+        Slot(k, a.dtype, tuple(inside(n, places) for n in a.shape))
+        for k, a in enumerate((*args, value, value))
+    )

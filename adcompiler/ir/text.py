@@ -69,7 +69,7 @@ from adcompiler.ir.notation import (
     word,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import arrays_read, elements_of, is_computed, postorder
+from adcompiler.ir.walk import arrays_read, elements_of, inputs_of_rule, is_computed, postorder
 
 DEEPEST: Final = 4
 WIDEST: Final = 100
@@ -249,7 +249,7 @@ class _Printer:
     def _ruled(self, array: Ruled) -> str:
         """`%r = rule %value (%x = %a, %r, %dr) { body }`"""
         labels = [f"x{k}" for k in range(len(array.args))]
-        slots: tuple[Input, ...] = array.slots
+        slots: tuple[Input, ...] = inputs_of_rule(array)
         func = Func("rule", slots, (*labels, "r", "dr"), array.roots, (), tuple(self.sizes))
         inner = _Printer(func)
         given = [f"{inner.arrays[s]} = {self.arrays[a]}" for s, a in zip(slots, array.args, strict=False)]

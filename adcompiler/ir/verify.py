@@ -26,9 +26,10 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.notation import BOOLEAN
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.text import elements_in, show, show_name
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import arrays_read, elements_of, postorder, read_by
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, inputs_of_rule, postorder, read_by
 
 Ops = Mapping[str, Any]
 
@@ -133,6 +134,14 @@ def _are_indices(indices: Iterable[Element], array: Array) -> bool:
     return [i.dtype for i in indices] == ["i64"] * array.rank
 
 
+def _is_closed(array: Array) -> bool:
+    if not isinstance(array, Ruled):
+        return True
+    inputs = inputs_of_rule(array)
+    read = (a for a in arrays_of(array.pulled) if isinstance(a, Input))
+    return len(array.pulled) == len(array.args) and all(a in inputs for a in read)
+
+
 def _matrices(call: Call) -> bool:
     ranked = all(a.rank > 1 and a.dtype == call.dtype for a in call.operands)
     return bool(call.operands) and ranked and is_float(call.dtype)
@@ -154,6 +163,7 @@ ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
         lambda a: all(_not_negative(size) for size in (*a.shape, *a.domain)),
     ),
     ("the axes of its elements lie inside the domain", _axes_inside),
+    ("a rule reads its inputs alone, and gives a cotangent for each argument", _is_closed),
     (
         "a call takes matrices of its own float type",
         lambda a: not isinstance(a, Call) or _matrices(a),

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from adcompiler.ir.call import Call
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     Select,
 )
 from adcompiler.ir.origins import follow
-from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.ruled import Ruled, slots_of
 
 N = TypeVar("N")
 _ARGS: Callable[[Element], tuple[Element, ...]] = attrgetter("args")
@@ -161,6 +161,12 @@ def substitute(
 
 
 Change = Callable[[tuple[Element, ...]], tuple[Element, ...]]
+
+
+def inputs_of_rule(array: Ruled) -> tuple[Slot, ...]:
+    """The slots of a rule; those that it reads, with the lengths that they have in it."""
+    read = {a.position: a for a in arrays_of(array.pulled) if isinstance(a, Slot)}
+    return tuple(read.get(s.position, s) for s in slots_of(array.value, array.args))
 
 
 def with_elements(array: Array, change: Change, size: Change | None = None) -> Array:

@@ -13,7 +13,8 @@ from functools import partial
 
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, opened, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -82,6 +83,7 @@ def _apart(loop: Loop) -> list[Array]:
     added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
     added = {c: _opened(c, a, slots) if c.slot.rank > 1 else a for c, a in added.items()}
     least = {c: a for c in body.carried if (a := _compared(c.slot, c.result)) is not None}
+    inside = varying(body)
     added |= least
     while True:
         rest = [c for c in body.carried if c not in added]
@@ -92,6 +94,7 @@ def _apart(loop: Loop) -> list[Array]:
         bad = [
             c for c, found in decided.items()
             if c.slot in taken or (found and not _collected(c, added[c], found, body))
+            or _calls_by_length(added[c], inside)
         ]  # fmt: skip
         if not bad:
             break
@@ -118,6 +121,12 @@ def _apart(loop: Loop) -> list[Array]:
 def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
     """The arrays that elements read and that something carried decides."""
     return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
+
+
+def _calls_by_length(element: Element, inside: set[Array]) -> bool:
+    """Whether an element takes a library call of matrices whose lengths an iteration computes."""
+    calls = (a for a in arrays_of(read_by((element,))) if isinstance(a, Call))
+    return any(not inside.isdisjoint(lengths_read(call)) for call in calls)
 
 
 def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:

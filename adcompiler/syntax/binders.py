@@ -122,7 +122,7 @@ class Binders:
                 reached = some if reached is ONE else apply("multiply", reached, some)
         return reached
 
-    def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span) -> None:
+    def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span | None) -> None:
         """Demand that `holds` is true at all points where what is lowered now happens."""
         happens = list(self.path)
         own = holds.axes.union(*(c.axes for c in happens))

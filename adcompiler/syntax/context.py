@@ -65,8 +65,8 @@ class Context:
 
     def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
         self.source, self.calculus = source, calculus
-        self.sizes = Sizes()
         self.binders = Binders()
+        self.sizes = Sizes(self.binders.check)
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
         self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now

@@ -21,6 +21,7 @@ from adcompiler.syntax.values import (
     AnyValue,
     Closure,
     FunctionValue,
+    Selected,
     Value,
     as_array,
     describe,
@@ -294,10 +295,12 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
     names = parameters(function)
     if wrt is None:
         given = [as_array(a) for a in args]
-        if any(isinstance(a, tuple) for a in given):
-            context.fail(
-                DtypeError, f"{function.name} is given a tuple", span, "name floats: grad(f, wrt=...)"
-            )
+        for arg in given:
+            if not isinstance(arg, Value | Function | str | None) and not is_number(arg):
+                remedy = "name floats: grad(f, wrt=...)"
+                if isinstance(arg, Selected):
+                    remedy = "differentiate by all of x: let the function take x, and select"
+                context.fail(DtypeError, f"{function.name} is given {describe(arg)}", span, remedy)
         return [k for k, a in enumerate(given) if _is_float(a)]
     found = []
     for one in wrt if isinstance(wrt, tuple) else (wrt,):

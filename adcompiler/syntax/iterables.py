@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, whole
-from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, ParseError, Span
-from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Size, const, is_const
-from adcompiler.ir.walk import is_computed, rewrite, substitute
+from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
+from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
 from adcompiler.syntax import ragged, tree
 from adcompiler.syntax.binders import ZERO, open_axes
 from adcompiler.syntax.containers import Container, Rows
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.rows import axes_of_items, entries, length_of_items
-from adcompiler.syntax.shapes import array, combine, counted
+from adcompiler.syntax.shapes import array, combine, counted, longest, numbered
 from adcompiler.syntax.values import AnyValue, RaggedRows, Selected, Value, describe
 
 ITERATORS = ("range", "enumerate", "zip")
@@ -184,7 +183,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
     fixed = not open_axes(turns) and not is_computed(turns)
     if unordered and step == 1 and not fixed and _is_upper_part(context, first, end):
         return _upper_part(context, first, end)
-    length = turns if fixed else _longest(context, distance, turns, abs(step))
+    length = turns if fixed else longest(context, distance, turns, abs(step))
 
     def at(index: Element) -> Value:
         return Value((), (linear(first) + linear(index) * step).element(), weak=True)
@@ -231,14 +230,7 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
         remedy = "pass an integer: annotate the parameter as i64, make it static, or divide by //"
         kind = f" of {value.dtype}" if isinstance(value, Value) else ""
         context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
-    return rewrite((counted(context, value.element, span, clamps),), _number)[0]
-
-
-def _number(element: Element) -> Element:
-    """A read at one place as a number of its own: a length reads only such, so that a loop whose body has the
-    length takes the number along."""
-    one = isinstance(element, Read) and element.args and not element.axes
-    return Read(Map((), element), ()) if one else element
+    return numbered(counted(context, value.element, span, clamps))
 
 
 def _turns(context: Context, distance: Linear, step: int) -> Element:
@@ -248,23 +240,3 @@ def _turns(context: Context, distance: Linear, step: int) -> Element:
     if context.binders.sure(distance) or (is_const(turns) and turns.value >= 0):
         return turns
     return combine("maximum", turns, ZERO)
-
-
-def _longest(context: Context, distance: Linear, turns: Element, step: int) -> Element:
-    """The most turns that a range has which depends on other indices, or on values."""
-    if not is_computed(turns):
-        low = lowest(distance * -1, context.binders.ranges)
-        if low is not None:
-            high = low * -1 + whole(step - 1)
-            symbols = {a: f for a, f in high.terms.items() if a is not None}
-            for size in symbols:
-                if symbols == {size: 1} and step == 1 and high.terms.get(None, 0) <= 0:
-                    return size  # n for n - 1: a length that others have too
-            most = combine("floor_divide", high.element(), const(step, "i64"))
-            return most if is_const(most) else combine("maximum", most, ZERO)
-    lead = open_axes(turns)
-    if not lead:
-        return turns
-    body = substitute(turns, {a: Index(p) for p, a in enumerate(lead)})
-    lengths = tuple(context.binders.lengths[a] for a in lead)
-    return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)

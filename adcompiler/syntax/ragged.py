@@ -65,10 +65,11 @@ def row(value: RaggedRows, index: Element) -> Row:
     longest = combine("maximum", Read(most, ()), ZERO)
     shape = (longest, *value.values.shape[1:])
     element = substitute(value.values.element, {0: apply("add", Index(0), start)})
-    return _row(Value(shape, element, value.values.weak), count)
+    return cut(Value(shape, element, value.values.weak), count)
 
 
-def _row(value: Value, count: Element) -> Row:
+def cut(value: Value, count: Element) -> Row:
+    """The first `count` of the elements of a value, or of its rows."""
     return Row(value, Value(value.shape[:1], apply("less", Index(0), count)), count)
 
 
@@ -126,9 +127,9 @@ def _part(context: Context, value: Row, part: SliceValue, span: Span) -> Row:
         stop = value.length
     count = apply("maximum", apply("subtract", stop, start or ZERO), ZERO)
     if start is None:
-        return _row(value.value, count)
+        return cut(value.value, count)
     found = substitute(value.value.element, {0: apply("add", Index(0), start)})
-    return _row(replace(value.value, element=found), count)
+    return cut(replace(value.value, element=found), count)
 
 
 def _bound(bound: int | None, count: Element) -> Element | None:

@@ -10,23 +10,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
-from adcompiler.ir.bodies import Replace, fresh
+from adcompiler.ir.bodies import Replace, closed_rule, fresh
 from adcompiler.ir.nodes import Array, Index, Read, const, identity, zeros_like
-from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.types import is_float
 from adcompiler.syntax.binders import open_axes
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.derivatives import fitting, whole_of
-from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, Selected, Value, as_array, describe, is_number
 
 
 def ruled(context: Context, closure: Closure, args: Sequence[AnyValue], span: Span) -> AnyValue:
     """The value of a definition on these arguments, with its rule."""
     args = [as_array(a) for a in args]
     for name, arg in zip((p.name for p in closure.definition.parameters), args, strict=True):
-        if isinstance(arg, tuple | Closure | FunctionValue):
+        if not isinstance(arg, Value | str | None) and not is_number(arg):
             cause = f"{closure.name} has a rule, and {name} is {describe(arg)}"
-            context.fail(DtypeError, cause, span, "such a function takes numbers and arrays")
+            remedy = "such a function takes numbers and arrays"
+            if isinstance(arg, Selected):
+                remedy += ": where(mask, x, 0), or in a loop of statements a = x[s[i] : s[i + 1]]"
+            context.fail(DtypeError, cause, span, remedy)
     value = as_array(context.invoke(replace(closure, rule=None), list(args), {}, span))
     if is_number(value):
         return value
@@ -60,9 +62,7 @@ class _Rule:
         whole = whole_of(self.context, self.value, self.axes)
         arrays = tuple(whole_of(self.context, v, self.axes) for v in self.given)
         roots = [self.root(pulled[k], a) for k, a in zip(self.moving, arrays, strict=True)]
-        slots: tuple[Array, ...] = slots_of(whole, arrays)
-        closed = Replace(dict(zip(self.places, slots, strict=True))).run(roots)
-        made = Ruled(whole, arrays, closed)
+        made = closed_rule(whole, arrays, self.places, roots)
         actual = Replace(dict(zip(self.places, (*arrays, made, made), strict=True)))
         checks = self.context.binders.checks
         checks[start:] = [replace(c, holds=actual.run((c.holds,))[0]) for c in checks[start:]]

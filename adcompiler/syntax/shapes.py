@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from adcompiler.analysis.affine import linear
+from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, Input, Read, Shape, const, is_const, select
+from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Shape, const, is_const, select
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
+from adcompiler.syntax.binders import open_axes
 from adcompiler.syntax.context import ONE, Context, over
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.values import AnyValue, Listed, Value, as_array, describe, instead_of, is_number
@@ -129,15 +131,9 @@ def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
-        length = counted(context, value.element, span, clamps)
-        if not is_computed(length):
-            return context.sizes.find(length)
-    context.fail(
-        ParseError,
-        f"a length must be an integer or a size, not {describe(value)}",
-        span,
-        "use len(x) or x.shape[k]",
-    )
+        return context.sizes.find(numbered(counted(context, value.element, span, clamps)))
+    cause = f"a length must be an integer or a size, not {describe(value)}"
+    context.fail(ParseError, cause, span, "use len(x) or x.shape[k]")
 
 
 def counted(context: Context, element: Element, span: Span, clamps: bool = False) -> Element:
@@ -157,6 +153,38 @@ def counted(context: Context, element: Element, span: Span, clamps: bool = False
         remedy = "pass 0 or more; what is counted from the end is written x[-k:]"
         context.binders.check(apply("greater_equal", Read(argument, ()), ZERO), (), cause, remedy, span)
     return found
+
+
+def numbered(element: Element) -> Element:
+    """An integer whose reads at one place are numbers of their own: a length reads only such, so that a loop
+    whose body has the length takes the number along."""
+    return rewrite((element,), _number)[0]
+
+
+def _number(element: Element) -> Element:
+    one = isinstance(element, Read) and element.args and not element.axes
+    return Read(Map((), element), ()) if one else element
+
+
+def longest(context: Context, distance: Linear, turns: Element, step: int) -> Element:
+    """The most iterations of a range of which `turns`, `distance` over the step, differs by indices around,
+    or by values."""
+    if not is_computed(turns):
+        low = lowest(distance * -1, context.binders.ranges)
+        if low is not None:
+            high = low * -1 + whole(step - 1)
+            symbols = {a: f for a, f in high.terms.items() if a is not None}
+            for size in symbols:
+                if symbols == {size: 1} and step == 1 and high.terms.get(None, 0) <= 0:
+                    return size  # n for n - 1: a length that others have too
+            most = combine("floor_divide", high.element(), const(step, "i64"))
+            return most if is_const(most) else combine("maximum", most, ZERO)
+    lead = open_axes(turns)
+    if not lead:
+        return turns
+    body = substitute(turns, {a: Index(p) for p, a in enumerate(lead)})
+    lengths = tuple(context.binders.lengths[a] for a in lead)
+    return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)
 
 
 def axis_length(context: Context, value: AnyValue, span: Span) -> Element:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import Span
-from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Size, is_const
+from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.resized import Resized
-from adcompiler.ir.walk import rewrite
+from adcompiler.ir.walk import arrays_of, is_computed, read_by, rewrite
+from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"
 
@@ -29,9 +31,12 @@ class Constraint:
 
 
 class Sizes:
-    """A union-find over size symbols that remembers why two of them were merged."""
+    """A union-find over size symbols that remembers why two of them were merged.
 
-    def __init__(self) -> None:
+    What is demanded of lengths that a loop computes is checked `by_value`, as indices are."""
+
+    def __init__(self, by_value: Callable[[Element, Shape, str, str, Span | None], None]) -> None:
+        self.by_value = by_value
         self.parent: list[Element] = []
         self.owners: list[str] = []
         self.named: dict[str, Element] = {}
@@ -78,7 +83,18 @@ class Sizes:
     ) -> None:
         """Demand that a size is `least` or more; not where `reach` is 0."""
         remedy = "the index must lie in the axis"
-        self.constraints.append(Constraint(size, least, what, span, remedy, False, True, reach))
+        self.require(Constraint(size, least, what, span, remedy, False, True, reach))
+
+    def require(self, wanted: Constraint) -> None:
+        """Demand something of lengths that is not known while compiling."""
+        if not (_in_a_loop(wanted.left) or _in_a_loop(wanted.right)):
+            self.constraints.append(wanted)
+        elif wanted.at_least:
+            holds = apply("less_equal", wanted.right, wanted.left)
+            self.by_value(holds, (), f"{wanted.what}: an axis is too short", wanted.remedy, wanted.span)
+        else:
+            holds = apply("equal", wanted.left, wanted.right)
+            self.by_value(holds, (), f"{wanted.what}: two lengths differ", wanted.remedy, wanted.span)
 
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST
@@ -88,7 +104,8 @@ class Sizes:
         if a is b:
             return True
         if not all(isinstance(n, Size | Const) for n in (a, b)):
-            self.constraints.append(Constraint(left, right, what, span, remedy, merged=False))
+            if not _alike(a, b):
+                self.require(Constraint(left, right, what, span, remedy, merged=False))
             return True
         if isinstance(b, Size) and (not isinstance(a, Size) or a.number < b.number):
             a, b = b, a
@@ -97,6 +114,19 @@ class Sizes:
         self.constraints.append(Constraint(left, right, what, span, remedy))
         self.parent[a.number] = b
         return True
+
+
+def _in_a_loop(size: Element) -> bool:
+    """Whether an iteration computes a length: it reads a placeholder."""
+    return any(isinstance(a, Input) and a.position < 0 for a in arrays_of(read_by((size,))))
+
+
+def _alike(left: Element, right: Element) -> bool:
+    """Whether two computed lengths are one, as 1 + k - 1 and k are."""
+    if not (is_computed(left) and is_computed(right)):
+        return False
+    one, other = rewrite((left, right), lambda e: linear(e).element() if e.dtype == "i64" else e)
+    return one is other
 
 
 def renumbered(constraints: Iterable[Constraint], number: Callable[[int], int]) -> tuple[Constraint, ...]:

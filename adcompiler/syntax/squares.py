@@ -14,9 +14,8 @@ from functools import partial
 from typing import NamedTuple
 
 from adcompiler.errors import Span
-from adcompiler.ir.bodies import Replace, like
+from adcompiler.ir.bodies import closed_rule, like
 from adcompiler.ir.nodes import Array, Element, Read, const, identity
-from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ops.build import cast
 from adcompiler.syntax.binders import open_axes
 from adcompiler.syntax.context import Context
@@ -112,9 +111,7 @@ def _with_rule(root: _Root, x: Value, found: Value) -> Array:
     slope = slope if root.count is None else root.do("divide", slope, root.count)
     slope = context.where(root.do("equal", r, 0), 0.0, root.do("multiply", cotangent, slope), root.span)
     assert isinstance(slope, Value)
-    slots = slots_of(value, (whole,))
-    pulled = Replace(dict(zip(places, slots, strict=True))).run((whole_of(context, slope, ()),))
-    return Ruled(value, (whole,), pulled)
+    return closed_rule(value, (whole,), places, (whole_of(context, slope, ()),))
 
 
 def _do(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:

@@ -21,7 +21,7 @@ from adcompiler.syntax.scattering import is_many, scattered, selection_stored
 from adcompiler.syntax.selections import is_mask, is_selection, narrowed, of_rows, selected
 from adcompiler.syntax.shapes import ZERO, combine, integer
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.slices import ALL, SliceValue, computed_single, sliced, step_of
+from adcompiler.syntax.slices import ALL, SliceValue, sliced, step_of
 from adcompiler.syntax.values import (
     AnyValue,
     Growing,
@@ -143,14 +143,15 @@ class _Subscript:
         self.together = context.broadcast("the index arrays", arrays, span) if arrays else ()
         self.at = self.first() if arrays else -1
         self.places: dict[int, Element] = {}
+        self.count: Element | None = None
 
     def first(self) -> int:
         """The number of the index in whose place the axes of the index arrays stand; 0 if first of all."""
         advanced = [k for k, i in enumerate(self.indices) if i is not None and not isinstance(i, SliceValue)]
         return advanced[0] if advanced[-1] - advanced[0] + 1 == len(advanced) else 0
 
-    def value(self) -> Value:
-        """What the subscript means."""
+    def value(self) -> Value | Row:
+        """What the subscript means; a row if its length differs by indices around."""
         axis = 0
         later: list[tuple[int, AnyValue, Element]] = []
         start = 0
@@ -163,15 +164,11 @@ class _Subscript:
                 continue
             size = self.context.sizes.find(self.operand.shape[axis])
             if isinstance(index, SliceValue):
-                alone = computed_single(self.context, index, self.span)
-                if alone is not None:
-                    later.append((axis, alone, size))
-                    self.shape.append(ONE)
-                    axis += 1
-                    continue
-                length, place = sliced(self.context, index, size, len(self.shape), self.span)
-                self.shape.append(length)
-                self.places[axis] = ZERO if unit(size) else place
+                part = sliced(self.context, index, size, len(self.shape), self.span)
+                if part.count is not None:
+                    self.row(part.count)
+                self.shape.append(part.length)
+                self.places[axis] = ZERO if unit(size) else part.place
             else:
                 later.append((axis, index, size))
             axis += 1
@@ -179,7 +176,15 @@ class _Subscript:
         for axis, index, size in later:
             place = self.place(index, size, start)
             self.places[axis] = ZERO if unit(size) else place
-        return Value(shape, substitute(self.operand.element, self.places), self.operand.weak)
+        found = Value(shape, substitute(self.operand.element, self.places), self.operand.weak)
+        return found if self.count is None else ragged.cut(found, self.count)
+
+    def row(self, count: Element) -> None:
+        """The axis that comes next is as long as `count` says, which differs by indices around."""
+        if self.shape or self.count is not None:
+            cause = "a slice whose length differs by the indices around is the first axis of what is read"
+            self.context.fail(ShapeError, cause, self.span, "write x[:, 0][a:b], or x.T[a:b]")
+        self.count = count
 
     def place(self, index: AnyValue, size: Element, start: int) -> Element:
         """Where one index that is no slice reads."""
@@ -241,9 +246,9 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     for k, index in enumerate(indices + [ALL] * (array.rank - len(indices))):
         size = context.sizes.find(array.shape[k])
         if isinstance(index, SliceValue):
-            length, place = sliced(context, index, size, k, span)
-            places[len(shape)] = _position(place, index, k, length, size, guards)
-            shape.append(length)
+            part = sliced(context, index, size, k, span)
+            places[len(shape)] = _position(part.place, index, k, part.length, size, guards)
+            shape.append(part.length)
         else:
             guards.append(apply("equal", ZERO if unit(size) else Index(k), _one(context, index, size, span)))
     whole_value = Value(tuple(shape), const(0, dtype))

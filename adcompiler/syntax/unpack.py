@@ -35,7 +35,7 @@ def _rows(context: Context, value: Value, count: int, span: Span) -> tuple[AnyVa
     if is_const(length):
         count = int(length.value)
     elif count == 1:
-        sizes.constraints.append(Constraint(length, ONE, what, span, FIT, merged=False))
+        sizes.require(Constraint(length, ONE, what, span, FIT, merged=False))
     else:
         sizes.merge(const(count, "i64"), length, what, span, FIT)
     return tuple(rows(context, value).at(const(k, "i64")) for k in range(count))

@@ -160,6 +160,23 @@ def f(x: f64[n], w: f64[n]):
         h = sin([h[(3 * i * i) % n] * w[i] for i in range(n)])
     return sum(h * h)
 """, (RANDOM.normal(size=6), RANDOM.normal(size=6))),
+    "windows that are stored": ("""
+def f(x: f64[n]):
+    r = zeros((len(x), 3))
+    for i in range(len(x) - 2):
+        r[i : i + 2, 1:] += x[i] * sum(x[i : i + 3]) + r[i, 0]
+    return sum(r * r)
+""", (RANDOM.normal(size=8),)),
+    "slices by offsets": ("""
+def f(x: f64[n], s: i64[m]):
+    t = 0.5
+    r = x
+    for i in range(len(s) - 1):
+        a = x[s[i] : s[i + 1]]
+        t = sin(t) + sum(a * a)
+        r[s[i] : s[i + 1]] = a * t
+    return t + sum(r * x)
+""", (RANDOM.normal(size=8), np.array([0, 3, 3, 5, 8, 6]))),
     "products and routines": ("""
 def f(h, w):
     for t in range(7):

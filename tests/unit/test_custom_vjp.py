@@ -302,3 +302,58 @@ def test_a_rule_in_float32_is_checked_as_float32():
     pull = adc.compile("def pull(x: f32[n], r: f32[n], c: f32[n]):\n    return cos(x) * c")
     f = adc.custom_vjp(pull)(adc.compile("def f(x: f32[n]):\n    return sin(x)"))
     assert f(np.ones(2, "f4")).dtype == np.float32
+
+
+@adc.function
+def cubes_rule(v, r, c):
+    return 3 * v**2 * c
+
+
+@adc.custom_vjp(cubes_rule)
+def cubes(v):
+    return sum(v**3)
+
+
+@adc.function
+def of_slices(x, s, w):
+    t = w
+    for i in range(len(s) - 1):
+        t = sin(t) * w + cubes(x[s[i] : s[i + 1]]) + norm(x[s[i] : s[i + 1]])
+    return t
+
+
+CUTS = np.array([[0, 2, 2, 5, 7], [0, 1, 4, 4, 6]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rule_takes_arrays_whose_length_a_loop_computes(backend):
+    """Its lengths read numbers of the iteration around: in all modes, at second order, and for many cases."""
+    f, x = on(of_slices, backend), np.linspace(0.3, 2, 7)
+    assert adc.check_grad(f, x, CUTS[0], 0.3, order=2) < 1e-6
+    dense = adc.hessian(f, wrt="x")
+    np.testing.assert_allclose(adc.hvp(f, wrt="x")((x, CUTS[1], 0.3), x), dense(x, CUTS[1], 0.3) @ x)
+    points = np.stack([x, 2 * x])
+    for g in (f, adc.grad(f, wrt="x"), dense):
+        found = adc.vmap(g, in_axes=(0, 0, None))(points, CUTS, 0.3)
+        np.testing.assert_allclose(found, [g(a, s, 0.3) for a, s in zip(points, CUTS, strict=True)])
+
+
+@adc.function
+def of_rows(x, s):
+    return sum([cubes(x[s[i] : s[i + 1]]) for i in range(len(s) - 1)])
+
+
+@adc.function
+def of_a_selection(x, s):
+    return cubes(x[x > 1.0])
+
+
+@adc.function
+def of_a_tuple(x, s):
+    return cubes((sum(x), s))
+
+
+@pytest.mark.parametrize("f", [of_rows, of_a_selection, of_a_tuple], ids=lambda f: f.name)
+def test_what_is_no_array_has_no_rule_rather_than_no_gradient(f):
+    with pytest.raises(adc.DtypeError, match="cubes has a rule, and v is"):
+        adc.grad(f, wrt="x")(np.linspace(0.3, 2, 7), CUTS[0])

@@ -134,7 +134,7 @@ class _HostTurns(DeviceTurns):
             if isinstance(result, tuple):
                 self.writer = emitter.one_block()
                 for store in result:
-                    self.writer.expect(i for i in store.indices if i is not None)
+                    self.writer.expect(store.numbers)
                     self.store(final, store)
             elif final.rank and not self.there(result, final):
                 self.copy(self.labels[result], final, result.shape, self.row(result))
