@@ -41,6 +41,7 @@ from adcompiler.ir.nodes import (
     const,
     identity,
     is_const,
+    neutral,
     select,
 )
 from adcompiler.ir.origins import derived
@@ -50,6 +51,7 @@ from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = frozenset[int]
+ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
 class Contribution(NamedTuple):
@@ -285,7 +287,10 @@ class _Body:
                 body = self.renamed(element, points)
                 return Read(Accumulate(shape, self.sizes(points), indices, body), identity(shape))
 
-            return Guarded(self.anywhere(read, guard, written), written(mask(value, guard)))
+            def added(condition: Element) -> Element:
+                return written(select(condition, ONE, ZERO))
+
+            return Guarded(self.anywhere(read, guard, added), written(mask(value, guard)))
         places, free, gone = inverse.places, inverse.free, sorted(inverse.free)
         if guard.axes <= places.keys() and inverse.inside is TRUE:
             guard = substitute(guard, places)
@@ -293,7 +298,8 @@ class _Body:
             value = mask(value, guard)
 
             def any_of(element: Element) -> Element:
-                body = mask(substitute(element, places | free), inverse.inside)
+                holds = both(inverse.inside, substitute(element, places | free))
+                body = select(holds, ONE, neutral("max", "i64"))
                 return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
 
             there = pinned(guard, {k: self.domain[k] for k in gone}) if inverse.inside is TRUE else None
@@ -307,12 +313,11 @@ class _Body:
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
 
     def anywhere(self, read: Read, guard: Element, gather: Callable[[Element], Element]) -> Element:
-        """Where the guard holds at any of the points that read an element, by `gather` of its bits.
+        """Where the guard holds at any of the points that read an element: there `gather` of it is positive.
 
         A temporary that no taken branch reads must hand on no derivative: its own may be infinite.
         An input hands on nothing.
         """
         if guard is TRUE or isinstance(read.array, Input):
             return TRUE
-        bits = select(guard, const(1, "i64"), const(0, "i64"))
-        return apply("greater", gather(bits), const(0, "i64"))
+        return apply("greater", gather(guard), ZERO)

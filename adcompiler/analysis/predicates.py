@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isfinite
+
+import numpy as np
 
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, neutral
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import is_computed, operands
+from adcompiler.ir.walk import is_computed, operands, postorder
 from adcompiler.ops.build import apply
+from adcompiler.ops.table import TABLE
 
 OPPOSITE = {  # what holds where a comparison does not
     "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
@@ -30,6 +34,7 @@ def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Eleme
     scale = 1.0
     while True:
         number, inside = _scaled(body) if value == 0 else (1.0, body)
+        inside = _lifted(inside) if value == 0 else inside
         if not (isinstance(inside, Select) and is_const(inside.otherwise, value)):
             break
         scale *= number
@@ -40,6 +45,43 @@ def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Eleme
     if scale == -1:
         return found, apply("negative", body)
     return found, apply("multiply", const(scale, body.dtype), body)
+
+
+def _lifted(root: Element) -> Element:
+    """An element with the condition outside of which it is 0 first, as that of (x if c else 0)**2; itself if
+    there is none."""
+    found: dict[Element, Element] = {}
+    for e in postorder((root,), lambda e: e.args if _may_be_zero(e) else ()):
+        parts = tuple(found[a] for a in e.args) if _may_be_zero(e) else ()
+        conditional = [p for p in parts if isinstance(p, Select) and is_const(p.otherwise, 0)]
+        found[e] = e
+        if len({p.guard for p in conditional}) == 1 and all(p in conditional or _is_finite(p) for p in parts):
+            inside = tuple(p.then if p in conditional and isinstance(p, Select) else p for p in parts)
+            assert isinstance(e, Apply)
+            found[e] = Select((conditional[0].guard, Apply(e.op, inside, e.dtype), const(0, e.dtype)))
+    return found[root]
+
+
+def _may_be_zero(element: Element) -> bool:
+    """Whether an element is 0 where one of its operands is, and all others are finite."""
+    return isinstance(element, Apply) and (element.op == "multiply" or keeps_zero(element.op))
+
+
+def _is_finite(element: Element) -> bool:
+    """Whether an element is one of some numbers, all of them finite."""
+    if isinstance(element, Select):
+        return _is_finite(element.then) and _is_finite(element.otherwise)
+    return isinstance(element, Const) and isfinite(element.value)
+
+
+@cache
+def keeps_zero(op: str) -> bool:
+    """Whether an operation of one operand is 0 at 0."""
+    row = TABLE.get(op)
+    if row is None or len(row.params) != 1 or row.kind not in ("arithmetic", "float"):
+        return False
+    with np.errstate(all="ignore"):
+        return bool(row.numpy(np.zeros(1))[0] == 0)
 
 
 def _scaled(element: Element) -> tuple[float, Element]:
