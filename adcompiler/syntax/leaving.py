@@ -44,7 +44,9 @@ class Leaving(Expressions):
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
         """What a name is after a branch."""
-        if then is not otherwise and any(isinstance(v, Listed) and v.grown for v in (then, otherwise)):
+        known = then is not None and otherwise is not None
+        grown = any(isinstance(v, Listed) and v.grown for v in (then, otherwise))
+        if known and grown and then is not otherwise:
             return self.chosen_list(test, what, then, otherwise, span)
         then, otherwise = as_array(then), as_array(otherwise)
         if then is otherwise:
@@ -58,7 +60,7 @@ class Leaving(Expressions):
                 cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
                 self.fail(ShapeError, cause, span, "let it have one shape")
             return self.bind(what, self.where(test, then, otherwise, span), span)
-        if then is None or otherwise is None:
+        if not known:
             return Foreign("assigned in one branch only", "give it a value in both branches")
         return Foreign("not one kind of value in both branches", "let it be one")
 

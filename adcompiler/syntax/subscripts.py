@@ -347,12 +347,8 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
         remedy = "write t[0], or t[1:]"
         context.fail(ParseError, "a tuple is indexed by one integer known while compiling", span, remedy)
     if not -len(value) <= indices[0] < len(value):
-        context.fail(
-            OutOfRangeError,
-            f"index {indices[0]} of a tuple of {len(value)}",
-            span,
-            f"use 0 to {len(value) - 1}",
-        )
+        cause = f"index {indices[0]} of a tuple of {len(value)}"
+        context.fail(OutOfRangeError, cause, span, f"use 0 to {len(value) - 1}")
     return value[indices[0]]
 
 

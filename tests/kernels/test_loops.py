@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,15 @@ def test_values_and_gradients_compiled(name: str) -> None:
     has_oracles_value(PROGRAMS[name], "cpu")
     judged = Judged(PROGRAMS[name], "cpu")
     judged.compare(judged.dot(adc.grad(judged.f, judged.wrt)(*judged.args), judged.ways[0]), 1)
+
+
+def test_a_bound_that_the_iteration_computes_does_not_weigh_it() -> None:
+    """The loop over i is written twice; how many elements an iteration has is asked before both."""
+    judged = Judged(PROGRAMS["comprehension in a loop"], "cpu")
+    gradient = adc.grad(judged.f, judged.wrt)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # LLVM refused the code, which another way then replaced
+        adc.vjp(gradient, *judged.args, wrt=judged.wrt)[1](judged.ways[0])
 
 
 @pytest.mark.slow

@@ -46,6 +46,10 @@ PROGRAMS: dict[str, str] = {
         "for v in x:\n    if v > 1:\n        out.append((v, w * v))\n    else:\n        out.append((w, 1))\n"
         "    w = w * 0.9\nreturn np.array(out)"
     ),
+    "a list that one branch needs": (
+        "if w > 0:\n    own = []\n    for k in range(1):\n        own.append(x[k] * w)\n    x = np.array(own)\n"
+        "else:\n    x = x[:1]\nreturn x"
+    ),
     "a known branch": (
         "for v in x:\n    if kind == 'twice':\n        out.append(v)\n    out.append(w * v)\nreturn out"
     ),

@@ -235,7 +235,7 @@ class Function(Loops):
         if self.inside:
             self.elements(loop, first, stop)
             return
-        self.inside, weight = not self.module.heavy, self.weight(loop.body)
+        self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})
         if self.depth and self.inside:
             turns = self.emit(f"sub {stop}, {first.text}", "i64")
             self.spend(self.call("llvm.umin.i64", "i64", [self.product(turns, weight), literal(1 << 40)]))

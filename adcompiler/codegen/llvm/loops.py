@@ -3,7 +3,7 @@ polls must know of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from adcompiler.codegen.llvm.memory import Memory
@@ -13,7 +13,7 @@ from adcompiler.codegen.trips import WIDTH, have_no_order
 from adcompiler.loopir.across import LANE
 from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
 from adcompiler.loopir.short import has_loops, short
-from adcompiler.loopir.walk import read_by, statements, variables, walk
+from adcompiler.loopir.walk import assigned, read_by, statements, variables, walk
 
 SOME = 1 << 10  # turns of a loop of which nothing is known
 PAIR = 2  # vectors at a time in loops that call functions
@@ -50,14 +50,15 @@ class Loops(Memory):
         self.body(body)
         del self.values[name]
 
-    def weight(self, body: Sequence[Stmt]) -> Value:
-        """How many elements the loops in a turn have, about: lengths that only the turn tells are `SOME`."""
-        most = literal(1)
+    def weight(self, body: Sequence[Stmt], own: Collection[str] = ()) -> Value:
+        """How many elements the loops in an iteration have, about: lengths that only the iteration tells, by
+        its `own` variables and those of loops around, are `SOME`."""
+        most, own = literal(1), {*own, *assigned(*body)}
         for statement in body:
             if isinstance(statement, If):
-                inner = self.weight(statement.body)
+                inner = self.weight(statement.body, own)
             elif isinstance(statement, For) and short(statement) is None:
-                inner = self.product(self.length(statement), self.weight(statement.body))
+                inner = self.product(self.length(statement, own), self.weight(statement.body, own))
             elif isinstance(statement, Invoke):  # a routine on matrices
                 inner = literal(SOME**2)
             else:
@@ -65,10 +66,10 @@ class Loops(Memory):
             most = self.call("llvm.umax.i64", "i64", [most, inner])
         return most
 
-    def length(self, loop: For) -> Value:
-        """The iterations of a loop inside, if they are known before."""
+    def length(self, loop: For, own: Collection[str]) -> Value:
+        """The iterations of a loop inside, if they are known before: `own` are variables of the iteration."""
         names = variables(loop.stop)
-        known = names <= {*self.values, *self.arrays} and not any(LANE in n for n in names)
+        known = {*self.values, *self.arrays}.difference(own) >= names and not any(LANE in n for n in names)
         return self.value(loop.stop) if known else literal(SOME)
 
     @contextmanager
