@@ -47,7 +47,7 @@ PROGRAMS: dict[str, str] = {
         "    w = w * 0.9\nreturn np.array(out)"
     ),
     "a list that one branch needs": (
-        "if w > 0:\n    own = []\n    for k in range(1):\n        own.append(x[k] * w)\n    x = np.array(own)\n"
+        "if w > 0:\n    own = []\n    for k in range(1):\n        own.append(w)\n    x = np.array(own)\n"
         "else:\n    x = x[:1]\nreturn x"
     ),
     "a known branch": (
