@@ -9,7 +9,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.errors import Span
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.resized import Resized
-from adcompiler.ir.walk import arrays_of, is_computed, read_by, rewrite
+from adcompiler.ir.walk import is_computed, rewrite
 from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"
@@ -33,7 +33,7 @@ class Constraint:
 class Sizes:
     """A union-find over size symbols that remembers why two of them were merged.
 
-    What is demanded of lengths that a loop computes is checked `by_value`, as indices are."""
+    What is demanded of lengths that are computed is checked `by_value`, as indices are."""
 
     def __init__(self, by_value: Callable[[Element, Shape, str, str, Span | None], None]) -> None:
         self.by_value = by_value
@@ -87,7 +87,7 @@ class Sizes:
 
     def require(self, wanted: Constraint) -> None:
         """Demand something of lengths that is not known while compiling."""
-        if not (_in_a_loop(wanted.left) or _in_a_loop(wanted.right)):
+        if not (is_computed(wanted.left) or is_computed(wanted.right)):
             self.constraints.append(wanted)
         elif wanted.at_least:
             holds = apply("less_equal", wanted.right, wanted.left)
@@ -114,11 +114,6 @@ class Sizes:
         self.constraints.append(Constraint(left, right, what, span, remedy))
         self.parent[a.number] = b
         return True
-
-
-def _in_a_loop(size: Element) -> bool:
-    """Whether an iteration computes a length: it reads a placeholder."""
-    return any(isinstance(a, Input) and a.position < 0 for a in arrays_of(read_by((size,))))
 
 
 def _alike(left: Element, right: Element) -> bool:

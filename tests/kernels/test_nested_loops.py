@@ -184,18 +184,21 @@ def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend:
 
 @pytest.mark.parametrize("length", ["t % 3 + 1", "k - t"])
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
-def test_indices_of_what_each_turn_has_its_own_length_of_are_refused(backend: str, length: str) -> None:
-    """Whether they are inside could only be told while the loop runs."""
+def test_indices_of_what_each_turn_has_its_own_length_of_are_checked(backend: str, length: str) -> None:
+    """By values: only the loop tells the length."""
     source = f"""
 def f(x: f64[n], k: i64):
     s = 0.0
     for t in range(k):
-        y = [x[0] * j for j in range({length})]
-        s = s + y[0]
+        y = [x[1]**2 * (j + t) for j in range({length})]
+        s = s + y[AT]
     return s
 """
-    with pytest.raises(adc.LimitError, match="index 0: a length that a turn of a loop computes"):
-        adc.compile(source, backend=backend)(np.ones(3), 4)
+    f, g = (adc.compile(source.replace("AT", at), backend=backend) for at in ("0", "1"))
+    assert f(np.full(3, 2.0), 4) == 4 * 6
+    np.testing.assert_allclose(adc.grad(f, "x")(np.full(3, 2.0), 4), [0, 4 * 6, 0])
+    with pytest.raises(adc.OutOfRangeError, match="index 1: an axis is too short"):
+        g(np.ones(3), 4)
 
 
 STAIRS = """

@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     const,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.verify import VerifyError, verify
 from adcompiler.ops.table import TABLE
 
@@ -90,6 +91,10 @@ BROKEN = {
     "the axes of its elements lie inside the domain": [
         over_n(Read(X, (j,))),
         program(Accumulate((N,), (N,), (j,), ONE)),
+    ],
+    "a rule reads its inputs alone, and gives a cotangent for each argument": [
+        program(Ruled(GOOD, (X,), (X,))),
+        program(Ruled(GOOD, (X,), ())),
     ],
     "a call takes matrices of its own float type": [
         program(Call("lu", (), "f64", (N, N))),
