@@ -19,15 +19,23 @@ from adcompiler.ops.build import apply
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of an index: `step` times it is at most `last`, if its loop has any turn; `depth` counts
-    the loops around it."""
+    """What is known of an index: `step` times it is at most `last`, if its loop iterates at all; `depth`
+    counts the loops around it."""
 
     last: Linear
     step: int = 1
     depth: int = 0
 
 
-Ranges = Mapping[Element, Range]  # of axes, and of the numbers of turns
+Ranges = Mapping[Element, Range]  # of axes, and of the numbers of iterations
+
+
+def up_to(length: Element) -> Range:
+    """What counts the iterations of a loop: there is one, so that a length of max(n, 0) is n."""
+    match length:
+        case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
+            length = n
+    return Range(linear(length) - whole(1))
 
 
 def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> bool:

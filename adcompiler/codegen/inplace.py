@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.intervals import Ranges, never_negative
 from adcompiler.analysis.predicates import ties
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -68,8 +69,9 @@ class Store:
         ]
 
 
-def stores(slot: Array, result: Array) -> list[Store] | None:
-    """The stores that make `slot` the `result`; None if it differs at more than some places."""
+def stores(slot: Array, result: Array, ranges: Ranges) -> list[Store] | None:
+    """The stores that make `slot` the `result`; None if it differs at more than some places. `ranges` are
+    those of the iterations' numbers."""
     if not isinstance(result, Map) or not result.rank:
         return None
     found: list[Store] = []
@@ -79,7 +81,7 @@ def stores(slot: Array, result: Array) -> list[Store] | None:
         split = _split(slot, indices, body)
         if split is None:
             if all(i is None for i in indices):
-                part = _part(slot, result)
+                part = _part(slot, result, ranges)
                 return None if part is None else [part]
             found.append(_store(result, indices, body))
         else:
@@ -144,7 +146,7 @@ def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> S
     return Store(indices, closed(tuple(result.shape[k] for k in free), folded(substitute(body, moved))))
 
 
-def _part(slot: Array, result: Map) -> Store | None:
+def _part(slot: Array, result: Map, ranges: Ranges) -> Store | None:
     """The store of a part of one axis whose bounds the iteration computes, if nothing else changes."""
     own, body = Read(slot, identity(slot.shape)), _seen_through(slot, result.body)
     for axis, size in enumerate(result.shape):
@@ -158,14 +160,22 @@ def _part(slot: Array, result: Map) -> Store | None:
         if any(rewrite((case,), _without_zeros)[0] is not own for case in cases):
             continue
         ends = dict(bounds)
-        start = apply("maximum", ends.get("start", ZERO), ZERO)
-        stop = apply("minimum", ends.get("stop", size), size)
-        length = apply("maximum", apply("subtract", stop, start), ZERO)
+        start = _larger(ends.get("start", ZERO), ZERO, ranges)
+        stop = _smaller(ends.get("stop", size), size, ranges)
+        length = _larger((linear(stop) - linear(start)).element(), ZERO, ranges)
         inside = substitute(_where(body, found, bounds, set()), {axis: apply("add", Index(axis), start)})
         shape = (*result.shape[:axis], length, *result.shape[axis + 1 :])
         places = tuple(Part(start, length) if k == axis else None for k in range(result.rank))
         return Store(places, closed(shape, folded(inside)))
     return None
+
+
+def _larger(x: Element, y: Element, ranges: Ranges) -> Element:
+    return x if never_negative(linear(x) - linear(y), ranges, ()) else apply("maximum", x, y)
+
+
+def _smaller(x: Element, y: Element, ranges: Ranges) -> Element:
+    return x if never_negative(linear(y) - linear(x), ranges, ()) else apply("minimum", x, y)
 
 
 def _where(body: Element, found: Mapping[Element, Bound], bounds: Set[Bound], false: Set[str]) -> Element:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import chain, count
 
+from adcompiler.analysis.intervals import Range, Ranges, up_to
 from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
 from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, filling, reads_of
@@ -36,6 +37,7 @@ from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,
     elements_of,
+    is_computed,
     lengths_read,
     postorder,
     read_by,
@@ -214,7 +216,10 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
             task.stored, task.within = task.array.rank > 0, 0  # the turn may read it
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
-    updates = tuple(_update(s, r, kept) for s, r in zip(carried, results, strict=True))
+    ranges: dict[Element, Range] = {}
+    if loop.length is not None and not is_computed(loop.length):
+        ranges[Index(number)] = up_to(loop.length)
+    updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
     made += _placing([u for u in updates if isinstance(u, tuple)], {*arrays_of([*made, *outs]), *given})
     turn = _arranged([*made, *outs], given, numbers, style)
@@ -235,9 +240,9 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     )
 
 
-def _update(slot: Array, result: Array, roots: Sequence[Array]) -> Array | tuple[Store, ...]:
+def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | tuple[Store, ...]:
     """What a turn does to what it carries: a new array, a sum to add in place, or stores at some places."""
-    found = stores(slot, result)
+    found = stores(slot, result, ranges)
     if found is not None:
         return tuple(found)
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from adcompiler.ad.guards import support
-from adcompiler.analysis.affine import linear, whole
-from adcompiler.analysis.intervals import Range, Ranges, facts_of, never_negative
+from adcompiler.analysis.affine import linear
+from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
@@ -68,10 +68,7 @@ class _Fold(Rewriter):
             return _Fold(around)
         length = inside(length, places)
         turns = apply("less", const(0, "i64"), length)
-        match length:  # there is a turn, so that max(n, 0) is n
-            case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
-                length = n
-        return _Fold(around | {turns}, {step: Range(linear(length) - whole(1))})
+        return _Fold(around | {turns}, {step: up_to(length)})
 
     def holds(self, element: Element) -> bool:
         """Whether a condition holds in every turn of the loop around."""

@@ -94,7 +94,7 @@ def runner(
 
     func = program.func
     kinds = [ArgType(i.dtype, tuple(is_const(n, 1) for n in i.shape)) for i in func.inputs]
-    if program.of_values or func.counts or not all(map(fits, kinds, values)):
+    if func.counts or not all(map(fits, kinds, values)):
         return general
     nested = (None,) * len(func.results)
     return door(program.executable, lengths, kinds, values, nested, False, general) or general

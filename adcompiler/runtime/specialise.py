@@ -10,15 +10,15 @@ import numpy as np
 
 from adcompiler.codegen.buffers import Into, put
 from adcompiler.codegen.kernels import Kernels
-from adcompiler.codegen.reference import REAL, Reference, Values, compute, length
+from adcompiler.codegen.reference import Reference, length
 from adcompiler.codegen.threads import checked
 from adcompiler.errors import Error, LimitError, OutOfRangeError, ShapeError
 from adcompiler.fork import Locked
 from adcompiler.ir.loop import Item, Slot
-from adcompiler.ir.nodes import Array, Const, Func, Input, Size, is_const
+from adcompiler.ir.nodes import Array, Const, Func, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import arrays_of, is_computed, read_by
+from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.passes.known import MANY, Known, short
 from adcompiler.passes.own import own
@@ -159,7 +159,6 @@ class Specialisation:
 
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(self.func.results) if not r.rank]
         self.demands = [c for c in lowered.constraints if not c.merged]
-        self.of_values = [c for c in self.demands if is_computed(c.left) or is_computed(c.right)]
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
         self.axes = frozenset(
             number for number, _, _ in self.sources
@@ -235,12 +234,12 @@ class Specialisation:
         return sizes
 
     def check_once(self, sizes: Sequence[int], args: Sequence[Any]) -> None:
-        """Check what is demanded of lengths, unless it has been for these; always what arrays decide."""
+        """Check what is demanded of lengths, unless it has been for these."""
         key = tuple(sizes)
-        known = key in self.met
-        if not known or self.of_values:
-            self.check(self.of_values if known else self.demands, args)
-        if not known and len(self.met) < MOST_MET:
+        if key in self.met:
+            return
+        self.check(self.demands, args)
+        if len(self.met) < MOST_MET:
             self.met.add(key)
 
     def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
@@ -263,30 +262,11 @@ class Specialisation:
         ]
         lengths = [n for _, _, n in owners] + [max(int(args[k]), 0) for _, k in self.func.counts]
         for constraint in constraints:
-            values = self.read(constraint, lengths, args)
-            left, right = (length(size, lengths, values) for size in (constraint.left, constraint.right))
+            left, right = (length(size, lengths) for size in (constraint.left, constraint.right))
             if constraint.reach is not None and length(constraint.reach, lengths) <= 0:
                 continue  # what demands it is never evaluated
             if left < right if constraint.at_least else left != right:
                 self._raise(constraint, left, right, owners, args)
-
-    def read(self, constraint: Constraint, lengths: Sequence[int], args: Sequence[Any]) -> Values:
-        """The arrays that a constraint's lengths are computed from; no turn of a loop can be asked."""
-        sizes = constraint.left, constraint.right
-        if not any(map(is_computed, sizes)):
-            return {}
-        order = arrays_of(read_by(sizes))
-        if any(isinstance(a, Input) and a not in self.lowered.func.inputs for a in order):
-            raise LimitError(
-                f"{constraint.what}: a length that a turn of a loop computes cannot be checked beforehand",
-                remedy="compute it before the loop, or from an integer argument",
-                source=self.func.source,
-                span=constraint.span,
-            )
-        values: Values = {}
-        values |= {i: np.asarray(a) for i, a in zip(self.lowered.func.inputs, args, strict=True)}
-        compute(order, values, lengths, REAL)
-        return values
 
     def _raise(
         self, constraint: Constraint, left: int, right: int, owners: Sequence[Owner], args: Sequence[Any]
@@ -335,7 +315,7 @@ class Specialisation:
         arguments must be converted or looked into."""
         from adcompiler.codegen.doors import door, fits
 
-        if self.of_values or self.func.counts or not all(map(fits, types, args)):
+        if self.func.counts or not all(map(fits, types, args)):
             return general
         key = (general, *lengths, *map(type, args))  # pairs and numbers go other general ways
         if key not in self.doors and len(self.doors) < MOST_DOORS:

@@ -195,6 +195,9 @@ def f(x: f64[n], w: f64[n]):
 }  # fmt: skip
 
 
+BY_THE_HOST = {"slices by offsets"}  # lengths that an iteration computes: it is the host that launches
+
+
 @pytest.mark.slow_when(
     lambda name, transform: transform is second and name not in ("backward", "numbers only")
 )
@@ -206,7 +209,7 @@ def test_captured_turns(name: str, transform: Any, replays: Counts, monkeypatch:
     monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     source, args = PROGRAMS[name]
     agree(transform, source, *args)
-    assert replays
+    assert bool(replays) is (name not in BY_THE_HOST)
     assert all(times == done for times, done in replays)
 
 
@@ -218,7 +221,7 @@ def test_captured_turns_whose_sums_are_cut(
     monkeypatch.setattr(device_program, "MACHINE", SLICES)
     source, args = PROGRAMS[name]
     agree(adc.value_and_grad, source, *args)
-    assert replays
+    assert bool(replays) is (name not in BY_THE_HOST)
     assert all(times == done for times, done in replays)
 
 
@@ -257,7 +260,7 @@ def test_kernels_find_the_row_of_a_turn(name: str, replays: Counts, monkeypatch:
     monkeypatch.setattr(module, kernel, noted)
     source, args = ROWS[name]
     agree(adc.value_and_grad, source, *args)
-    assert replays
+    assert bool(replays) is (name not in BY_THE_HOST)
     assert all(times == done for times, done in replays)
     assert any(row != () for row in rows)
 

@@ -76,8 +76,6 @@ def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[
     """The lengths of the size symbols. Raises ShapeError where lengths do not fit, and Error where one is the
     value of an argument that JAX traces."""
     asked = {k for _, k in found.func.counts}
-    if found.of_values:
-        asked |= {k for k, i in enumerate(found.func.inputs) if i.dtype == "i64"}
     shown = [
         _value(leaf, f.__name__, found.func.input_names[k]) if k in asked else _array(leaf)
         for k, leaf in enumerate(leaves)

@@ -102,7 +102,7 @@ class TorchFunction:
         key if these are the `plain` leaves of the arguments."""
         site, values, types = self.located(bound)
         found = self.function.specialise(types)
-        fixed = all(type(n) is int for n in site[0].sizes) and not (found.of_values or found.func.counts)
+        fixed = all(type(n) is int for n in site[0].sizes) and not found.func.counts
         same = len(plain) == len(values) and all(map(is_, plain, values))
         if key is not None and fixed and same and len(self.sites) < MOST_SITES:
             self.sites[key] = site
