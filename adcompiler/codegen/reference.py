@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adcompiler.errors import OutOfRangeError
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
@@ -78,7 +77,7 @@ def require(func: Func, found: Sequence[Any]) -> None:
     """Raise the error of the first check of `func` that does not hold; `found` are their values."""
     for check, holds in zip(func.checks, found, strict=True):
         if not holds:
-            raise OutOfRangeError(check.cause, remedy=check.remedy, source=func.source, span=check.span)
+            raise check.error(check.cause, remedy=check.remedy, source=func.source, span=check.span)
 
 
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:

@@ -272,7 +272,7 @@ class Writer:
         return (
             len(text_of(made)) <= INLINE_WIDTH
             and not (isinstance(element, Read) and isinstance(made, Choice))
-            and not (isinstance(user, Apply) and user.op not in DTYPES and repeats(user.op))
+            and not (isinstance(user, Apply) and user.op not in DTYPES and repeats(user.op, user.dtype))
             and self.level(user) == self.level(element)
         )
 
@@ -311,7 +311,7 @@ class Writer:
             case Apply(op=op) if op in DTYPES:
                 return Call(TYPES[element.dtype], (args[0],))
             case Apply(op=op):
-                return filled(op, args)
+                return filled(op, args, element.dtype)
         raise AssertionError(f"no text for {type(element).__name__}")
 
     def is_uncontracted(self, element: Element) -> bool:

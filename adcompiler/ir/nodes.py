@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from adcompiler.errors import Source, Span
+from adcompiler.errors import Error, OutOfRangeError, Source, Span
 from adcompiler.fork import Locked
 from adcompiler.ir.types import NUMPY, Dtype
 
@@ -321,12 +321,14 @@ def zeros_like(array: Array) -> Map:
 
 @dataclass(frozen=True)
 class Check:
-    """`holds`, an int64 of rank 0, is 0 if something is wrong that only the values of a call can tell."""
+    """`holds`, an int64 of rank 0, is 0 if something is wrong that only the values of a call can tell, and
+    `error` is what is raised then."""
 
     holds: Array
     cause: str
     remedy: str
     span: Span | None = field(default=None, compare=False)
+    error: type[Error] = OutOfRangeError
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from adcompiler.errors import Error, OutOfRangeError, ShapeError
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
@@ -227,9 +228,11 @@ class _Reader(ElementReader):
         return tuple(found.values())
 
     def check(self) -> Check:
-        """`check %holds "cause" "remedy"`"""
+        """`check %holds "cause" "remedy"`, or `check shape ...`"""
         self.expect("check")
-        return Check(self.array(self.take("array")), self.take("quoted").name, self.take("quoted").name)
+        error: type[Error] = ShapeError if self.accept("shape") else OutOfRangeError
+        holds = self.array(self.take("array"))
+        return Check(holds, self.take("quoted").name, self.take("quoted").name, error=error)
 
     def statement(self) -> Array:
         """`array (domain) body`, `reduce op (domain) body`, `accumulate [shape] (domain) body`,

@@ -21,7 +21,8 @@
   program of its own, where %c is carried from turn to turn and %x is the row of the turn's number.
 - `%x = call solve(%a, %f, %b): f64[n, 1]` is a routine of the library on whole arrays.
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
-  `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong.
+  `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong; `check shape %ok ...` where it
+  is a length that is.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
   `?` is a length that the program itself computes.
 - A name that is no identifier, or is a word of this language, stands in quotes: `%"a b"`.
@@ -37,12 +38,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from adcompiler.errors import ShapeError
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Check,
     Const,
     Element,
     Func,
@@ -217,11 +220,13 @@ class _Printer:
         name = word(self.func.name, FUNC_NAME)
         head = f"func @{name}{self._size_list()}({inputs}) -> ({', '.join(self._results())}) {{"
         body = self.statements()
-        checks = (
-            f"  check {self.arrays[c.holds]} {json.dumps(c.cause)} {json.dumps(c.remedy)}"
-            for c in self.func.checks
-        )
-        return "\n".join((head, *body, *checks, "}"))
+        return "\n".join((head, *body, *map(self.check, self.func.checks), "}"))
+
+    def check(self, check: Check) -> str:
+        """What must hold, and what is said if it does not."""
+        kind = "shape " if check.error is ShapeError else ""
+        words = f"{json.dumps(check.cause)} {json.dumps(check.remedy)}"
+        return f"  check {kind}{self.arrays[check.holds]} {words}"
 
     def statements(self) -> list[str]:
         """A statement for each array that is no input, producers first; a loop is one statement."""

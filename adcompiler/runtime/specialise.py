@@ -25,7 +25,7 @@ from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.syntax.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.syntax.values import Kind
 
 Types = tuple[Kind, ...]
@@ -281,7 +281,7 @@ class Specialisation:
         if constraint.at_least and is_const(constraint.right, 0):
             raise ShapeError(
                 f"{constraint.what} of {left}",
-                remedy=f"{self._shapes(args)}; lengths are 0 or more",
+                remedy=f"{self._shapes(args)}; {NOT_NEGATIVE}",
                 source=self.func.source,
                 span=constraint.span,
             )

@@ -14,7 +14,7 @@ from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.analysis.intervals import Range, facts_of, never_negative
-from adcompiler.errors import Span
+from adcompiler.errors import Error, OutOfRangeError, Span
 from adcompiler.ir.nodes import (
     Array,
     Check,
@@ -122,7 +122,15 @@ class Binders:
                 reached = some if reached is ONE else apply("multiply", reached, some)
         return reached
 
-    def check(self, holds: Element, shape: Shape, cause: str, remedy: str, span: Span | None) -> None:
+    def check(
+        self,
+        holds: Element,
+        shape: Shape,
+        cause: str,
+        remedy: str,
+        span: Span | None,
+        error: type[Error] = OutOfRangeError,
+    ) -> None:
         """Demand that `holds` is true at all points where what is lowered now happens."""
         happens = list(self.path)
         own = holds.axes.union(*(c.axes for c in happens))
@@ -138,7 +146,7 @@ class Binders:
         body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
         array = Reduce("min", (), lengths, body) if axes else Map((), body)
         if not any(c.holds is array and c.cause == cause for c in self.checks):
-            self.checks.append(Check(array, cause, remedy, span))
+            self.checks.append(Check(array, cause, remedy, span, error))
 
 
 def _is_positive(length: Element) -> bool:

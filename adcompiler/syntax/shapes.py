@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.analysis.intervals import lowest
-from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
+from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Shape, const, is_const, select
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
@@ -79,7 +79,7 @@ def transpose(context: Context, value: Value, axes: tuple[int, ...] | None, span
 
 def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Span) -> Value:
     """The same elements in row-major order over another shape; one length may be -1."""
-    lengths = [length_of(context, n, span) for n in shape]
+    lengths = [integer(-1) if n == -1 else axis_length(context, n, span) for n in shape]
     total = _product(value.shape)
     unknown = [k for k, n in enumerate(lengths) if is_const(n, -1)]
     known = _product(n for k, n in enumerate(lengths) if k not in unknown)
@@ -132,6 +132,10 @@ def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
         return context.sizes.find(numbered(counted(context, value.element, span, clamps)))
+    if isinstance(value, Value) and not value.rank and value.dtype == "i64":
+        cause = "this length differs between the elements of an array or sum, and a shape is one for all"
+        remedy = "write a for loop: each iteration may have other lengths; or sum(... for j in range(n - i))"
+        context.fail(LimitError, cause, span, remedy)
     cause = f"a length must be an integer or a size, not {describe(value)}"
     context.fail(ParseError, cause, span, "use len(x) or x.shape[k]")
 
@@ -194,6 +198,8 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
     length = length_of(context, value, span)
     if not is_const(length) and not context.binders.sure(linear(length)):
         context.sizes.demand(length, ZERO, "a length", span)
+        if is_computed(length):  # what is checked by value is used before it is refused
+            return combine("maximum", length, ZERO)
     return length
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.analysis.affine import linear
-from adcompiler.errors import Span
+from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.resized import Resized
 from adcompiler.ir.walk import is_computed, rewrite
 from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"
+NOT_NEGATIVE = "lengths are 0 or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ class Sizes:
 
     What is demanded of lengths that are computed is checked `by_value`, as indices are."""
 
-    def __init__(self, by_value: Callable[[Element, Shape, str, str, Span | None], None]) -> None:
+    def __init__(
+        self, by_value: Callable[[Element, Shape, str, str, Span | None, type[Error]], None]
+    ) -> None:
         self.by_value = by_value
         self.parent: list[Element] = []
         self.owners: list[str] = []
@@ -91,10 +94,15 @@ class Sizes:
             self.constraints.append(wanted)
         elif wanted.at_least:
             holds = apply("less_equal", wanted.right, wanted.left)
-            self.by_value(holds, (), f"{wanted.what}: an axis is too short", wanted.remedy, wanted.span)
+            if is_const(wanted.right, 0):
+                self._check(replace(wanted, remedy=NOT_NEGATIVE), holds, "it is negative", ShapeError)
+            else:
+                self._check(wanted, holds, "an axis is too short", OutOfRangeError)
         else:
-            holds = apply("equal", wanted.left, wanted.right)
-            self.by_value(holds, (), f"{wanted.what}: two lengths differ", wanted.remedy, wanted.span)
+            self._check(wanted, apply("equal", wanted.left, wanted.right), "two lengths differ", ShapeError)
+
+    def _check(self, wanted: Constraint, holds: Element, cause: str, error: type[Error]) -> None:
+        self.by_value(holds, (), f"{wanted.what}: {cause}", wanted.remedy, wanted.span, error)
 
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST

@@ -123,13 +123,35 @@ def test_arrays_whose_length_an_iteration_computes(name, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    "text", ["sum(a * x)", "a @ x[1:]", "a[2]", "sum(zeros(s[i] - 1))", "x[s[i + 1] :][1]"]
-)
-def test_lengths_that_do_not_fit_are_told_by_values(text, backend):
+@pytest.mark.parametrize(("text", "error", "cause"), [
+    ("sum(a * x)", adc.ShapeError, "two lengths differ"),
+    ("a @ x[1:]", adc.ShapeError, "two lengths differ"),
+    ("sum(zeros(s[i] - 1))", adc.ShapeError, "a length: it is negative"),
+    ("a[2]", adc.OutOfRangeError, "is too short"),
+    ("x[s[i + 1] :][1]", adc.OutOfRangeError, "is too short"),
+])  # fmt: skip
+def test_lengths_that_do_not_fit_are_told_by_values(text, error, cause, backend):
     f = adc.compile(ITERATION + f"t += {text}\n    return t", backend=backend)
-    with pytest.raises(adc.Error, match=r"two lengths differ|is too short"):
+    with pytest.raises(error, match=cause):
         f(values(), np.array([0, 2, 3, 7]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "made",
+    [
+        "zeros(k[0])",
+        "zeros((2, k[0])) + x[0]",
+        "tile(x, k[0])",
+        "reshape(x, (k[0], -1))",
+        "linspace(0, 1, k[0])",
+    ],
+)
+def test_a_negative_length_is_refused_by_value(made, backend):
+    """Not before kernels used it: they take it for 0."""
+    f = adc.compile(f"def f(x: f64[n], k: i64[m]):\n    return sum({made}) * x[0]", backend=backend)
+    with pytest.raises(adc.ShapeError, match="a length: it is negative"):
+        f(values(), np.array([-2]))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

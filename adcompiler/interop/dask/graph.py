@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen.reference import length
-from adcompiler.errors import LimitError
+from adcompiler.errors import Error, LimitError
 from adcompiler.interop.dask.reread import reread
 from adcompiler.interop.dask.worker import Program, checked, combine, pick, run
 from adcompiler.ir.nodes import Array, Input, Size
@@ -225,13 +225,13 @@ class Graph:
 
     # -- results ---------------------------------------------------------------------------------
 
-    def results(self, words: Sequence[tuple[str, str]]) -> list[Any]:
+    def results(self, words: Sequence[tuple[type[Error], str, str]]) -> list[Any]:
         """The program's results as Dask arrays; those of a program with checks wait for them."""
         found = [self.arrays[r] for r in self.plan.results]
         holds = [self.arrays[c] for c in self.plan.checks]
         return [self.guarded(a, holds, list(words)) for a in found] if holds else found
 
-    def guarded(self, array: Any, holds: Sequence[Any], words: list[tuple[str, str]]) -> Any:
+    def guarded(self, array: Any, holds: Sequence[Any], words: list[tuple[type[Error], str, str]]) -> Any:
         name = f"checked-{array.name}"
         keys = [(h.name,) for h in holds]
         points = product(*map(range, array.numblocks))

@@ -69,7 +69,7 @@ class Blockwise:
         refuse_computed(found, given)
         sizes = found.sizes(values)
         graph = self.graph(program_for(found, sizes), sizes, given)
-        words = [(c.cause, c.remedy) for c in found.func.checks]
+        words = [(c.error, c.cause, c.remedy) for c in found.func.checks]
         return unflatten(found.lowered.structure, graph.results(words))
 
     def graph(self, func: Func, sizes: Sequence[int], given: Sequence[Any]) -> Graph:

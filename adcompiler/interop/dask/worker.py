@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.errors import Error
 from adcompiler.fork import Locked
 from adcompiler.ir.read import parse_func
 from adcompiler.ir.types import NUMPY
@@ -93,11 +94,9 @@ def combine(ops: Sequence[str], parts: Sequence[Sequence[Any]]) -> list[Any]:
         return [np.asarray(COMBINE[op](a, b)) for op, (a, b) in zip(ops, pairs, strict=True)]
 
 
-def checked(value: Any, holds: Sequence[Any], words: Sequence[tuple[str, str]]) -> Any:
+def checked(value: Any, holds: Sequence[Any], words: Sequence[tuple[type[Error], str, str]]) -> Any:
     """A result, if what only the values could tell is as it should be."""
-    from adcompiler.errors import OutOfRangeError
-
-    for ok, (cause, remedy) in zip(holds, words, strict=True):
+    for ok, (error, cause, remedy) in zip(holds, words, strict=True):
         if not np.all(ok):
-            raise OutOfRangeError(cause, remedy=remedy)
+            raise error(cause, remedy=remedy)
     return value

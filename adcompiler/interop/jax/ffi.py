@@ -30,7 +30,6 @@ from adcompiler.codegen.llvm.machine import for_ever, linked
 from adcompiler.codegen.llvm.values import UnsupportedError
 from adcompiler.codegen.reference import extent
 from adcompiler.codegen.threads import region
-from adcompiler.errors import OutOfRangeError
 from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Array, Input
 from adcompiler.ir.types import NUMPY
@@ -189,10 +188,8 @@ class _Handler:
         for check in func.checks:
             word = self.load("i64", self.place("%words", 8 * self.number(check.holds)))
             guard = self.made(f"icmp eq i64 {word}, 0")
-            message = str(
-                OutOfRangeError(check.cause, remedy=check.remedy, source=func.source, span=check.span)
-            )
-            messages.append(self.fails(guard, OUT_OF_RANGE, message))
+            error = check.error(check.cause, remedy=check.remedy, source=func.source, span=check.span)
+            messages.append(self.fails(guard, OUT_OF_RANGE, str(error)))
         self.results()
         version = _version()
         assert version is not None
