@@ -124,7 +124,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
     ("x", "return sum([sum(»ones(len(x) - i)) * x[i] for i in range(len(x))])",
      "this length differs between the elements of an array or sum", "write a for loop:", "",
      "total = 0\nfor i in range(len(x)):\n    total += sum(ones(len(x) - i)) * x[i]\nreturn total",
-     "sum((len(x) - i) * x[i] for i in range(len(x)))"),
+     "sum(x * (len(x) - np.arange(len(x))))"),
     ("x", "total = 0\nfor i in »len(x):\n    total += x[i]\nreturn total",
      "cannot iterate over a scalar", "iterate over range(n), an array, a tuple, or enumerate and", "",
      "total = 0\nfor i in range(len(x)):\n    total += x[i]\nreturn total", "sum(x)"),
