@@ -1,7 +1,7 @@
 """Products of matrices after a kernel: results that nothing else reads, from factors that the kernel gives.
 
 Where a program has loops of its own, and a product is the last that is done, as for the gradient of a matrix
-that every turn reads, NumPy calls BLAS: the kernel stays what it is without products.
+that every iteration reads, it has a kernel to itself: the other one stays what it is without products.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import numpy as np
 from adcompiler.codegen.buffers import Into
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read
+from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read, Size
+from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of, arrays_read
+from adcompiler.ops.library import call
 
-TRANSPOSED = {"matmul": (False, False), "matmul_tn": (True, False), "matmul_nt": (False, True)}
+OPERANDS = {"matmul": ((0, 1), (1, 2)), "matmul_tn": ((1, 0), (1, 2)), "matmul_nt": ((0, 1), (2, 1))}
+Multiply = Callable[[str, Dtype], Callable[..., list[Any]]]  # the kernel of a product
 
 
 class _Product(NamedTuple):
@@ -30,8 +33,8 @@ class _Product(NamedTuple):
 class Apart:
     """The last products of a program, beside the kernel of the rest: its `program` gives their factors."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self, func: Func, multiply: Multiply) -> None:
+        self.func, self.multiply = func, multiply
         self.last = {r: p for r in func.results if (p := _last(r, func)) is not None}
         self.rest = tuple(dict.fromkeys(r for r in func.results if r not in self.last))
         factors = (a for p in self.last.values() for a in p.call.operands)
@@ -52,21 +55,36 @@ class Apart:
             a: args[a.position] for p in self.last.values() for a in p.call.operands if isinstance(a, Input)
         }
         for result, product in self.last.items():
-            values[result] = product_of(product, values, given.get(result))
+            operands = [values[a] for a in product.call.operands]
+            values[result] = self.product(product, operands, given.get(result))
         found: list[Any] = []
         for k, result in enumerate(self.func.results):
             again = result in self.func.results[:k] and result.rank
             found.append(values[result].copy() if again else values[result])
         return found
 
+    def product(
+        self, product: _Product, operands: Sequence[np.ndarray], into: np.ndarray | None
+    ) -> np.ndarray:
+        """The product of arrays, put `into` one if it is given."""
+        op, axes = product.call.op, OPERANDS[product.call.op]
+        sizes = dict(zip(axes[0] + axes[1], operands[0].shape + operands[1].shape, strict=True))
+        kernel = self.multiply(op, product.call.dtype)
+        target = None if product.turned else into
+        made: np.ndarray
+        (made,) = kernel([sizes[k] for k in range(3)], operands, [target])
+        if not product.turned:
+            return made
+        if into is None:
+            return np.ascontiguousarray(made.T)
+        into[...] = made.T
+        return into
 
-def product_of(product: _Product, values: dict[Array, Any], into: np.ndarray | None) -> np.ndarray:
-    """The product of arrays, put `into` one if it is given."""
-    a, b = (
-        values[o].T if t else values[o]
-        for o, t in zip(product.call.operands, TRANSPOSED[product.call.op], strict=True)
-    )
-    return np.matmul(b.T, a.T, out=into) if product.turned else np.matmul(a, b, out=into)
+
+def product_of_two(op: str, dtype: Dtype) -> Func:
+    """The program of a product of two matrices."""
+    a, b = (Input(k, dtype, tuple(map(Size, axes))) for k, axes in enumerate(OPERANDS[op]))
+    return Func("product", (a, b), ("a", "b"), (call(op, a, b),), ("c",), ("n", "k", "m"))
 
 
 def worth(func: Func) -> bool:
@@ -80,12 +98,12 @@ def worth(func: Func) -> bool:
 def _last(result: Array, func: Func) -> _Product | None:
     """The product that a result is, if nothing else reads it."""
     match result:
-        case Call() as call:
+        case Call() as made:
             turned = False
-        case Map(body=Read(array=Call() as call, args=(Index(axis=1), Index(axis=0)))):
+        case Map(body=Read(array=Call() as made, args=(Index(axis=1), Index(axis=0)))):
             turned = True
         case _:
             return None
-    readers = {a for a in arrays_of(func.roots) if call in arrays_read(a)}
-    alone = readers <= {result} and not any(call in arrays_read(c.holds) for c in func.checks)
-    return _Product(call, turned) if alone and call.op in TRANSPOSED and call.rank == 2 else None
+    readers = {a for a in arrays_of(func.roots) if made in arrays_read(a)}
+    alone = readers <= {result} and not any(made in arrays_read(c.holds) for c in func.checks)
+    return _Product(made, turned) if alone and made.op in OPERANDS and made.rank == 2 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from adcompiler.codegen.calls import is_product, tile
 from adcompiler.codegen.kernel import Kernel
 from adcompiler.codegen.nests import Loop, computed
 from adcompiler.codegen.reference import length
@@ -109,7 +110,10 @@ def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
 
 def _inside(loop: Loop) -> list[Shape]:
     """The lengths of the loops inside a nest, task by task."""
-    domains = ([t.array.domain[axis] for axis in t.order[1:]] for t in loop.tasks)
+    domains = (
+        tile(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
+        for t in loop.tasks
+    )
     return [tuple(n for n in domain if not computed((n,))) for domain in domains]
 
 

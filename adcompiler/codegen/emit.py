@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from adcompiler.codegen import calls
 from adcompiler.codegen.branches import ALWAYS, cases, meet
 from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
-from adcompiler.codegen.kernel import Buffer, Kernel
+from adcompiler.codegen.kernel import Buffer, Kernel, over_blocks
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.names import Names
 from adcompiler.codegen.nests import (
@@ -159,6 +160,8 @@ class Emitter(Statements):
             self.nest(item)
         elif isinstance(item, Recurrence) and (strands := Strands(item)).legal():
             self.strand(strands)
+        elif isinstance(item, Task) and calls.is_product(item.array):
+            self.product(item)
         else:
             self.body(self.driver, [item], {})
 
@@ -243,6 +246,12 @@ class Emitter(Statements):
         self.divide(k, writer)
         for stack, total in sums.items():
             self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
+
+    def product(self, task: Task) -> None:
+        """A product of matrices as a nest over the tiles of its result."""
+        k, writer = len(self.nests), self.function(Loop(calls.tiles(task.array), HERE, [task]), ())
+        calls.call(writer, task.array, Var("start"), Var("stop"))
+        self.divide(k, writer)
 
     def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:
         """What writes the function of a new nest, which computes `roots`."""
@@ -388,8 +397,3 @@ class Emitter(Statements):
                 self.write_loop(writer, loop, limits, partial)
         for task in loop.tasks:
             task.known = ALWAYS
-
-
-def over_blocks(nest: int, statement: Stmt, note: str) -> For:
-    """A loop over the blocks of a nest."""
-    return For(BLOCK.name, literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)

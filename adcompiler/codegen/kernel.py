@@ -12,7 +12,7 @@ from adcompiler.codegen.nests import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.nodes import Function
+from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
 
@@ -81,3 +81,8 @@ class Kernel:
     def source(self) -> str:
         """The module."""
         return with_header(self.comment, self.text)
+
+
+def over_blocks(nest: int, statement: Stmt, note: str) -> For:
+    """A loop over the blocks of a nest."""
+    return For(BLOCK.name, literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)

@@ -15,6 +15,8 @@ import numpy as np
 # What runs once a matrix or block, or seldom: it is called, not inlined, and so compiled once.
 APART = frozenset({"_copy", "_exchange", "_merge", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
+LARGE = 2**27  # terms of a product that is left to BLAS and its threads as a whole
+TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLAS takes threads of its own
 
 
 def reduce_add(total: Any, value: Any) -> Any:
@@ -218,19 +220,53 @@ def library_slogdet(a: Any, f: Any, d: Any) -> None:
         d[1] += math.log(abs(f[k, k]))
 
 
-def library_matmul(a: Any, b: Any, c: Any) -> None:
-    """C = A B, by BLAS."""
-    np.dot(a, b, c)
+def _multiply(a: Any, b: Any, c: Any, i: int, j: int, k: int) -> None:
+    """C[i:, j:] += A[i:, k:] B[k:, j:], a tile of each, by BLAS; the first terms set C."""
+    left, right = a[i : i + TILE, k : k + TILE], b[k : k + TILE, j : j + TILE]
+    part = np.dot(np.ascontiguousarray(left), np.ascontiguousarray(right))
+    if k == 0:
+        c[i : i + TILE, j : j + TILE] = part
+    else:
+        c[i : i + TILE, j : j + TILE] += part
 
 
-def library_matmul_nt(a: Any, b: Any, c: Any) -> None:
-    """C = A Bᵀ, by BLAS."""
-    np.dot(a, b.T, c)
+def library_matmul(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
+    """The tiles of C = A B from `start` on, which are numbered row by row."""
+    if c.shape[0] * c.shape[1] * a.shape[1] >= LARGE:
+        if start == 0:
+            np.dot(a, b, c)
+        return
+    columns = (c.shape[1] + TILE - 1) // TILE
+    for tile in range(start, stop):
+        i = tile // columns
+        for k in range(0, a.shape[1], TILE):
+            _multiply(a, b, c, TILE * i, TILE * (tile - columns * i), k)
 
 
-def library_matmul_tn(a: Any, b: Any, c: Any) -> None:
-    """C = Aᵀ B, by BLAS."""
-    np.dot(a.T, b, c)
+def library_matmul_nt(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
+    """The same of C = A Bᵀ."""
+    if c.shape[0] * c.shape[1] * a.shape[1] >= LARGE:
+        if start == 0:
+            np.dot(a, b.T, c)
+        return
+    columns = (c.shape[1] + TILE - 1) // TILE
+    for tile in range(start, stop):
+        i = tile // columns
+        for k in range(0, a.shape[1], TILE):
+            _multiply(a, b.T, c, TILE * i, TILE * (tile - columns * i), k)
+
+
+def library_matmul_tn(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
+    """The same of C = Aᵀ B."""
+    if c.shape[0] * c.shape[1] * a.shape[0] >= LARGE:
+        if start == 0:
+            np.dot(a.T, b, c)
+        return
+    columns = (c.shape[1] + TILE - 1) // TILE
+    for tile in range(start, stop):
+        i = tile // columns
+        for k in range(0, a.shape[0], TILE):
+            _multiply(a.T, b, c, TILE * i, TILE * (tile - columns * i), k)
 
 
 def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-from adcompiler.codegen.apart import Apart, worth
+from adcompiler.codegen.apart import Apart, product_of_two, worth
 from adcompiler.codegen.cpu import PLAIN, Compiled, Mode
 from adcompiler.codegen.cuts import lengths
 from adcompiler.codegen.kernels import Form, Kernels, Pays, Sizes
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.schedule import schedule
 from adcompiler.ir.nodes import Func
+from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import APART, Product, found, with_calls
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
@@ -43,9 +44,13 @@ class Cpu:
         """Passes up to the choice of the order of loops; products that come last stand after the kernel."""
         if not worth(func):
             return _alternatives(run(PREPARE, func))
-        apart = Apart(func)
+        apart = Apart(func, self.multiply)
         form = _alternatives(run(PREPARE, apart.program))
         return form._replace(around=lambda kernel: partial(apart, kernel))
+
+    def multiply(self, op: str, dtype: Dtype) -> Kernels:
+        """The kernel of a product of matrices."""
+        return _product(op, dtype, self.precise, self.threads)
 
     def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
         """The last passes, the schedule, and what it materialises."""
@@ -100,6 +105,11 @@ class Cuda:
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
         """There is one."""
         return PLAIN
+
+
+@cache
+def _product(op: str, dtype: Dtype, precise: bool, threads: int | None) -> Kernels:
+    return Kernels(Finished(precise, threads), product_of_two(op, dtype))
 
 
 def finished(func: Func) -> Kernels:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.codegen.calls import PRODUCTS
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.reference import REAL, evaluate
 from adcompiler.ir.call import Call
@@ -28,7 +29,6 @@ from adcompiler.ops.costs import NOMINAL, is_costly
 MOST = 1 << 16  # points of nested loops that are looked at
 FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
-PRODUCTS = {"matmul": (-2, -1, -1), "matmul_nt": (-2, -1, -2), "matmul_tn": (-1, -2, -1)}
 Operations = Counter[tuple[str, Dtype]]
 
 

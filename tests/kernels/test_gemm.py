@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.codegen.apart import OPERANDS, product_of_two
 from adcompiler.codegen.kernels import Configuration, Kernels
-from adcompiler.codegen.targets import Cpu
+from adcompiler.codegen.targets import Cpu, Finished
 from adcompiler.ir.call import Call
 from adcompiler.ir.verify import verify
 from adcompiler.ir.walk import arrays_of
@@ -106,6 +107,45 @@ def test_a_layer_and_its_gradient():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     small = adc.value_and_grad(f)(x[:5], w, b)[1][0]
     np.testing.assert_allclose(small, dx[:5], rtol=1e-9)
+
+
+@pytest.mark.parametrize("op", ["matmul", "matmul_nt", "matmul_tn"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_tiles_make_the_product(op, dtype):
+    """By all threads as by one, whatever the last tiles of an axis have, whether tiles are copied or not, and
+    of strided factors."""
+    one, two = (Kernels(Finished(threads=k), product_of_two(op, dtype)) for k in (1, 2))
+    for rows, terms, columns in ((1, 1, 1), (64, 64, 64), (65, 129, 63), (130, 256, 512), (200, 70, 128)):
+        sizes = rows, terms, columns
+        (a, b), close = _factors(op, dtype, sizes), 1e-10 if dtype == "f64" else 1e-4
+        (found,) = one(sizes, (a, b))
+        expected = (a.T if op == "matmul_tn" else a) @ (b.T if op == "matmul_nt" else b)
+        np.testing.assert_allclose(found, expected, rtol=close, atol=close * terms)
+        assert found.tobytes() == two(sizes, (a, b))[0].tobytes()
+        strided = np.repeat(a, 2, axis=1)[:, ::2], b[:, ::-1].copy()[:, ::-1]
+        assert found.tobytes() == two(sizes, strided)[0].tobytes()
+
+
+def _factors(op, dtype, sizes):
+    types = {"f32": np.float32, "f64": np.float64}
+    shapes = ([sizes[k] for k in axes] for axes in OPERANDS[op])
+    return [RANDOM.normal(size=shape).astype(types[dtype]) for shape in shapes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["matmul", "matmul_nt", "matmul_tn"])
+@pytest.mark.parametrize("size", [512, 640])
+def test_large_products_are_the_librarys(op, size):
+    (a, b), sizes = _factors(op, "f64", (size,) * 3), (size,) * 3
+    (found,) = Kernels(Finished(), product_of_two(op, "f64"))(sizes, (a, b))
+    expected = (a.T if op == "matmul_tn" else a) @ (b.T if op == "matmul_nt" else b)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow  # numba takes seconds to compile them
+def test_numba_makes_tiles_as_well():
+    x, y = RANDOM.normal(size=(260, 300)), RANDOM.normal(size=(300, 270))
+    np.testing.assert_allclose(adc.compile("x @ y.T", backend="numba")(x, y.T.copy()), x @ y, rtol=1e-9)
 
 
 def test_results_go_into_buffers_of_any_layout():

@@ -18,7 +18,7 @@ from functools import cache, reduce
 from importlib import import_module
 from typing import NamedTuple
 
-from adcompiler.codegen.llvm.blas import Factor, product
+from adcompiler.codegen.llvm.blas import Factor, product, tile
 from adcompiler.codegen.llvm.tables import RANKS, SOURCES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
@@ -190,6 +190,9 @@ class _Body(Variables):
                 self.leave(f"br label %{self.exits[-1]}")
             case Return(values=values):
                 self.give(*values)
+            case Invoke(name="_multiply", args=(a, b, Var(name=c), *corner)):
+                i, j, k = (self.value(e) for e in corner)
+                tile(self, self.factor(a), self.factor(b), self.known(c), (i, j, k))
             case Invoke(name="np.dot", args=(a, b, Var(name=c))):
                 product(self, self.factor(a), self.factor(b), self.known(c))
             case Invoke(name=name, args=args):
