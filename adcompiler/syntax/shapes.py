@@ -86,7 +86,8 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
     if len(unknown) > 1:
         context.fail(ShapeError, "only one length of reshape can be -1", span, "name the other lengths")
     if unknown:
-        lengths[unknown[0]] = total if is_const(known, 1) else combine("floor_divide", total, known)
+        parts = combine("maximum", known, ONE) if is_computed(known) else known
+        lengths[unknown[0]] = total if is_const(known, 1) else combine("floor_divide", total, parts)
         known = combine("multiply", known, lengths[unknown[0]])
     if not context.sizes.merge(
         known, total, "reshape: the number of elements", span, "keep the number of elements"

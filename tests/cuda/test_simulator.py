@@ -27,9 +27,10 @@ QUICK = {
 # Jacobians make hundreds of calls: they take the simulator too long.
 ALL = [
     *(f"tests/unit/test_{name}.py" for name in (
-        "array_language", "broadcasting", "containers", "custom_vjp", "derivatives", "einsum", "function",
-        "index_notation", "language", "linalg", "loops", "matrices", "methods", "modes", "pairs", "primitive",
-        "special", "tape", "taylor", "vmap",
+        "appending", "array_language", "broadcasting", "containers", "custom_vjp", "cut_slices",
+        "derivatives", "einsum", "function", "index_notation", "language", "leaving", "linalg", "loops",
+        "matrices", "methods", "modes", "pairs", "primitive", "scattering", "special", "tape", "taylor",
+        "vmap",
     )),
     "tests/kernels/test_ir_programs.py",
     "tests/kernels/test_random_programs.py",
