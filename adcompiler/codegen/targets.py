@@ -18,12 +18,12 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.gemm import APART, Product, found, with_calls
+from adcompiler.passes.interchange import interchange
+from adcompiler.passes.interchange import pays as interchange_pays
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.passes.triangles import lengths as rows
 from adcompiler.passes.triangles import pays as bounded_pays
 from adcompiler.passes.triangles import triangles
-from adcompiler.passes.turn import pays as turned_pays
-from adcompiler.passes.turn import turn
 
 
 @dataclass(frozen=True)
@@ -124,21 +124,21 @@ def _alternatives(func: Func) -> Form:
     if bounded.across:
         of = lengths(rows(bounded))
         return Form(func, bounded, lambda sizes: bounded_pays(of(sizes)))
-    for turned in (turn(func), turn(func, outer=False)):
-        if turned.turned and shares(run(FINISH, turned)):
-            return Form(func, turned, _turned_pays(turned))
+    for other in (interchange(func), interchange(func, outer=False)):
+        if other.interchanged and shares(run(FINISH, other)):
+            return Form(func, other, _interchange_pays(other))
     return Form(func)
 
 
-def _turned_pays(turned: Func) -> Pays:
+def _interchange_pays(other: Func) -> Pays:
     """Whether the sums that are interchanged shall be."""
-    each = [lengths(a.domain) for a in arrays_of(turned.roots) if a in turned.turned]
-    return lambda sizes: all(turned_pays(of(sizes)) for of in each)
+    each = [lengths(a.domain) for a in arrays_of(other.roots) if a in other.interchanged]
+    return lambda sizes: all(interchange_pays(of(sizes)) for of in each)
 
 
 def shares(func: Func) -> bool:
     """Whether all sums that are interchanged share a loop with others of several loops. A sum that needs all
     of another one does not."""
-    tasks = [t for t in schedule(func).tasks if t.array in func.turned]
-    nests = ([o for o in t.loops[0].tasks if o.array not in func.turned] for t in tasks)
+    tasks = [t for t in schedule(func).tasks if t.array in func.interchanged]
+    nests = ([o for o in t.loops[0].tasks if o.array not in func.interchanged] for t in tasks)
     return bool(tasks) and all(any(len(o.order) > 1 for o in others) for others in nests)

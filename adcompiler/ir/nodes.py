@@ -335,10 +335,10 @@ class Check:
 class Func:
     """A program: named inputs, named results, checks of a call, and side tables of names and places.
 
-    `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `turned` are the sums
-    whose loops shall run in another order than they would (`passes/turn.py`); `across` has the axes of the
-    innermost loops over some arrays (`passes/triangles.py`). `adding` are the numbers of results, all of them
-    accumulations, that kernels add to what stands in their buffers (`codegen/adding.py`).
+    `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `interchanged` are the
+    sums whose loops shall run in another order than they would (`passes/interchange.py`); `across` has the
+    axes of the innermost loops over some arrays (`passes/triangles.py`). `adding` are the numbers of results,
+    all of them accumulations, that kernels add to what stands in their buffers (`codegen/adding.py`).
     """
 
     name: str
@@ -352,7 +352,7 @@ class Func:
     source: Source | None = field(default=None, compare=False)
     checks: tuple[Check, ...] = ()
     counts: tuple[tuple[int, int], ...] = ()
-    turned: frozenset[Array] = frozenset()
+    interchanged: frozenset[Array] = frozenset()
     across: Mapping[Array, int] = field(default_factory=dict)
     adding: frozenset[int] = frozenset()
 

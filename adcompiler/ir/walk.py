@@ -319,6 +319,6 @@ class Rewriter:
             checks=checks,
             names={moved.get(node, node): name for node, name in func.names.items()},
             spans={moved.get(node, node): span for node, span in func.spans.items()},
-            turned=frozenset(self.arrays[a] for a in func.turned if a in self.arrays),
+            interchanged=frozenset(self.arrays[a] for a in func.interchanged if a in self.arrays),
             across={self.arrays[a]: k for a, k in func.across.items() if a in self.arrays},
         )

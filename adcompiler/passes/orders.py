@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from adcompiler.ir.nodes import Array, Func
+from adcompiler.passes.interchange import interchanged_order
 from adcompiler.passes.triangles import across_order
-from adcompiler.passes.turn import turned_order
 
 
 def settled(func: Func) -> dict[Array, tuple[int, ...]]:
     """The axes of arrays, outermost loop first, where a pass has settled them."""
-    found = {a: turned_order(a) for a in func.turned}
+    found = {a: interchanged_order(a) for a in func.interchanged}
     return found | {a: across_order(a, lanes) for a, lanes in func.across.items()}

@@ -50,7 +50,7 @@ PREPARE: tuple[Pass, ...] = (
     terms,
     fold,
 )
-# The order of loops is settled before: `passes/turn.py`.
+# The order of loops is settled before: `passes/interchange.py`.
 FINISH: tuple[Pass, ...] = (hoist, lift, distribute, branch, own)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 

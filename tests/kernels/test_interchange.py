@@ -15,8 +15,8 @@ from adcompiler.codegen.kernels import Kernels
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.reference import Reference
 from adcompiler.codegen.targets import shares
+from adcompiler.passes.interchange import FEW, FEWEST, LONGEST, SHARE, WIDEST, interchange, pays
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.passes.turn import FEW, FEWEST, LONGEST, SHARE, WIDEST, pays, turn
 from adcompiler.runtime.specialise import BACKENDS
 
 GAUSSIAN = """
@@ -55,7 +55,7 @@ OUTER = {
       %s = reduce sum (l < k, a < d | i < n) { select(%y[i, l] == %m[i], %x[i, a] - %w[l, a], 0.0) }
     }""",
 }
-TURNED = {"both": BOTH, "normalised": NORMALISED, "extremum": EXTREMUM}
+INTERCHANGED = {"both": BOTH, "normalised": NORMALISED, "extremum": EXTREMUM}
 REFUSED = {
     "all of the first": """
     func @f(%x: f64[n], %y: f64[m]) -> (%c: f64[m]) {
@@ -101,9 +101,9 @@ REFUSED = {
 }
 
 
-def turned(text):
-    """The program for the scheduler, with sums turned."""
-    return run(FINISH, turn(run(PREPARE, optimised(program(text)), check)), check)
+def interchanged(text):
+    """The program for the scheduler, with sums interchanged."""
+    return run(FINISH, interchange(run(PREPARE, optimised(program(text)), check)), check)
 
 
 def clouds(n, m, dtype=np.float64):
@@ -112,11 +112,11 @@ def clouds(n, m, dtype=np.float64):
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", INTERCHANGED)
 @pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (1, 1), (7, 5), (200, 90)])
 def test_a_value_of_pairs_is_computed_once(name, n, m):
-    func = turned(TURNED[name])
-    assert func.turned
+    func = interchanged(INTERCHANGED[name])
+    assert func.interchanged
     assert shares(func)
     kernel = emit(scheduled(func))
     assert kernel.text.count("math.exp") == 1
@@ -133,8 +133,8 @@ def test_a_value_of_pairs_is_computed_once(name, n, m):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_sums_stay_as_they_are(name):
-    func = turned(REFUSED[name])
-    assert not (func.turned and shares(func))
+    func = interchanged(REFUSED[name])
+    assert not (func.interchanged and shares(func))
 
 
 def test_lengths_decide():
@@ -166,9 +166,9 @@ def test_the_bits_do_not_depend_on_threads():
     same_bits(lambda: f(*args))
 
 
-def test_derivatives_of_second_order_are_turned_too(monkeypatch):
+def test_derivatives_of_second_order_are_interchanged_too(monkeypatch):
     met = []
-    monkeypatch.setattr(targets, "turned_pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(targets, "interchange_pays", lambda lengths: met.append(lengths) or True)
     adc.check_grad(adc.compile(GAUSSIAN), *clouds(4, 3), order=2)
     assert met
 
@@ -199,9 +199,9 @@ def given(name, n, dtype=np.float64):
 
 @pytest.fixture
 def always(monkeypatch):
-    """Sums are turned for all lengths, in small blocks; which programs were."""
+    """Sums are interchanged for all lengths, in small blocks; which programs were."""
     met = []
-    monkeypatch.setattr(targets, "turned_pays", lambda lengths: met.append(lengths) or True)
+    monkeypatch.setattr(targets, "interchange_pays", lambda lengths: met.append(lengths) or True)
     monkeypatch.setattr(cuts, "BLOCK", 200)
     monkeypatch.setattr(cuts, "ADDING", 1)
     return met
@@ -211,8 +211,8 @@ def always(monkeypatch):
 @pytest.mark.parametrize("name", OUTER)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 17, 200])
 def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
-    func = turned(OUTER[name])
-    assert func.turned
+    func = interchanged(OUTER[name])
+    assert func.interchanged
     assert shares(func)
     kernel = emit(scheduled(func))
     assert len(kernel.nests) == 1
@@ -285,7 +285,7 @@ def test_ties_share_the_gradient(always):
         np.testing.assert_allclose(got, other, rtol=1e-11, atol=1e-11)
 
 
-def test_products_that_are_not_called_are_turned_where_lengths_say_so():
+def test_products_that_are_not_called_are_interchanged_where_lengths_say_so():
     func = optimised(program(OUTER["weights"]))
     made = BACKENDS["cpu"](func)
     assert isinstance(made, Kernels)
