@@ -283,7 +283,7 @@ def ht_input(rng: np.random.Generator, vertices: int, points: int, with_us: bool
     }
 
 
-def _turn(axis: int, angle: Any) -> np.ndarray:
+def _iteration(axis: int, angle: Any) -> np.ndarray:
     R = np.eye(3, dtype=np.result_type(angle, float))
     i, j = [(1, 2), (2, 0), (0, 1)][axis]
     R[i, i] = R[j, j] = np.cos(angle)
@@ -304,7 +304,7 @@ def residuals(theta: Any, us: Any, data: Input) -> np.ndarray:
     rest, weights = np.array(model["base_positions"]), np.array(model["weights"])
     for b, parent in enumerate(model["parents"]):
         own = np.eye(4, dtype=angles.dtype)
-        own[:3, :3] = _turn(2, angles[b, 1]) @ _turn(1, angles[b, 2]) @ _turn(0, angles[b, 0])
+        own[:3, :3] = _iteration(2, angles[b, 1]) @ _iteration(1, angles[b, 2]) @ _iteration(0, angles[b, 0])
         own = np.array(model["base_relatives"][b]) @ own
         absolute.append(own if parent < 0 else absolute[parent] @ own)
         moved = rest @ (absolute[b] @ np.array(model["inverse_base_absolutes"][b])).T

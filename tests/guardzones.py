@@ -46,7 +46,7 @@ _mapped: dict[int, tuple[int, int]] = {}  # by address: the pages
 
 def _made(size: int) -> int:
     """The address of memory that ends where a page begins that may not be touched, or begins where one ends,
-    by turns."""
+    by iterations."""
     pages = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     whole = pages + 2 * mmap.PAGESIZE
     base = _libc.mmap(None, whole, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
@@ -170,7 +170,7 @@ def run(kind: str, examples: int, first: int, threads: int) -> None:
         chosen = list(PROGRAMS.values())[first :: max(len(PROGRAMS) // examples, 1)]
         call = lambda: [holds(p, k % 3 == 2, k % 2 == 0) for k, p in enumerate(chosen)]  # noqa: E731
     else:
-        turns = count()
+        iterations = count()
 
         @seed(first)
         @settings(
@@ -182,7 +182,7 @@ def run(kind: str, examples: int, first: int, threads: int) -> None:
         )
         @given(RANDOM[kind]())
         def call(program: Program) -> None:
-            k = next(turns)
+            k = next(iterations)
             holds(program, kind != "expressions" and k % 5 == 4, k % 3 == 0)
 
     with in_parallel(threads > 1), guard_zones(), np.errstate(all="ignore"):

@@ -113,7 +113,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "        y[i], y[i + 1] = y[i + 1] * x[i], y[i]\n    return y",
         (X,),
     ),
-    "scatter": (  # two turns store at one place
+    "scatter": (  # two iterations store at one place
         "def f(x: f64[n], at: i64[m]):\n    y = x\n    for i in range(m):\n"
         "        y[at[i]] += y[at[i - 1]] * x[i]\n        y[0] *= 0.5\n    return y",
         (X, AT),
@@ -139,7 +139,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "            best = x[i]\n            at = i\n    return best * best, at",
         (X,),
     ),
-    "turns of an argument": (
+    "iterations of an argument": (
         "def f(x: f64[n], k: i64):\n    s = 1.0\n    for i in range(k, 0, -2):\n"
         "        s = s * x[i % n] + i\n    return s",
         (X, 7),
@@ -150,7 +150,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "    return logsumexp(a)",
         (A, np.vstack([A, A[::-1]])),
     ),
-    "reversed in every turn": (
+    "reversed in every iteration": (
         "def f(x: f64[n], w):\n    for i in range(3):\n"
         "        x = [sin(w * x[n - 1 - k % n]) for k in range(n)]\n    return sum(x * x)",
         (np.linspace(0.2, 1.3, 4), 0.7),
@@ -170,7 +170,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         "        y[at[i]] = y[at[i - 1]] * x[i % n] + 0.5\n    return y",
         (np.stack([M, M + 1, M**2]), np.array([0, 2, 1, 2, 0])),
     ),
-    "no turn": (
+    "no iteration": (
         "def f(x: f64[n], w):\n    y = w\n    for i in range(n):\n        y = y * x[i]\n    return y * w",
         (np.zeros(0), 1.2),
     ),

@@ -2,7 +2,7 @@
 
 Nothing is jitted: Python runs the program, JAX traces each operation with a value that is known, and so
 branches and `while` choose by `bool(...)`, ranges by integers, and a comprehension is a stack of what its
-turns gave. Stores are functional. Only floats of the arguments are JAX's; integers stay NumPy's.
+iterations gave. Stores are functional. Only floats of the arguments are JAX's; integers stay NumPy's.
 
 JAX differentiates both branches of a `where` and multiplies with zero: a root of a negative number in the
 branch that is not chosen makes NaN of the derivative. Operations with a domain therefore keep such operands

@@ -1,5 +1,5 @@
 """A backend of the tests: kernels as they are written, run by Python itself, without a compiler; and with the
-loops that the compiler from text to LLVM runs several turns of at once (`jam.py`).
+loops that the compiler from text to LLVM runs several iterations of at once (`jam.py`).
 
 It is slow, but starts at once: a thousand random programs are judged in the time that a compiler takes for a
 few dozen. So what the schedule and the writer do is tested apart from what compilers make of it.

@@ -1,8 +1,9 @@
 """Random programs of loops, branches, stores and index notation for Hypothesis.
 
 All work on `x: f64[n]`, `y: f64[n, d]`, `w` and `at: i64[m]`. Every name keeps its kind (scalar, vector as
-long as x, or integer), and what is stored is squeezed through sin or tanh: so values stay small, and a turn
-may do anything with them. Conditions compare integers, or inputs with thresholds that they never meet.
+long as x, or integer), and what is stored is squeezed through sin or tanh: so values stay small, and an
+iteration may do anything with them. Conditions compare integers, or inputs with thresholds that they never
+meet.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Mixed(Writer):
             case 0 if len(self.indices) < 2:
                 return self.filtered(depth)
             case 1:
-                return f"g({self.scalar(0)}, {self.scalar(0)}, {self.turns()})"
+                return f"g({self.scalar(0)}, {self.scalar(0)}, {self.iterations()})"
             case 2:
                 return str(self.pick(GUARDED).format(self.scalar(0), self.scalar(depth - 1)))
             case 3:
@@ -61,7 +61,7 @@ class Mixed(Writer):
                 return f"{self.pick(self.tables)}[{self.index()}, {self.pick(('0', '-1'))}]"
         return super().scalar(depth)
 
-    def turns(self) -> str:
+    def iterations(self) -> str:
         return f"{self.pick(self.indices)} % 3" if self.indices else "2"
 
     def filtered(self, depth: int) -> str:

@@ -6,7 +6,7 @@ domain. The adjoint of such a read is a renamed array under a guard, not a scatt
 
 So have windows, `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: the point a is
 read at i = a - k by each k, and the adjoint is a sum over k of what is there. The bounds of its loop leave
-out the k for which i would lie outside, so that it takes as many turns as a scatter.
+out the k for which i would lie outside, so that it takes as many iterations as a scatter.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def _free(degrees: Iterable[int]) -> int:
 
 
 def _loop(loop: Loop, degrees: Degrees) -> list[int]:
-    """The degrees of what a loop gives: those of what it carries grow from turn to turn, to a fixed point."""
+    """The degrees of what a loop gives: those of what it carries grow from iteration to iteration, to a fixed
+    point."""
     step, *slots = loop.slots
     carried = [degrees[a] for a in loop.inits]
     fixed = [degrees[a] for a in (*loop.scanned, *loop.consts)]

@@ -1,9 +1,10 @@
 """Derivatives of loops.
 
-Reverse mode runs a loop backwards. The reverse turn is the vjp of the turn: it carries the cotangents of
-what is carried, and the sums of what each turn contributes to the consts; to a row of a scanned array it
-gives a row. What it reads of the turn it reads from stacks: the loop is run with outs for what it carries,
-and for what is costly to compute again. A while loop is first counted, then it is a loop of so many turns.
+Reverse mode runs a loop backwards. The reverse iteration is the vjp of the iteration: it carries the
+cotangents of what is carried, and the sums of what each iteration contributes to the consts; to a row of a
+scanned array it gives a row. What it reads of the iteration it reads from stacks: the loop is run with outs
+for what it carries, and for what is costly to compute again. A while loop is first counted, then it is a loop
+of so many iterations.
 
 Forward mode carries the tangents along.
 """
@@ -57,9 +58,9 @@ Push = Callable[[Sequence[Array], dict[Array, Array]], list[Array | None]]
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """A turn of a loop, open, with placeholders for its consts; `wanted` are the operands that a derivative
-    flows to, as the turn sees them."""
+class _Iteration:
+    """An iteration of a loop, open, with placeholders for its consts; `wanted` are the operands that a
+    derivative flows to, as the iteration sees them."""
 
     body: Body
     consts: tuple[tuple[Array, Array], ...]
@@ -80,10 +81,10 @@ def reverse(
     `cotangents` are those of what the loop gives; `active` are the arrays that a derivative flows to, and
     `vjp` and `relevance` are those of a program without this loop.
     """
-    turn = _turn(loop, active)
-    body = turn.body
+    iteration = _iteration(loop, active)
+    body = iteration.body
     count = len(body.carried)
-    slots = {c: like(c.init) for c in turn.varied}
+    slots = {c: like(c.init) for c in iteration.varied}
     finals = {c: cotangents[k] for k, c in enumerate(body.carried) if c in slots}
     rows = [
         (w, fresh(w.dtype, w.shape[1:])) for w in cotangents[count : count + len(body.outs)] if w is not None
@@ -94,13 +95,13 @@ def reverse(
     roots = roots_of(replace(body, test=None))
     while True:
         incoming = [slots[c] if c in live else None for c in body.carried]
-        found = dict(zip(turn.wanted, vjp(roots, [*incoming, *seeds], turn.wanted), strict=True))
-        flowing = {c for c in turn.varied if found[c.slot] is not None}
+        found = dict(zip(iteration.wanted, vjp(roots, [*incoming, *seeds], iteration.wanted), strict=True))
+        flowing = {c for c in iteration.varied if found[c.slot] is not None}
         if flowing <= live:
             break
         live |= flowing
     carried: list[Carried] = []
-    for c in turn.varied:
+    for c in iteration.varied:
         if c in live:
             final, result = finals[c], found[c.slot]
             carried.append(
@@ -110,19 +111,19 @@ def reverse(
                     zeros_like(c.init) if result is None else result,
                 )
             )
-    totals = [(whole, found[place]) for whole, place in turn.active]
+    totals = [(whole, found[place]) for whole, place in iteration.active]
     for whole, contribution in totals:
         if contribution is not None:
             total = like(whole)
             carried.append(Carried(zeros_like(whole), total, _plus(total, contribution)))
-    outs = [(whole, found[row]) for whole, row in turn.rows]
+    outs = [(whole, found[row]) for whole, row in iteration.rows]
     made = tuple(o for _, o in outs if o is not None)
-    yield from _run_back(loop, turn, live, carried, totals, outs, made, rows, relevance)
+    yield from _run_back(loop, iteration, live, carried, totals, outs, made, rows, relevance)
 
 
 def _run_back(
     loop: Loop,
-    turn: _Turn,
+    iteration: _Iteration,
     live: set[Carried],
     carried: list[Carried],
     totals: list[tuple[Array, Array | None]],
@@ -131,15 +132,21 @@ def _run_back(
     rows: Sequence[tuple[Array, Array]],
     relevance: Relevance,
 ) -> Iterator[tuple[Array, Array]]:
-    """Run the reverse turns over the stacks that they read."""
+    """Run the reverse iterations over the stacks that they read."""
     length = loop.length if loop.length is not None else Read(loop.items[-1], ())
     back = Body(
-        length, turn.body.step, tuple(carried), (*turn.body.rows, *rows), made, None, not loop.backward
+        length,
+        iteration.body.step,
+        tuple(carried),
+        (*iteration.body.rows, *rows),
+        made,
+        None,
+        not loop.backward,
     )
-    back = _with_stacks(loop, turn, back, relevance)
+    back = _with_stacks(loop, iteration, back, relevance)
     built = build(back)
     results = iter(built.finals)
-    for c in turn.varied:
+    for c in iteration.varied:
         if c in live:
             yield c.init, next(results)
     for whole, contribution in totals:
@@ -151,8 +158,8 @@ def _run_back(
             yield whole, _rows_of(next(stacks), whole)
 
 
-def _turn(loop: Loop, active: set[Array]) -> _Turn:
-    """The turn of a loop, and what of it a derivative flows through."""
+def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
+    """The iteration of a loop, and what of it a derivative flows through."""
     places = const_places(loop)
     body = opened(loop, places)
     body = with_roots(body, outlined(roots_of(body)), body.carried)
@@ -168,7 +175,7 @@ def _turn(loop: Loop, active: set[Array]) -> _Turn:
         if more <= varied:
             break
         varied |= more
-    return _Turn(body, consts, tuple(c for c in body.carried if c in varied), rows, flowing)
+    return _Iteration(body, consts, tuple(c for c in body.carried if c in varied), rows, flowing)
 
 
 def _plus(total: Array, contribution: Array) -> Array:
@@ -177,7 +184,7 @@ def _plus(total: Array, contribution: Array) -> Array:
 
 
 def _rows_of(stack: Array, whole: Array) -> Array:
-    """Rows, one a turn, as a cotangent of the scanned array: zeros beyond the turns."""
+    """Rows, one an iteration, as a cotangent of the scanned array: zeros beyond the iterations."""
     length, size = stack.shape[0], whole.shape[0]
     if length is size:
         return stack
@@ -186,40 +193,44 @@ def _rows_of(stack: Array, whole: Array) -> Array:
     return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))
 
 
-def _with_stacks(loop: Loop, turn: _Turn, back: Body, relevance: Relevance) -> Body:
-    """The reverse body with what it needs of the turns as rows of stacks, and its consts where they are."""
-    given = {r for _, r in turn.body.rows} | {p for _, p in turn.consts} | {turn.body.step}
-    roots, saved = stacked(turn.body, given, roots_of(back))
-    stacks = dict(zip(saved, _stacks(loop, turn, back, _where_read(turn, saved, relevance)), strict=True))
-    new: dict[Array, Array] = {place: whole for whole, place in turn.consts}
+def _with_stacks(loop: Loop, iteration: _Iteration, back: Body, relevance: Relevance) -> Body:
+    """The reverse body with what it needs of the iterations as rows of stacks, and its consts where they
+    are."""
+    given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
+    roots, saved = stacked(iteration.body, given, roots_of(back))
+    stacks = dict(
+        zip(saved, _stacks(loop, iteration, back, _where_read(iteration, saved, relevance)), strict=True)
+    )
+    new: dict[Array, Array] = {place: whole for whole, place in iteration.consts}
     rows = {array: standing(array, new) for array in saved}
     new |= rows
     inner = [(stacks[a], rows[a]) for a in saved]
     return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new)
 
 
-def _where_read(turn: _Turn, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
+def _where_read(iteration: _Iteration, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
     """What is saved, but zeros where only a branch that is not taken reads it: its own derivative need not
     exist there."""
-    roots = roots_of(replace(turn.body, test=None))
-    slots = {c.slot for c in turn.body.carried}
-    guards = relevance((*roots, *saved), len(roots), turn.wanted)[len(roots) :]
+    roots = roots_of(replace(iteration.body, test=None))
+    slots = {c.slot for c in iteration.body.carried}
+    guards = relevance((*roots, *saved), len(roots), iteration.wanted)[len(roots) :]
     return [
         a if a in slots else closed(a.shape, mask(Read(a, identity(a.shape)), g))
         for a, g in zip(saved, guards, strict=True)
     ]
 
 
-def _stacks(loop: Loop, turn: _Turn, back: Body, saved: Sequence[Array]) -> list[Array]:
-    """The stacks of arrays of a turn: outs of the loop, which is run with those that it does not have yet."""
-    body = turn.body
+def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array]) -> list[Array]:
+    """The stacks of arrays of an iteration: outs of the loop, which is run with those that it does not have
+    yet."""
+    body = iteration.body
     known: dict[Array, Array] = dict(zip(body.outs, loop.items[len(body.carried) :], strict=False))
     missing = [a for a in saved if a not in known]
     if missing:
         forward = Body(
             back.length, body.step, body.carried, body.rows, (*body.outs, *missing), None, loop.backward
         )
-        built = build(replaced(forward, {place: whole for whole, place in turn.consts}))
+        built = build(replaced(forward, {place: whole for whole, place in iteration.consts}))
         known |= zip(missing, built.outs[len(body.outs) :], strict=True)
     return [known[a] for a in saved]
 

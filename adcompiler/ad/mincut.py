@@ -11,7 +11,7 @@ and needs what it reads. With a node in(a) and a node out(a) for each array, the
 make every finite cut between source and sink a choice: an arc is paid for where it leads from the source's
 side to the sink's, so an array whose out(a) is on the sink's side is saved if its in(a) is not, and if it is,
 then all that it reads is on the sink's side too. The cheapest choice is a minimum cut (Ford and Fulkerson
-1956). All items of a loop are made by its turns: its work stands on an arc of its own.
+1956). All items of a loop are made by its iterations: its work stands on an arc of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.costs import CHEAP_TIME, Length, nanoseconds
 
 READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than writing to it
-TURNS = 1000  # of a loop whose number of turns nobody knows
+ITERATIONS = 1000  # of a loop whose number of iterations nobody knows
 FINITE, ENDLESS = 2**29, 2**30  # all finite capacities together, and one that no cut pays (SciPy takes int32)
 
 
@@ -93,7 +93,7 @@ def _points(shape: Shape, length: Length) -> int:
 def _work(array: Array, length: Length) -> float:
     """Nanoseconds to compute an array from what it reads; all of its loop, for what a loop gives."""
     if isinstance(array, Item):
-        return _turns(array.loop, length)
+        return _iterations(array.loop, length)
     if isinstance(array, Call):  # routines on n x n matrices take about n multiplications an element
         return CHEAP_TIME * max(_points(a.shape, length) * length(a.shape[-1]) for a in array.operands)
     if isinstance(array, Map) and isinstance(array.body, Const):
@@ -107,9 +107,9 @@ def _work(array: Array, length: Length) -> float:
     return time if isinstance(array, Map) else time + CHEAP_TIME * _points(array.domain, length)
 
 
-def _turns(loop: Loop, length: Length) -> float:
-    """Nanoseconds of all turns."""
-    turns = TURNS if loop.length is None else length(loop.length)
+def _iterations(loop: Loop, length: Length) -> float:
+    """Nanoseconds of all iterations."""
+    iterations = ITERATIONS if loop.length is None else length(loop.length)
     seen: set[Node] = set()
     time = 1.0
     for array in arrays_of(loop.roots):
@@ -117,4 +117,4 @@ def _turns(loop: Loop, length: Length) -> float:
         if maker not in seen and not isinstance(array, Input):
             seen.add(maker)
             time += _work(array, length)
-    return turns * time
+    return iterations * time

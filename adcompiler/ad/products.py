@@ -64,11 +64,13 @@ def _running(rows: Array, before: Array | None = None) -> Array:
     total, row, other = (fresh(rows.dtype, shape) for _ in range(3))
     step = Map(shape, apply("multiply", Read(total, at), Read(row, at)))
     carried = Carried(Map(shape, const(1, rows.dtype)), total, step)
-    length, turn = rows.shape[0], fresh("i64", ())
+    length, iteration = rows.shape[0], fresh("i64", ())
     if before is None:
-        return build(Body(length, turn, (carried,), ((rows, row),), (total,))).outs[0]
+        return build(Body(length, iteration, (carried,), ((rows, row),), (total,))).outs[0]
     both = Map(shape, apply("multiply", Read(other, at), Read(total, at)))
-    return build(Body(length, turn, (carried,), ((rows, row), (before, other)), (both,), None, True)).outs[0]
+    return build(
+        Body(length, iteration, (carried,), ((rows, row), (before, other)), (both,), None, True)
+    ).outs[0]
 
 
 def softmax(body: Element, array: Array, shape: Shape) -> Element:

@@ -59,7 +59,7 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
         if isinstance(array, Input):
             moved[array] = array
             continue
-        if isinstance(array, Item):  # what its turns need is found when they are run back (loops.py)
+        if isinstance(array, Item):  # what its iterations need is found when they are run back (loops.py)
             (moved[array],) = Replace(moved).run((array,))
             continue
         if isinstance(array, Ruled):

@@ -1,7 +1,7 @@
-"""What a turn of a loop must leave behind for its reverse: stacks.
+"""What an iteration of a loop must leave behind for its reverse: stacks.
 
-A turn of a loop is a small program, and its reverse reads some of its arrays. All else is made again from
-those, or from what is there in any turn.
+An iteration of a loop is a small program, and its reverse reads some of its arrays. All else is made again
+from those, or from what is there in any iteration.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ MOST_PARTS = 2  # places at which what is carried is read, up to which these are
 
 
 def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
-    """The roots of a turn with functions of elements as arrays of their own, which can be saved; those that
-    are not are inlined again."""
+    """The roots of an iteration with functions of elements as arrays of their own, which can be saved; those
+    that are not are inlined again."""
     return _Outline({}).run(roots)
 
 
@@ -68,9 +68,9 @@ def _is_function(element: Element) -> bool:
 
 
 def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of a reverse turn, and what they read of the turn `body`: what is carried, of which a part
-    may do, and what is costly and no larger than that. The rest is computed again from these, and from what
-    is `given` in any turn."""
+    """The roots of a reverse iteration, and what they read of the iteration `body`: what is carried, of which
+    a part may do, and what is costly and no larger than that. The rest is computed again from these, and from
+    what is `given` in any iteration."""
     slots = {c.slot for c in body.carried}
     own = _decided_by(slots | given, roots)
     made = set(arrays_of(roots_of(body)))
@@ -80,7 +80,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
     for a in own - given:
         if a in made:
             small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
-        else:  # the stacks of a loop in the turn: it need not run again
+        else:  # the stacks of a loop in the iteration: it need not run again
             small = isinstance(a, Item) and any(Counter(_lengths(a)) <= size for size in sizes)
         if small and not lengths_read(a):  # rows of different lengths make no stack
             kept.add(a)
@@ -125,7 +125,7 @@ class _Parts(Replace):
         self.whole |= {a for a, found in places.items() if len(found) > MOST_PARTS}
 
     def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """The indices of a read that are one place each, decided by the turn."""
+        """The indices of a read that are one place each, decided by the iteration."""
         return tuple(
             i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
             for i in read.args

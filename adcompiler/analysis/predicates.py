@@ -104,7 +104,7 @@ def ties(condition: Element) -> list[tuple[int, Element]]:
 
 
 def is_scalar(element: Element) -> bool:
-    """Whether an element has no axis of an array's domain; those of turns of loops are negative."""
+    """Whether an element has no axis of an array's domain; those of iterations of loops are negative."""
     return all(a < 0 for a in element.axes)
 
 

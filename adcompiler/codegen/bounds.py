@@ -1,6 +1,6 @@
 """Conditions on an axis as bounds of its loop: the sum over j < n where j < i runs to i.
 
-What a reduction, or a scatter, takes where its condition does not hold is nothing, so those turns may be
+What a reduction, or a scatter, takes where its condition does not hold is nothing, so those iterations may be
 left out. A condition becomes a bound if it compares the axis with what the loops around it decide, and all
 that is added up inside the loop stands under it. If those loops decide it without the axis, the loop runs
 whole or not at all.

@@ -47,8 +47,8 @@ def needs(roots: Iterable[Array], order: Sequence[Array]) -> Needs:
                 _meet(found.elements, element, where)
         for read in _whole(array):
             _meet(found.arrays, read, here)
-        turns = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
-        for read in read_by((*array.shape, *array.domain, *turns)):
+        iterations = (array.loop.length,) if isinstance(array, Item) and array.loop.length is not None else ()
+        for read in read_by((*array.shape, *array.domain, *iterations)):
             _meet(found.arrays, read, ALWAYS)
     return found
 

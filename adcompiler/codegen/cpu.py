@@ -28,8 +28,8 @@ from adcompiler.progress import compiling
 
 MOST_LAYOUTS = 1000  # that are remembered
 
-# How each nest is cut (blocks, and turns a block), whether blocks run in parallel, and what arrays it takes.
-# And whether a turn has so many points that loops inside it poll.
+# How each nest is cut (blocks, and iterations a block), whether blocks run in parallel, and what arrays it
+# takes. And whether an iteration has so many points that loops inside it poll.
 Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bool]
 
 

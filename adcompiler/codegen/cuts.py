@@ -17,15 +17,15 @@ from adcompiler.loopir.lanes import MOST as LANES
 from adcompiler.loopir.precedence import ATOM
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
-STRAND = 1024  # points a block of which all turns of a loop are done
+STRAND = 1024  # points a block of which all iterations of a loop are done
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
-LINE = 8  # turns that share lines of the cache: numbers in one
-ADDING = 64  # turns of a block, where each lane has sums of its own
+LINE = 8  # iterations that share lines of the cache: numbers in one
+ADDING = 64  # iterations of a block, where each lane has sums of its own
 LONGEST = 2**62
-PARALLEL = 65536  # points from which the blocks of a program, or of a nest in a turn, run in parallel
-HEAVY = 1 << 22  # points of a turn of a nest from which loops inside it poll
+PARALLEL = 65536  # points from which the blocks of a program, or of a nest in an iteration, run in parallel
+HEAVY = 1 << 22  # points of an iteration of a nest from which loops inside it poll
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
 Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]
@@ -57,12 +57,12 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 
 
 def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
-    """How a nest is cut: the number of blocks, turns a block, and points in all and of a turn.
+    """How a nest is cut: the number of blocks, iterations a block, and points in all and of an iteration.
 
-    Blocks are whole vectors where turns are `lanes`, unless too few would be left for all threads; they are
-    several where lanes are `adding` to sums of their own, which each block fills and adds up. Turns that are
-    `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the program
-    computes is one block.
+    Blocks are whole vectors where iterations are `lanes`, unless too few would be left for all threads; they
+    are several where lanes are `adding` to sums of their own, which each block fills and adds up. Iterations
+    that are `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the
+    program computes is one block.
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
@@ -71,25 +71,27 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
     often = lengths(_often(kernel, k))
 
     def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
-        turns, points = counts(sizes)
-        rows = max(1, block // max(points, 1), -(-turns // most), turns * (turns * points < least))
-        if lanes and (rows >= LEAST or turns >= FEWEST * LANES):
+        iterations, points = counts(sizes)
+        rows = max(
+            1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
+        )
+        if lanes and (rows >= LEAST or iterations >= FEWEST * LANES):
             rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
-        elif tiled and turns >= FEWEST * LINE:
+        elif tiled and iterations >= FEWEST * LINE:
             rows = -(-rows // LINE) * LINE
-        return -(-turns // rows), rows, turns * points * prod(often(sizes)), points
+        return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
 
     return cut
 
 
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
-    """Whether one of some loops in turns has enough points for threads."""
+    """Whether one of some loops in iterations has enough points for threads."""
     each = [_counts(loop) for loop in loops]
     return lambda sizes: any(prod(counts(sizes)) >= PARALLEL for counts in each)
 
 
 def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
-    """The turns of a nest, and the points of each; lengths that the program computes count as one."""
+    """The iterations of a nest, and the points of each; lengths that the program computes count as one."""
     outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
     return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
 
@@ -100,12 +102,12 @@ def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
     if is_computed(loop.size):
         writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
         return
-    turns = writer.text(loop.size, ATOM)
+    iterations = writer.text(loop.size, ATOM)
     products = [" * ".join(writer.text(n, ATOM) for n in shape) or "1" for shape in _inside(loop)]
     block, most, _ = _limits(kernel, k)
     inner = f"max({', '.join([*dict.fromkeys(products), '1'])})"
-    writer.line(f"rows{k} = max(1, {block} // {inner}, -(-{turns} // {most}))")
-    writer.line(f"blocks{k} = -(-{turns} // rows{k})")
+    writer.line(f"rows{k} = max(1, {block} // {inner}, -(-{iterations} // {most}))")
+    writer.line(f"blocks{k} = -(-{iterations} // rows{k})")
 
 
 def _inside(loop: Loop) -> list[Shape]:
@@ -118,7 +120,7 @@ def _inside(loop: Loop) -> list[Shape]:
 
 
 def _often(kernel: Kernel, k: int) -> Shape:
-    """The turns of a loop of the program that is a nest."""
+    """The iterations of a loop of the program that is a nest."""
     length = kernel.strands[k].loop.length if k in kernel.strands else None
     return () if length is None or computed((length,)) else (length,)
 
@@ -128,4 +130,4 @@ def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     if k in kernel.strands:
         return STRAND, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.buffers)
-    return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_turns else 0
+    return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_iterations else 0

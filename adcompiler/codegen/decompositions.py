@@ -15,7 +15,7 @@ from adcompiler.codegen import library
 from adcompiler.codegen.library import _fill
 
 SWEEPS = 60  # a matrix takes six to ten
-APART = library.APART | {"_finite", "_turn_columns", "_turn_rows", "_exchange_columns", "_set_sign"}
+APART = library.APART | {"_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign"}
 
 
 def _finite(a: Any) -> bool:
@@ -26,13 +26,13 @@ def _finite(a: Any) -> bool:
     return found
 
 
-def _turn_columns(f: Any, first: int, end: int, p: int, q: int, c: float, s: float) -> None:
+def _iteration_columns(f: Any, first: int, end: int, p: int, q: int, c: float, s: float) -> None:
     for i in range(first, end):
         x, y = f[i, p], f[i, q]
         f[i, p], f[i, q] = c * x - s * y, s * x + c * y
 
 
-def _turn_rows(f: Any, p: int, q: int, n: int, c: float, s: float) -> None:
+def _iteration_rows(f: Any, p: int, q: int, n: int, c: float, s: float) -> None:
     for j in range(n):
         x, y = f[p, j], f[q, j]
         f[p, j], f[q, j] = c * x - s * y, s * x + c * y
@@ -88,8 +88,8 @@ def library_eigh(a: Any, f: Any) -> None:
                 if abs(z) > 1e-18 * (abs(x) + abs(y)):
                     t = _tangent((y - x) / (2 * z))
                     c = 1 / math.sqrt(t * t + 1)
-                    _turn_columns(f, 0, 2 * n, p, q, c, c * t)
-                    _turn_rows(f, n + p, n + q, n, c, c * t)
+                    _iteration_columns(f, 0, 2 * n, p, q, c, c * t)
+                    _iteration_rows(f, n + p, n + q, n, c, c * t)
                     f[n + p, q], f[n + q, p] = 0, 0
                     turned = True
         if not turned:
@@ -196,7 +196,7 @@ def library_svd(a: Any, f: Any) -> None:
                 if abs(z) > 1e-15 * math.sqrt(x) * math.sqrt(y) and min(x, y) > 1e-31 * max(x, y):
                     t = _tangent((y - x) / (2 * z))
                     c = 1 / math.sqrt(t * t + 1)
-                    _turn_columns(f, 0, m + n, p, q, c, c * t)
+                    _iteration_columns(f, 0, m + n, p, q, c, c * t)
                     turned = True
         if not turned:
             break

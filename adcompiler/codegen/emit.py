@@ -30,7 +30,7 @@ from adcompiler.codegen.recurrence import recurrence
 from adcompiler.codegen.reductions import neutral, update
 from adcompiler.codegen.rounding import uncontracted
 from adcompiler.codegen.statements import Statements
-from adcompiler.codegen.strands import Strands, StrandTurns
+from adcompiler.codegen.strands import Strands, StrandWriter
 from adcompiler.codegen.writer import Row, Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype
@@ -58,15 +58,15 @@ from adcompiler.passes.loops import is_short
 
 def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
     """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
-    if threads share the turns of its loops."""
+    if threads share the iterations of its loops."""
     return Emitter(made, allocates, divides).kernel()
 
 
 class Emitter(Statements):
     """Writes the kernel of a program.
 
-    The loops in a turn of a loop stand in the driver, or, if it `divides`, are nests too: that takes a call a
-    nest and turn.
+    The loops in an iteration of a loop stand in the driver, or, if it `divides`, are nests too: that takes a
+    call a nest and iteration.
     """
 
     fills = True  # rows, before the diagonals of a matrix
@@ -91,14 +91,14 @@ class Emitter(Statements):
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
-        self.rows: dict[Array, Buffer] = {}  # where one turn after the other stores the rest
+        self.rows: dict[Array, Buffer] = {}  # where one iteration after the other stores the rest
         self.nested = set(self.schedule.tasks)
         self.adopt(self.schedule.tasks, lent)
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
-        self.in_turns: set[int] = set()
+        self.in_iterations: set[int] = set()
         self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
-        self.whole: list[Loop] = []  # loops in turns that might be nests
+        self.whole: list[Loop] = []  # loops in iterations that might be nests
         self.functions: list[Function] = []
         self.stamps: list[str] = []
         alone = [t for t in self.schedule.tasks if not t.order]
@@ -151,8 +151,8 @@ class Emitter(Statements):
         functions = [*self.functions, Function("run", params, self.driver.scopes[0])]
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
-        turns = self.in_turns, self.whole, self.strands
-        return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *turns)
+        iterations = self.in_iterations, self.whole, self.strands
+        return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *iterations)
 
     def drive(self, item: Loop | Task) -> None:
         """One item of the driver."""
@@ -165,11 +165,11 @@ class Emitter(Statements):
         else:
             self.body(self.driver, [item], {})
 
-    def in_turn(self, writer: Writer, item: Loop | Task) -> None:
-        """One item of a turn of a loop."""
+    def in_iteration(self, writer: Writer, item: Loop | Task) -> None:
+        """One item of an iteration of a loop."""
         if isinstance(item, Loop) and writer is self.driver and is_divisible(item):
             if self.divides:
-                self.in_turns.add(len(self.nests))
+                self.in_iterations.add(len(self.nests))
                 self.nest(item)
                 return
             self.whole.append(item)
@@ -216,7 +216,7 @@ class Emitter(Statements):
         """One nest: a function for a block, and the driver's loop over blocks."""
         k, tasks = len(self.nests), loop.tasks
         writer = self.function(loop, (e for t in tasks for e in t.written))
-        if k in self.in_turns:
+        if k in self.in_iterations:
             writer.stand_in(self.driver)
         self.keep_rows(writer, tasks, k)
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
@@ -235,14 +235,14 @@ class Emitter(Statements):
             self.combine(t, accumulators[t], k)
 
     def strand(self, strands: Strands) -> None:
-        """A loop of the program as a nest, which does all turns of a block."""
+        """A loop of the program as a nest, which does all iterations of a block."""
         k, rec = len(self.nests), strands.rec
         writer = self.function(Loop(strands.size, HERE, strands.tasks), ())
         self.strands[k] = rec
         self.nested |= set(strands.tasks)
         sums = {s: o for o, s in strands.collected if o in strands.sums}
         partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
-        StrandTurns(self, writer, strands, k, partial).write()
+        StrandWriter(self, writer, strands, k, partial).write()
         self.divide(k, writer)
         for stack, total in sums.items():
             self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
@@ -321,7 +321,7 @@ class Emitter(Statements):
 
     def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: Row = ()) -> None:
         """Combine arrays of partial results into one, or into a row of one."""
-        writer, turns = self.driver, self.driver.turns
+        writer, iterations = self.driver, self.driver.iterations
         self.fill(writer, name, shape, neutral(reduced), row)
         axes = [Var(f"i{d}") for d in range(len(shape))]
         spot = Access(name, (*row, *axes))
@@ -331,8 +331,8 @@ class Emitter(Statements):
             body = counted(axis.name, Length(partial, d), [body])
         loop = counted(BLOCK.name, Var("blocks"), [body], kind="blocks")
         called = f"nest{len(self.functions)}_sum"
-        self.functions.append(Function(called, [name, partial, "blocks", *turns], [loop]))
-        writer.add(Invoke(called, tuple(map(Var, (name, partial, f"blocks{nest}", *turns)))))
+        self.functions.append(Function(called, [name, partial, "blocks", *iterations], [loop]))
+        writer.add(Invoke(called, tuple(map(Var, (name, partial, f"blocks{nest}", *iterations)))))
 
     # -- inside a nest -------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Emitter(Statements):
             starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
             for task in starting:
                 self.begin(writer, task)
-            for task in item.tasks if item.bounds else ():  # not all elements have a turn
+            for task in item.tasks if item.bounds else ():  # not all elements have an iteration
                 if task.stored and item.begins(task):
                     self.blank(writer, task, depth)
             limits = writer.limits(item)

@@ -64,8 +64,8 @@ class Frame:
         """The loops around this frame, the outermost first, with the numbers of their iterations."""
         if self.inside is None:
             return ()
-        outer, loop, _, turn = self.inside
-        return (*outer.iterations, (loop, turn))
+        outer, loop, _, iteration = self.inside
+        return (*outer.iterations, (loop, iteration))
 
     def _compute(self, array: Array) -> None:
         if isinstance(array, Item):
@@ -96,13 +96,14 @@ class Frame:
 
 
 class History:
-    """A loop that has run: `found` is what it gives, `turns` the numbers of its iterations in their order."""
+    """A loop that has run: `found` is what it gives, `iterations` the numbers of its iterations in their
+    order."""
 
     def __init__(self, outer: Frame, loop: Loop) -> None:
         self.outer, self.loop = outer, loop
         self.iterations = Iterations(loop, outer.values, outer.sizes, REAL)
         self.kept: list[State] = []  # at the beginning of every `stride`-th iteration
-        self.turns: list[int] = []
+        self.numbers: list[int] = []
         self.stride = 1
         self.frames: dict[int, Frame] = {}
         self.found = self._run()
@@ -111,18 +112,18 @@ class History:
         carried: State = self.iterations.inits
         outs = outs_of(self.loop, self.iterations.count, self.outer.values, self.outer.sizes, REAL)
         size = max(sum(a.nbytes for a in carried), 1)
-        for turn, here in self.iterations.run():
+        for iteration, here in self.iterations.run():
             self._keep(carried, size)
-            self.turns.append(turn)
+            self.numbers.append(iteration)
             carried = [here[r] for r in self.loop.results]
             for out, array in zip(outs, self.loop.outs, strict=True):
-                out[turn] = here[array]
+                out[iteration] = here[array]
         self.last = carried
-        counted = [np.asarray(len(self.turns))] if self.loop.test is not None else []
+        counted = [np.asarray(len(self.numbers))] if self.loop.test is not None else []
         return [*carried, *outs, *counted]
 
     def _keep(self, carried: State, size: int) -> None:
-        if len(self.turns) % self.stride == 0:
+        if len(self.numbers) % self.stride == 0:
             self.kept.append(carried)
         if len(self.kept) > 2 and len(self.kept) * size > MOST_BYTES:
             self.kept, self.stride = self.kept[::2], self.stride * 2
@@ -130,7 +131,7 @@ class History:
     def since(self, k: int, index: tuple[int, ...], done: int) -> int:
         """How many iterations had been done when the carried value at a place became what it is after `done`
         of them: NaN, or infinite."""
-        kind = _kind((self.last if done == len(self.turns) else self._states(done, done)[0])[k][index])
+        kind = _kind((self.last if done == len(self.numbers) else self._states(done, done)[0])[k][index])
         with np.errstate(all="ignore"):
             return self._since(k, index, done, kind)
 
@@ -151,7 +152,7 @@ class History:
             if done >= first:
                 found.append(carried)
             if done < last:
-                here = self.iterations.begin(self.turns[done], carried)
+                here = self.iterations.begin(self.numbers[done], carried)
                 self.iterations.finish(here)
                 carried = [here[r] for r in self.loop.results]
         return found
@@ -159,18 +160,18 @@ class History:
     def frame(self, done: int) -> Frame:
         """The iteration before which `done` others were done."""
         if done not in self.frames:
-            turn = self.turns[done]
-            here = self.iterations.begin(turn, self._states(done, done)[0])
+            iteration = self.numbers[done]
+            here = self.iterations.begin(iteration, self._states(done, done)[0])
             while len(self.frames) >= MOST_FRAMES:
                 del self.frames[next(iter(self.frames))]
             self.frames[done] = Frame(
-                self.loop.roots, here, self.outer.sizes, (self.outer, self.loop, done, turn)
+                self.loop.roots, here, self.outer.sizes, (self.outer, self.loop, done, iteration)
             )
         return self.frames[done]
 
-    def done_before(self, turn: int) -> int:
+    def done_before(self, iteration: int) -> int:
         """How many iterations were done before one."""
-        return len(self.turns) - 1 - turn if self.loop.backward else turn
+        return len(self.numbers) - 1 - iteration if self.loop.backward else iteration
 
     def operand(self, slot: Slot) -> tuple[str, int]:
         """What a slot of the body stands for: "step", "init", "row" or "const", and which of them."""

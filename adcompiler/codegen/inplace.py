@@ -213,7 +213,7 @@ ORDERS = {"less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "g
 
 
 def scattered(slot: Array, result: Array, roots: Sequence[Array]) -> Accumulate | None:
-    """The sum that a turn scatters onto what it carries, if nothing else reads either."""
+    """The sum that an iteration scatters onto what it carries, if nothing else reads either."""
     if not isinstance(result, Map):
         return None
     match result.body:

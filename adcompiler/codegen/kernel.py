@@ -49,7 +49,7 @@ class Kernel:
     """Functions and how to call the last one.
 
     `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
-    turns a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
+    iterations a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
     """
 
     comment: str
@@ -61,10 +61,10 @@ class Kernel:
     scalars: tuple[Array, ...]
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
-    rows: frozenset[str]  # buffers of which each turn of a nest uses a part anew
+    rows: frozenset[str]  # buffers of which each iteration of a nest uses a part anew
     stamps: int = 0  # times that it returns behind the scalars
-    in_turns: AbstractSet[int] = frozenset()  # nests that stand in the turns of loops
-    whole: Sequence[Loop] = ()  # loops in turns that are no nests, but might be
+    in_iterations: AbstractSet[int] = frozenset()  # nests that stand in the iterations of loops
+    whole: Sequence[Loop] = ()  # loops in iterations that are no nests, but might be
     strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
 
     @cached_property

@@ -8,7 +8,7 @@ import re
 from adcompiler.codegen.words import RESERVED
 
 _OWN = re.compile(
-    r"[vijc]\d+|turn\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
+    r"[vijc]\d+|iteration\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
 
 

@@ -42,7 +42,7 @@ class Task:
     loops: list[Loop] = field(default_factory=list)
     stored: bool = True
     seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
-    within: int = 0  # the loops around it in whose turns all its readers stand too
+    within: int = 0  # the loops around it in whose iterations all its readers stand too
     needed: Conditions = ALWAYS  # what holds wherever the array is read
     known: Conditions = ALWAYS  # what holds in the loop that is being written
     _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
@@ -54,8 +54,8 @@ class Task:
 
     @property
     def op(self) -> str | None:
-        """How what its turns give is added up; None where each turn gives an element of its own. A scatter
-        sums its body, the last of its elements; the others are places."""
+        """How what its iterations give is added up; None where each iteration gives an element of its own. A
+        scatter sums its body, the last of its elements; the others are places."""
         if isinstance(self.array, Accumulate):
             return "sum"
         return self.array.op if isinstance(self.array, Reduce) else None
@@ -88,8 +88,9 @@ class Task:
         return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
 
     def spares(self, depth: int, filled: bool) -> bool:
-        """Whether the loop at `depth` may leave out turns that add nothing. Those of an axis that a sum keeps
-        leave elements out, and those of a scatter what it lists on a device: fine if these are `filled`."""
+        """Whether the loop at `depth` may leave out iterations that add nothing. Those of an axis that a sum
+        keeps leave elements out, and those of a scatter what it lists on a device: fine if these are
+        `filled`."""
         reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
         return self.op is not None and (filled or reduced)
 
@@ -115,7 +116,7 @@ class Task:
 
     @property
     def kept(self) -> tuple[Element, ...]:
-        """The indices at which the array's element of the current turn stands."""
+        """The indices at which the array's element of the current iteration stands."""
         return tuple(self.index[k] for k in range(self.array.rank))
 
     @property
@@ -132,8 +133,8 @@ class Task:
 
     @property
     def dropped(self) -> frozenset[int]:
-        """The axes that need no storage: what another turn of their loops computed is read by nobody. One
-        axis is left."""
+        """The axes that need no storage: what another iteration of their loops computed is read by nobody.
+        One axis is left."""
         axes = frozenset(self.order[: self.within])
         return axes if len(axes) < self.array.rank else frozenset()
 
@@ -184,7 +185,7 @@ class Loop:
                 item.bind(outer | {self.number}, filled)
 
     def begins(self, task: Task) -> bool:
-        """Whether a reduction begins anew in each turn."""
+        """Whether a reduction begins anew in each iteration."""
         return task.loops.index(self) < task.first_reduced
 
     def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
@@ -202,9 +203,9 @@ class Loop:
 
 @dataclass(eq=False)
 class Recurrence(Task):
-    """A loop of the program, turn by turn; `array` is the first of what it gives, and `number` is that of its
-    own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays, those of
-    `whole` for the row of a turn."""
+    """A loop of the program, iteration by iteration; `array` is the first of what it gives, and `number` is
+    that of its own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays,
+    those of `whole` for the row of an iteration."""
 
     number: int = 0
     slots: tuple[Array, ...] = ()
@@ -215,7 +216,7 @@ class Recurrence(Task):
     outs: tuple[Array, ...] = ()
     test: Array | None = None
     before: Schedule | None = None
-    turn: Schedule | None = None
+    iteration: Schedule | None = None
 
     @property
     def loop(self) -> loop_node.Loop:
@@ -230,7 +231,7 @@ class Recurrence(Task):
 
 @dataclass
 class Schedule:
-    """The loop nests of a program, or of a turn of a loop, in order."""
+    """The loop nests of a program, or of an iteration of a loop, in order."""
 
     body: list[Loop | Task]
     tasks: list[Task]
@@ -270,12 +271,12 @@ def computed(shape: Shape) -> bool:
 
 
 def is_divisible(loop: Loop) -> bool:
-    """Whether a loop in the turn of a loop may be a nest that threads share."""
+    """Whether a loop in the iteration of a loop may be a nest that threads share."""
     long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
     return long and not computed((loop.size,)) and not adds_anywhere(loop)
 
 
 def adds_anywhere(loop: Loop) -> bool:
-    """Whether several turns of a loop may add to one place."""
-    turn = Index(loop.number)
-    return any(isinstance(t.array, Accumulate) and turn not in t.elements[:-1] for t in loop.tasks)
+    """Whether several iterations of a loop may add to one place."""
+    iteration = Index(loop.number)
+    return any(isinstance(t.array, Accumulate) and iteration not in t.elements[:-1] for t in loop.tasks)

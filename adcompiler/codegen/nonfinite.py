@@ -168,12 +168,14 @@ class _Walk:
     def slot(self, frame: Frame, slot: Slot, index: Index_, link: Link | None) -> None:
         """What the body of a loop reads, where it comes from."""
         assert frame.inside is not None
-        outer, loop, done, turn = frame.inside
+        outer, loop, done, iteration = frame.inside
         kind, k = outer.histories[loop].operand(slot)
         if kind == "init":
             self.carried(outer, loop, k, index, done, link)
         elif kind == "row":
-            self.work.append((outer, loop.scanned[k], (turn, *index), Link("row", (loop, turn), link)))
+            self.work.append(
+                (outer, loop.scanned[k], (iteration, *index), Link("row", (loop, iteration), link))
+            )
         elif kind == "const":
             self.work.append((outer, loop.consts[k], index, link))
 
@@ -190,7 +192,7 @@ class _Walk:
         loop, history = item.loop, frame.histories[item.loop]
         k = item.k - len(loop.results)
         if k < 0:
-            self.carried(frame, loop, item.k, index, len(history.turns), link)
+            self.carried(frame, loop, item.k, index, len(history.numbers), link)
         else:
             body = history.frame(history.done_before(index[0]))
             self.work.append((body, loop.outs[k], index[1:], link))

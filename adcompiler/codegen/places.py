@@ -1,6 +1,7 @@
-"""Where a turn of a loop puts what it makes: where it stays, if nothing reads afterwards what was there.
+"""Where an iteration of a loop puts what it makes: where it stays, if nothing reads afterwards what was
+there.
 
-Else a turn computes beside what it carries, and copies: every element of it in every turn.
+Else an iteration computes beside what it carries, and copies: every element of it in every iteration.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class Memory:
 
 
 class Places:
-    """Decides on the places of what a turn of a loop makes."""
+    """Decides on the places of what an iteration of a loop makes."""
 
     def __init__(self, rec: Recurrence, memory: Memory) -> None:
-        assert rec.turn is not None
+        assert rec.iteration is not None
         self.rec, self.memory = rec, memory
         items = rec.loop.items
         self.finals, self.stacks = items[: len(rec.slots)], items[len(rec.slots) :]
@@ -52,9 +53,9 @@ class Places:
         self.over: dict[Task, set[Array]] = {}  # the slots that a task overwrites
 
     def ordered(self) -> dict[Task, int]:
-        """The tasks of a turn in order, each with the number of its nest."""
-        assert self.rec.turn is not None
-        return {t: k for k, item in enumerate(self.rec.turn.body) for t in tasks_of(item)}
+        """The tasks of an iteration in order, each with the number of its nest."""
+        assert self.rec.iteration is not None
+        return {t: k for k, item in enumerate(self.rec.iteration.body) for t in tasks_of(item)}
 
     def decide(self, parts: bool) -> None:
         """Give places to what can have one; `parts`, also to a part of what is carried."""
@@ -70,7 +71,7 @@ class Places:
         self.starts()
 
     def updates(self) -> list[tuple[Array, Array, Array | tuple[Store, ...]]]:
-        """What is carried: slot, final array, and what a turn does to it; numbers have no place."""
+        """What is carried: slot, final array, and what an iteration does to it; numbers have no place."""
         found = zip(self.rec.slots, self.finals, self.rec.results, strict=True)
         return [(s, f, u) for s, f, u in found if f.rank]
 
@@ -129,7 +130,8 @@ class Places:
 
     def overwrites(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
         """Whether a new array can be written over a spot of what is carried: it reads only the element that
-        it replaces, and all else that reads the spot does so in earlier nests, or just before in one turn."""
+        it replaces, and all else that reads the spot does so in earlier nests, or just before in one
+        iteration."""
         if not isinstance(task.array, Map):
             return False
         if task.loops:
@@ -170,8 +172,8 @@ class Places:
 
     def put_off_nest(self, slot: Array, task: Task) -> None:
         """Let a nest be the last one, if later ones read the slot and none of them what it makes."""
-        assert self.rec.turn is not None
-        body = self.rec.turn.body
+        assert self.rec.iteration is not None
+        body = self.rec.iteration.body
         behind = body[body.index(task.loops[0]) + 1 :]
         later = [t for item in behind for t in tasks_of(item)]
         if self.may_wait(task.loops[0].tasks, later, slot, body):

@@ -1,8 +1,8 @@
-"""Loops of a program in a kernel: turn by turn.
+"""Loops of a program in a kernel: iteration by iteration.
 
-What is carried lives in variables, or in the buffers of the loop's final arrays; a turn stores its outs in
-the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else a turn
-computes the new one beside it.
+What is carried lives in variables, or in the buffers of the loop's final arrays; an iteration stores its outs
+in the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else an
+iteration computes the new one beside it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Emitter(Protocol):
     def fresh(self, array: Array) -> str: ...
     def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None: ...
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None: ...
-    def in_turn(self, writer: Writer, item: Loop | Task) -> None: ...
+    def in_iteration(self, writer: Writer, item: Loop | Task) -> None: ...
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
-    """A loop, and its turns."""
-    Turns(emitter, writer, rec).write()
+    """A loop, and its iterations."""
+    RecurrenceWriter(emitter, writer, rec).write()
 
 
-class Turns:
+class RecurrenceWriter:
     """Writes a loop of the program into a function."""
 
     parts = True  # whether a part of what is carried may be the place of an array
@@ -92,21 +92,21 @@ class Turns:
         self.adopt()
         self.open(axis, size)
         writer.base += 1
-        self.turn(axis)
+        self.iteration(axis)
         writer.base -= 1
         writer.close()
         if rec.loop.test is not None:
             writer.add(Assign(self.labels[self.stacks[-1]], Call("np.int64", (Var(axis),))))
 
     def adopt(self) -> None:
-        """Names, and space, for what a turn makes."""
-        for made in (self.rec.before, self.rec.turn):
+        """Names, and space, for what an iteration makes."""
+        for made in (self.rec.before, self.rec.iteration):
             if made is not None:
                 self.emitter.adopt(made.tasks, self.writer.prefixes)
                 self.writer.expect(e for t in made.tasks if not isinstance(t, Recurrence) for e in t.written)
 
     def open(self, axis: str, size: Expr | None) -> None:
-        """Enter the loop over the turns."""
+        """Enter the loop over the iterations."""
         writer, rec = self.writer, self.rec
         loop = Loop(rec.loop.length or const(0, "i64"), rec.number)
         if size is None:
@@ -119,28 +119,28 @@ class Turns:
         else:
             writer.open(loop, counted(axis, size, kind="program"))
 
-    def turn(self, axis: str) -> None:
-        """One turn: the test, the body, and what is carried on."""
+    def iteration(self, axis: str) -> None:
+        """One iteration: the test, the body, and what is carried on."""
         rec, writer = self.rec, self.writer
         if rec.before is not None and rec.test is not None:
             self.run(rec.before)
             writer.add(If(Unary("not", Var(self.label(rec.test))), [Break()]))
-        assert rec.turn is not None
-        self.run(rec.turn)
+        assert rec.iteration is not None
+        self.run(rec.iteration)
         self.carry()
         if rec.test is not None:
             writer.add(Assign(axis, Binary("+", Var(axis), unsigned(literal(1)))))
 
     def run(self, made: Schedule) -> None:
-        self.emitter.run(self.writer, made, lambda item: self.emitter.in_turn(self.writer, item))
+        self.emitter.run(self.writer, made, lambda item: self.emitter.in_iteration(self.writer, item))
 
     def arrays(self) -> list[Array]:
-        """The arrays of a turn."""
-        tasks = [t for made in (self.rec.before, self.rec.turn) if made is not None for t in made.tasks]
+        """The arrays of an iteration."""
+        tasks = [t for made in (self.rec.before, self.rec.iteration) if made is not None for t in made.tasks]
         return [a for t in tasks for a in t.arrays]
 
     def place(self) -> None:
-        """Let what a turn makes be made where it stays, if it can be."""
+        """Let what an iteration makes be made where it stays, if it can be."""
         writer = self.writer
         memory = Memory(self.labels, writer.prefixes, writer.grown, self.emitter.fresh)
         Places(self.rec, memory).decide(self.parts)
@@ -169,7 +169,7 @@ class Turns:
                 self.copy(self.label(result), final, result.shape, self.row(result))
 
     def collect(self, out: Array, stack: Array) -> None:
-        """A number of each turn."""
+        """A number of each iteration."""
         spot = *self.row(stack), Var(axis_name(self.rec.number))
         self.writer.add(Store(Access(self.writer.label(stack), spot), Var(self.label(out))))
 

@@ -120,32 +120,32 @@ class Iterations:
         outside = (a for a in lengths if not any(isinstance(b, Slot) for b in arrays_of((a,))))
         self.around = {a: values[a] for a in outside if a in values}
 
-    def order_of_turns(self) -> Iterable[int]:
+    def order_of_iterations(self) -> Iterable[int]:
         """The numbers of the iterations in the order in which they are done; without end for a while loop."""
         if self.loop.test is not None:
             return itertools.count()
         return range(self.count)[:: -1 if self.loop.backward else 1]
 
-    def begin(self, turn: int, carried: Sequence[np.ndarray]) -> Values:
+    def begin(self, iteration: int, carried: Sequence[np.ndarray]) -> Values:
         """What the body reads in an iteration."""
-        rows = [row_of(a, turn) for a in self.scanned]
+        rows = [row_of(a, iteration) for a in self.scanned]
         here: Values = self.around | dict(zip(self.slots, (*carried, *rows, *self.fixed), strict=True))
-        here[self.step] = np.asarray(turn, np.int64)
+        here[self.step] = np.asarray(iteration, np.int64)
         return here
 
     def run(self) -> Iterator[tuple[int, Values]]:
         """Each iteration with the values of its body."""
         carried = self.inits
-        for turn in self.order_of_turns():
-            here = self.begin(turn, carried)
+        for iteration in self.order_of_iterations():
+            here = self.begin(iteration, carried)
             if self.loop.test is not None:
                 compute(arrays_of((self.loop.test,)), here, self.sizes, self.numbers)
                 if not here[self.loop.test]:
-                    self.count = turn
+                    self.count = iteration
                     return
             self.finish(here)
             carried = [here[r] for r in self.loop.results]
-            yield turn, here
+            yield iteration, here
 
     def finish(self, here: Values) -> None:
         """Compute what the body computes."""
@@ -164,20 +164,20 @@ def outs_of(
 
 
 def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> list[np.ndarray]:
-    """What a loop gives, turn by turn."""
-    turns = Iterations(loop, values, sizes, numbers)
-    outs = outs_of(loop, turns.count, values, sizes, numbers)
-    carried = turns.inits
-    for turn, here in turns.run():
+    """What a loop gives, iteration by iteration."""
+    iterations = Iterations(loop, values, sizes, numbers)
+    outs = outs_of(loop, iterations.count, values, sizes, numbers)
+    carried = iterations.inits
+    for iteration, here in iterations.run():
         carried = [here[r] for r in loop.results]
         for out, array in zip(outs, loop.outs, strict=True):
-            out[turn] = here[array]
-    return [*carried, *outs, *([np.asarray(turns.count)] if loop.test is not None else [])]
+            out[iteration] = here[array]
+    return [*carried, *outs, *([np.asarray(iterations.count)] if loop.test is not None else [])]
 
 
-def row_of(array: np.ndarray, turn: int) -> np.ndarray:
+def row_of(array: np.ndarray, iteration: int) -> np.ndarray:
     """A row of a scanned array; zeros beyond its end."""
-    return array[turn] if turn < len(array) else np.zeros(array.shape[1:], array.dtype)
+    return array[iteration] if iteration < len(array) else np.zeros(array.shape[1:], array.dtype)
 
 
 def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:

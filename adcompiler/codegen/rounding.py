@@ -55,7 +55,7 @@ def _all_tasks(made: Schedule | None) -> Iterator[Task]:
     """The tasks of a schedule, and those of the iterations of its loops."""
     for task in () if made is None else made.tasks:
         yield task
-        for body in (task.before, task.turn) if isinstance(task, Recurrence) else ():
+        for body in (task.before, task.iteration) if isinstance(task, Recurrence) else ():
             yield from _all_tasks(body)
 
 

@@ -2,8 +2,8 @@
 
 Every array is a task with an order of loops over its domain. Tasks are taken producers first, and
 each joins the first loop of its length that stands at or after all its producers; after, if it needs
-a producer's value from another turn of that loop: a sum over it, or an element read elsewhere. The
-same rule is applied inside each loop. What a task reads from the same turn stays in a register.
+a producer's value from another iteration of that loop: a sum over it, or an element read elsewhere. The
+same rule is applied inside each loop. What a task reads from the same iteration stays in a register.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from adcompiler.passes.orders import settled
 @dataclass(frozen=True)
 class Style:
     """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
-    together, the arrays whose loops hold nothing else, whether what only one turn of a loop reads may be
-    stored for that turn alone, as it may where the turns of a block run one after the other, and the nominal
-    nanoseconds of an access to memory."""
+    together, the arrays whose loops hold nothing else, whether what only one iteration of a loop reads may be
+    stored for that iteration alone, as it may where the iterations of a block run one after the other, and
+    the nominal nanoseconds of an access to memory."""
 
     orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
     alone: Callable[[Array], bool]
@@ -133,8 +133,8 @@ def _made_before(array: Array) -> Sequence[Array]:
 
 
 class _Open(Replace):
-    """Puts what stands for the slots of a body in their place: the turn's number is an axis, and so is the
-    first one of a scanned array, but for loops that read a row whole: they have one of `whole`.
+    """Puts what stands for the slots of a body in their place: the iteration's number is an axis, and so is
+    the first one of a scanned array, but for loops that read a row whole: they have one of `whole`.
 
     A number of these is copied for a loop inside, as its operand. Where lengths of arrays read it, they read
     the copy too: an operand of that loop and the number that its length reads meet in its body."""
@@ -213,7 +213,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     if loop.test is not None:
         before = _arranged(roots[-1:], given, numbers, style)
         for task in before.tasks:
-            task.stored, task.within = task.array.rank > 0, 0  # the turn may read it
+            task.stored, task.within = task.array.rank > 0, 0  # the iteration may read it
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     ranges: dict[Element, Range] = {}
@@ -222,7 +222,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
     made += _placing([u for u in updates if isinstance(u, tuple)], {*arrays_of([*made, *outs]), *given})
-    turn = _arranged([*made, *outs], given, numbers, style)
+    iteration = _arranged([*made, *outs], given, numbers, style)
     test = None if loop.test is None else roots[-1]
     return Recurrence(
         loop.items[0],
@@ -236,12 +236,13 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
         outs=outs,
         test=test,
         before=before,
-        turn=turn,
+        iteration=iteration,
     )
 
 
 def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | tuple[Store, ...]:
-    """What a turn does to what it carries: a new array, a sum to add in place, or stores at some places."""
+    """What an iteration does to what it carries: a new array, a sum to add in place, or stores at some
+    places."""
     found = stores(slot, result, ranges)
     if found is not None:
         return tuple(found)
@@ -313,7 +314,7 @@ class _Placer:
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
-        """Whether each turn of the loop at `depth` gives the consumer all it reads from the producer."""
+        """Whether each iteration of the loop at `depth` gives the consumer all it reads from the producer."""
         if depth >= len(producer.order) or isinstance(producer.array, Accumulate):
             return False
         axis = producer.order[depth]
@@ -349,7 +350,7 @@ class _Placer:
         return False
 
     def within(self, task: Task) -> int:
-        """How many loops around a task have all its readers in the same turn."""
+        """How many loops around a task have all its readers in the same iteration."""
         if isinstance(task.array, Accumulate | Item | Call):
             return 0
         depth = task.first_reduced

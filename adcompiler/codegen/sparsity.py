@@ -36,7 +36,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.table import TABLE
 
 MOST = 2**28  # points of a domain, or pairs of an entry and what it depends on
-MOST_TURNS = 1024  # of a loop that is followed turn by turn
+MOST_ITERATIONS = 1024  # of a loop that is followed iteration by iteration
 Pattern = Any  # scipy.sparse.csr_array of truth values
 Patterns = dict[Array, Pattern]
 
@@ -88,7 +88,7 @@ def _limit(count: int) -> None:
 
 
 class _Scope:
-    """A program, or one turn of a loop: the values known and the patterns found so far."""
+    """A program, or one iteration of a loop: the values known and the patterns found so far."""
 
     def __init__(self, values: Values, found: Patterns, sizes: Sequence[int], width: int) -> None:
         self.values, self.found, self.sizes, self.width = values, found, sizes, width
@@ -111,7 +111,7 @@ class _Scope:
                 continue
             if isinstance(array, Item):
                 if any(a in self.found for a in array.loop.operands):
-                    self.found |= _Turns(self, array.loop).patterns()
+                    self.found |= _LoopPatterns(self, array.loop).patterns()
             elif is_float(array.dtype) and any(a in self.found for a in arrays_read(array)):
                 self.found[array] = self._array(array)
 
@@ -245,9 +245,9 @@ def _exact(array: Array) -> bool:
     return not summed and not _rounds(elements_of(array.elements))
 
 
-class _Turns:
-    """The patterns of what a loop gives: turn by turn, or of everything on everything if that is too long
-    or unknown."""
+class _LoopPatterns:
+    """The patterns of what a loop gives: iteration by iteration, or of everything on everything if that is
+    too long or unknown."""
 
     def __init__(self, outer: _Scope, loop: Loop) -> None:
         self.outer, self.loop = outer, loop
@@ -258,16 +258,16 @@ class _Turns:
 
     def patterns(self) -> Patterns:
         """The patterns of the loop's items."""
-        turns = self._turns()
-        found = None if turns is None else self._followed(turns)
+        iterations = self._iterations()
+        found = None if iterations is None else self._followed(iterations)
         return self._everything() if found is None else found
 
-    def _turns(self) -> Sequence[int] | None:
+    def _iterations(self) -> Sequence[int] | None:
         if self.loop.length is None:
-            return range(MOST_TURNS)
+            return range(MOST_ITERATIONS)
         (count,) = self.outer._lengths((self.loop.length,))
-        turns = range(max(count, 0))
-        return None if count > MOST_TURNS else turns[::-1] if self.loop.backward else turns
+        iterations = range(max(count, 0))
+        return None if count > MOST_ITERATIONS else iterations[::-1] if self.loop.backward else iterations
 
     def _everything(self) -> Patterns:
         """Each entry depends on all that the loop reads."""
@@ -282,13 +282,13 @@ class _Turns:
             found[item] = _product(one, every)
         return found
 
-    def _followed(self, turns: Sequence[int]) -> Patterns | None:
-        """The patterns after these turns; None if a test depends on what is not known, or holds on."""
+    def _followed(self, iterations: Sequence[int]) -> Patterns | None:
+        """The patterns after these iterations; None if a test depends on what is not known, or holds on."""
         now = [(self._given(a), self.outer.found.get(a)) for a in self.loop.inits]
         outs: list[dict[int, Pattern]] = [{} for _ in self.loop.outs]
         ended = self.loop.test is None
-        for turn in turns:
-            scope = self._scope(turn, now)
+        for iteration in iterations:
+            scope = self._scope(iteration, now)
             goes_on = self._goes_on(scope)
             if not goes_on:
                 ended = goes_on is not None
@@ -296,11 +296,11 @@ class _Turns:
             scope.follow(self.order)
             now = [(_known_value(scope, r), scope.found.get(r)) for r in self.loop.results]
             for kept, array in zip(outs, self.loop.outs, strict=True):
-                kept[turn] = scope.of(array)
+                kept[iteration] = scope.of(array)
         return self._items([p for _, p in now], outs) if ended else None
 
     def _goes_on(self, scope: _Scope) -> bool | None:
-        """Whether there is this turn, if that is known."""
+        """Whether there is this iteration, if that is known."""
         if self.loop.test is None:
             return True
         value = _known_value(scope, self.loop.test)
@@ -321,10 +321,10 @@ class _Turns:
     def _given(self, array: Array) -> np.ndarray | None:
         return _known_value(self.outer, array)
 
-    def _scope(self, turn: int, now: Sequence[tuple[np.ndarray | None, Pattern | None]]) -> _Scope:
-        """One turn: what its slots are, as far as known, and depend on."""
+    def _scope(self, iteration: int, now: Sequence[tuple[np.ndarray | None, Pattern | None]]) -> _Scope:
+        """One iteration: what its slots are, as far as known, and depend on."""
         outer, loop = self.outer, self.loop
-        values: dict[Array, Any] = {self.step: np.asarray(turn, np.int64)}
+        values: dict[Array, Any] = {self.step: np.asarray(iteration, np.int64)}
         found: dict[Array, Pattern | None] = {}
         for slot, (value, depends) in zip(self.carried, now, strict=True):
             values[slot], found[slot] = value, depends
@@ -332,14 +332,14 @@ class _Turns:
             values[slot], found[slot] = self._given(array), outer.found.get(array)
         for slot, array in zip(self.rows, loop.scanned, strict=True):
             whole = self._given(array)
-            values[slot] = None if whole is None else row_of(whole, turn)
-            found[slot] = self._row_pattern(array, slot, turn)
+            values[slot] = None if whole is None else row_of(whole, iteration)
+            found[slot] = self._row_pattern(array, slot, iteration)
         return _Scope(_present(values), _present(found), outer.sizes, outer.width)
 
-    def _row_pattern(self, array: Array, slot: Array, turn: int) -> Pattern | None:
+    def _row_pattern(self, array: Array, slot: Array, iteration: int) -> Pattern | None:
         """The pattern of a row of a scanned array; there is nothing beyond its end."""
         whole, size = self.outer.found.get(array), prod(self.outer._lengths(array.shape[1:]))
-        rows = None if whole is None else whole[turn * size : (turn + 1) * size]
+        rows = None if whole is None else whole[iteration * size : (iteration + 1) * size]
         return None if rows is None or rows.shape[0] < size else rows
 
 

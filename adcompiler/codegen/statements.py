@@ -1,4 +1,4 @@
-"""What one turn of the loops of a nest does: assignments, and sums from their start to their end."""
+"""What one iteration of the loops of a nest does: assignments, and sums from their start to their end."""
 
 from __future__ import annotations
 
@@ -56,18 +56,19 @@ class Statements:
         writer.headed(heads, Store(writer.element(task.array, spot), neutral(task.array)))
 
     def finish(self, writer: Writer, task: Task) -> None:
-        """A sum of this turn is complete: its register has it from here on, and it is stored if need be."""
+        """A sum of this iteration is complete: its register has it from here on, and it is stored if need
+        be."""
         register = self.registers[task]
         if task.stored:
             writer.add(Store(self.place(writer, task), self.kept(task, Var(register))))
         writer.define(Read(task.array, task.kept), register)
 
     def place(self, writer: Writer, task: Task) -> Access:
-        """Where a task's element of this turn is stored."""
+        """Where a task's element of this iteration is stored."""
         return writer.element(task.array, kept(task))
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
-        """What one turn of the innermost loop does for a task."""
+        """What one iteration of the innermost loop does for a task."""
         self.note(writer, task.array)
         match task.array:
             case Map(rank=0):
@@ -130,5 +131,5 @@ class Statements:
 
 
 def kept(task: Task) -> list[Expr]:
-    """The indices of the element that a turn of a task's loops gives."""
+    """The indices of the element that an iteration of a task's loops gives."""
     return [Var(f"i{i.axis}") if isinstance(i, Index) else literal(0) for i in task.kept]

@@ -1,14 +1,15 @@
-"""Loops of a program whose turns go over one axis element by element: run block by block, all turns of each.
+"""Loops of a program whose iterations go over one axis element by element: run block by block, all iterations
+of each.
 
-    for turn:                               for block:  (in threads)
-        for i in range(n):                      for turn:
-            p[i] = p[i] * t[i] + x[turn]            for i in range(start, stop):
-                                                        p[i] = p[i] * t[i] + x[turn]
+    for iteration:                               for block:  (in threads)
+        for i in range(n):                      for iteration:
+            p[i] = p[i] * t[i] + x[iteration]            for i in range(start, stop):
+                                                        p[i] = p[i] * t[i] + x[iteration]
 
-is legal where no element of the axis meets another one before the loop ends. What a turn reads of what is
-carried, or of what the turn has made, is read at the element's own place on that axis; what a turn adds up
-over the axis is an out that nothing in the loop reads, and becomes a partial sum a block. A block then stays
-in the cache for all its turns, and threads need not meet in each.
+is legal where no element of the axis meets another one before the loop ends. What an iteration reads of what
+is carried, or of what the iteration has made, is read at the element's own place on that axis; what an
+iteration adds up over the axis is an out that nothing in the loop reads, and becomes a partial sum a block. A
+block then stays in the cache for all its iterations, and threads need not meet in each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
-from adcompiler.codegen.recurrence import Emitter, Turns
+from adcompiler.codegen.recurrence import Emitter, RecurrenceWriter
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape
@@ -33,14 +34,14 @@ class NestEmitter(Emitter, Protocol):
 
 
 class Strands:
-    """The axis along which a loop may be cut: its length, its place in each array that a turn carries or
-    makes, and the sums over it."""
+    """The axis along which a loop may be cut: its length, its place in each array that an iteration carries
+    or makes, and the sums over it."""
 
     def __init__(self, rec: Recurrence) -> None:
-        assert rec.turn is not None
+        assert rec.iteration is not None
         self.rec = rec
-        self.tasks = [t for item in rec.turn.body for t in tasks_of(item)]
-        self.loops = [item for item in rec.turn.body if isinstance(item, Loop)]
+        self.tasks = [t for item in rec.iteration.body for t in tasks_of(item)]
+        self.loops = [item for item in rec.iteration.body if isinstance(item, Loop)]
         self.axis: dict[Array, int] = {}
         self.sums: set[Array] = set()
         for task in self.tasks:
@@ -59,7 +60,7 @@ class Strands:
 
     @property
     def collected(self) -> list[tuple[Array, Array]]:
-        """The outs of a turn, and the arrays that have them of all turns."""
+        """The outs of an iteration, and the arrays that have them of all iterations."""
         return list(zip(self.rec.outs, self.rec.loop.items[len(self.rec.slots) :], strict=True))
 
     def legal(self) -> bool:
@@ -95,8 +96,9 @@ class Strands:
         return True
 
 
-class StrandTurns(Turns):
-    """Writes all turns of one block, `number` of the kernel's nests; `partial` are the names of its sums."""
+class StrandWriter(RecurrenceWriter):
+    """Writes all iterations of one block, `number` of the kernel's nests; `partial` are the names of its
+    sums."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Loops with low trip counts in the turns of a program's loops: a kernel of its own, which lengths choose.
+"""Loops with low trip counts in the iterations of a program's loops: a kernel of its own, which lengths
+choose.
 
 LLVM makes innermost loops for long arrays: whole vectors, several at a time, and what is left one by one.
 Where the state of a recurrence is a few numbers, as in most filters and small systems, none of that runs,
@@ -12,12 +13,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Function, Stmt, Store, Update, Var, While
 from adcompiler.loopir.walk import is_of_program, mentions, statements, variables
 
-LOW = 8  # turns of an innermost loop; from 12 on kernels for long ones are faster
+LOW = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
 
 
 def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
-    """Whether all loops in the turns of a kernel are short, by the sizes of a call; None if there are
+    """Whether all loops in the iterations of a kernel are short, by the sizes of a call; None if there are
     none, or their lengths are not known before it runs."""
     found = [s for f in functions for s in statements(f.body)]
     inner = [loop for s in found if isinstance(s, For | While) and is_of_program(s) for loop in _inside(s)]

@@ -1,9 +1,9 @@
 """What a kernel does at the least: the bytes that each of its nests moves and its operations, counted.
 
-Counted is what stands in the schedule. An operation is done once a turn of the innermost loop that it
+Counted is what stands in the schedule. An operation is done once an iteration of the innermost loop that it
 depends on; both sides of a select are done. An array moves once: in if another nest, or the caller, made it,
-out if it is stored; what stays in registers does not move. Turns of loops whose bounds depend on others are
-added up over all turns of these, or over many that stand for all.
+out if it is stored; what stays in registers does not move. Iterations of loops whose bounds depend on others
+are added up over all iterations of these, or over many that stand for all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Work:
     writes: dict[str, float] = field(default_factory=dict)
     operations: Operations = field(default_factory=Counter)
     exact: bool = True
-    in_order: bool = False  # turns of a loop of the program
+    in_order: bool = False  # iterations of a loop of the program
     done: set[Element] = field(default_factory=set, repr=False)  # what is counted: variables hold it
 
     @property
@@ -53,26 +53,26 @@ class Work:
 
 
 class Space:
-    """The turns of nested loops, by points that stand for them: `index` has the places of the points in each
-    loop, and `weight` how many turns each stands for."""
+    """The iterations of nested loops, by points that stand for them: `index` has the places of the points in
+    each loop, and `weight` how many iterations each stands for."""
 
     def __init__(self, index: Mapping[int, np.ndarray], weight: np.ndarray, sampled: bool = False) -> None:
         self.index, self.weight, self.sampled = index, weight, sampled
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         return round(float(self.weight.sum()))
 
     def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:
-        """The turns of a loop inside, from `start` to before `stop` at each point."""
-        turns = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
-        count = np.minimum(turns, max(1, MOST // max(len(self.weight), 1)))
+        """The iterations of a loop inside, from `start` to before `stop` at each point."""
+        iterations = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
+        count = np.minimum(iterations, max(1, MOST // max(len(self.weight), 1)))
         parent = np.repeat(np.arange(len(count)), count)
         nth = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
-        step = turns[parent] / np.maximum(count[parent], 1)
+        step = iterations[parent] / np.maximum(count[parent], 1)
         place = np.broadcast_to(start, self.weight.shape)[parent] + ((nth + 0.5) * step).astype(np.int64)
         index = {k: v[parent] for k, v in self.index.items()} | {number: place}
-        return Space(index, self.weight[parent] * step, self.sampled or bool((count < turns).any()))
+        return Space(index, self.weight[parent] * step, self.sampled or bool((count < iterations).any()))
 
 
 ONCE = Space({}, np.ones(1))
@@ -118,7 +118,7 @@ class Counted:
     # -- loops ---------------------------------------------------------------------------------
 
     def add(self, work: Work, item: Loop | Task, around: Space) -> None:
-        """Add what an item does in each turn of the loops around it."""
+        """Add what an item does in each iteration of the loops around it."""
         if isinstance(item, Loop):
             self.nest(work, item, around)
         elif isinstance(item, Recurrence):
@@ -143,28 +143,28 @@ class Counted:
                 work.registers[label] = None
             if isinstance(task.array, Reduce | Accumulate) and is_float(task.array.dtype):
                 step = STEPS.get(task.array.op, "add") if isinstance(task.array, Reduce) else "add"
-                turns = places[task.loops[-1].number].turns if task.loops else around.turns
-                work.operations[step, task.array.dtype] += turns
+                iterations = places[task.loops[-1].number].iterations if task.loops else around.iterations
+                work.operations[step, task.array.dtype] += iterations
         inside = {a for t in loop.tasks for a in t.arrays}
         for read in elements_of(e for t in loop.tasks for e in t.written):
             if isinstance(read, Read) and read.array.rank and read.array not in inside:
                 label, item = self.labels[read.array], NUMPY[read.array.dtype].itemsize
-                more = self.turns(read, spaces, around) * item
+                more = self.iterations(read, spaces, around) * item
                 whole = self.size(work, read.array)
                 work.reads[label] = min(work.reads.get(label, 0) + more, whole)
 
     def enter(self, work: Work, loop: Loop, around: Space, spaces: list[tuple[int, Space]]) -> str:
-        """Add the turns of a loop and of those inside, the outer ones first; these loops in words."""
+        """Add the iterations of a loop and of those inside, the outer ones first; these loops in words."""
         space = self.inside(work, loop, around)
         spaces.append((loop.number, space))
-        each = space.turns / max(around.turns, 1)
+        each = space.iterations / max(around.iterations, 1)
         average = " on average" if loop.bounds else ""
         inner = [self.enter(work, item, space, spaces) for item in loop.body if isinstance(item, Loop)]
         nested = f" ({', '.join(inner)})" if inner else ""
         return f"{self.named(loop.size)} = {each:,.0f}{average}{nested}"
 
     def inside(self, work: Work, loop: Loop, around: Space) -> Space:
-        """The turns of a loop, within its bounds."""
+        """The iterations of a loop, within its bounds."""
         start, stop = np.zeros(1, np.int64), self.value(work, loop.size, around)
         for side, element in loop.bounds:
             if is_computed(element) or not all(a in around.index for a in element.axes):
@@ -179,28 +179,28 @@ class Counted:
         return around.inside(loop.number, start, stop)
 
     def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
-        """A loop of the program: all that its turns do, and whole what it is given and what it gives."""
+        """A loop of the program: all that its iterations do, and whole what it is given and what it gives."""
         loop = rec.loop
         length = np.ones(1, np.int64) if loop.length is None else self.value(work, loop.length, around)
         work.exact = work.exact and loop.length is not None
         work.in_order = True
-        turns = around.inside(rec.number, np.zeros(1, np.int64), length)
-        name = "a while loop, one turn" if loop.length is None else self.named(loop.length)
-        work.loops.append(f"{name} = {turns.turns / max(around.turns, 1):,.0f} in order")
-        for part in (rec.before, rec.turn):
+        iterations = around.inside(rec.number, np.zeros(1, np.int64), length)
+        name = "a while loop, one iteration" if loop.length is None else self.named(loop.length)
+        work.loops.append(f"{name} = {iterations.iterations / max(around.iterations, 1):,.0f} in order")
+        for part in (rec.before, rec.iteration):
             if part is not None:
-                self.schedule(work, part, turns)
+                self.schedule(work, part, iterations)
         for arrays, moved in ((loop.operands, work.reads), (loop.items, work.writes)):
             for array in arrays:
                 if array.rank and array in self.labels:
                     moved[self.labels[array]] = self.size(work, array)
         work.made |= dict.fromkeys(self.labels[a] for a in loop.items if a in self.labels)
 
-    def schedule(self, work: Work, made: Schedule, turns: Space) -> None:
-        """What a turn of a loop does; what it moves stays in the cache."""
+    def schedule(self, work: Work, made: Schedule, iterations: Space) -> None:
+        """What an iteration of a loop does; what it moves stays in the cache."""
         part = Work(done=work.done)
         for item in made.body:
-            self.add(part, item, turns)
+            self.add(part, item, iterations)
         work.operations.update(part.operations)
         work.exact = work.exact and part.exact
 
@@ -214,7 +214,7 @@ class Counted:
         if call.op in PRODUCTS:
             (a, b), (row, summed, column) = call.operands, PRODUCTS[call.op]
             shape = (*call.cases, a.shape[row], a.shape[summed], b.shape[column])
-            points = around.turns * prod(int(self.value(work, n, ONCE)[0]) for n in shape)
+            points = around.iterations * prod(int(self.value(work, n, ONCE)[0]) for n in shape)
             work.operations["add", call.dtype] += points
             work.operations["multiply", call.dtype] += points
         else:
@@ -228,12 +228,12 @@ class Counted:
         """The operations on floats of some elements and of all that they are made of."""
         for e in elements_of(roots):
             if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE and e not in work.done:
-                work.operations[e.op, e.dtype] += self.turns(e, spaces, around)
+                work.operations[e.op, e.dtype] += self.iterations(e, spaces, around)
                 work.done.add(e)
 
-    def turns(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
-        """How often an element is computed: once a turn of the innermost loop that it depends on."""
-        return next((s.turns for k, s in reversed(spaces) if k in element.axes), around.turns)
+    def iterations(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
+        """How often an element is computed: once an iteration of the innermost loop that it depends on."""
+        return next((s.iterations for k, s in reversed(spaces) if k in element.axes), around.iterations)
 
     def size(self, work: Work, array: Array) -> float:
         """The bytes of an array."""

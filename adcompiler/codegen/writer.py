@@ -76,7 +76,7 @@ class Writer:
         self.base = 0  # the loops of the program, and the branches, around
         self.needs: dict[Element, Conditions] = {}
         self.uses: Counter[Element] = Counter()
-        # Inside a loop of the program, arrays are no older than its turn, and may be rows of others.
+        # Inside a loop of the program, arrays are no older than its iteration, and may be rows of others.
         self.floors: dict[Array, int] = {}
         self.prefixes: dict[Array, Row] = {}
         self.dropped: Mapping[Array, frozenset[int]] = {}  # axes that are not stored
@@ -85,14 +85,14 @@ class Writer:
         self.expect(roots)
 
     def stand_in(self, outer: Writer) -> None:
-        """This function is called in the loops of another one, turn by turn."""
+        """This function is called in the loops of another one, iteration by iteration."""
         self.around = tuple(outer.loops)
         self.prefixes, self.grown = dict(outer.prefixes), outer.grown
-        self.used = dict.fromkeys(outer.turns)
+        self.used = dict.fromkeys(outer.iterations)
 
     @property
-    def turns(self) -> list[str]:
-        """The numbers of the turns of loops of the program around what is written."""
+    def iterations(self) -> list[str]:
+        """The numbers of the iterations of loops of the program around what is written."""
         return [axis_name(loop.number) for loop in self.loops if HERE < loop.number < 0]
 
     def expect(self, roots: Iterable[Element]) -> None:
@@ -355,21 +355,21 @@ class Writer:
         return spot, Compare("<", spot, unsigned(self.written(size)))
 
     def fits(self, index: Element, size: Element) -> bool:
-        """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last turn."""
+        """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last iteration."""
         axis, first = shifted(index)
         whole, less = shifted(size)
         if axis is None:
             return whole is None and 0 <= first < less
         for loop in (*self.around, *self.loops):
             if isinstance(axis, Index) and loop.number == axis.axis:
-                turns, extra = shifted(loop.size)
-                return turns is whole and 0 <= first <= less - extra
+                iterations, extra = shifted(loop.size)
+                return iterations is whole and 0 <= first <= less - extra
         return False
 
 
 def axis_name(number: int) -> str:
-    """The variable of a loop over an axis, or over the turns of a loop of the program."""
-    return f"i{number}" if number >= 0 else f"turn{-1 - number}"
+    """The variable of a loop over an axis, or over the iterations of a loop of the program."""
+    return f"i{number}" if number >= 0 else f"iteration{-1 - number}"
 
 
 def zero(dtype: Dtype) -> Expr:

@@ -176,10 +176,10 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
     test = body.test
     if test is not None and active is not None:
         test = Map((), _any(active, axes))
-        turns = fresh("i64", axes)
+        iterations = fresh("i64", axes)
         here = select(active, ONE, ZERO)
-        more_turns = Apply("add", (Read(turns, identity(axes)), here), "i64")
-        carried.append(Carried(Map(axes, ZERO), turns, Map(axes, more_turns)))
+        more_iterations = Apply("add", (Read(iterations, identity(axes)), here), "i64")
+        carried.append(Carried(Map(axes, ZERO), iterations, Map(axes, more_iterations)))
     length = None if body.length is None else _longest(body.length, found, axes)
     built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
     found |= {
@@ -198,7 +198,7 @@ def _place(slot: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
 
 
 def _active(body: Body, made: Sequence[Array], found: Mapping[Array, Array], axes: Shape) -> Element | None:
-    """Which cases still take part in a turn; None for all."""
+    """Which cases still take part in an iteration; None for all."""
     if body.test is not None and made[-1] is not body.test:
         return Read(made[-1], identity(axes))
     if body.length is not None and _batched(body.length, found):

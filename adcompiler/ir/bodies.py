@@ -1,10 +1,10 @@
 """Loops are built from open bodies, and opened again to be differentiated, batched or emitted.
 
-An open body is made of arrays that read placeholders (`fresh` inputs) for what changes from turn to turn,
-and any other arrays. `build` closes it: what no placeholder reaches is computed before the loop and becomes
-a const; a read that the turn's number alone places, such as x[t + 1], is made for all turns before the loop
-and becomes a scanned row; what is carried unchanged is no more carried. So the body holds only what must be
-done in order, and one loop has one form.
+An open body is made of arrays that read placeholders (`fresh` inputs) for what changes from iteration to
+iteration, and any other arrays. `build` closes it: what no placeholder reaches is computed before the loop
+and becomes a const; a read that the iteration's number alone places, such as x[t + 1], is made for all
+iterations before the loop and becomes a scanned row; what is carried unchanged is no more carried. So the
+body holds only what must be done in order, and one loop has one form.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def like(array: Array) -> Input:
 
 @dataclass(frozen=True)
 class Carried:
-    """One carried array: at first `init`, in a turn `slot`, after it `result`."""
+    """One carried array: at first `init`, in an iteration `slot`, after it `result`."""
 
     init: Array
     slot: Array
@@ -57,8 +57,8 @@ class Carried:
 
 @dataclass(frozen=True)
 class Body:
-    """An open body: `step` is the placeholder of the turn's number, `rows` pairs of a scanned array and the
-    placeholder of its row."""
+    """An open body: `step` is the placeholder of the iteration's number, `rows` pairs of a scanned array and
+    the placeholder of its row."""
 
     length: Element | None
     step: Array
@@ -141,7 +141,7 @@ def standing(slot: Array, places: Mapping[Array, Array]) -> Array:
 
 @dataclass(frozen=True)
 class Built:
-    """The arrays that a loop gives, in the order of the body: finals, outs, and the number of turns."""
+    """The arrays that a loop gives, in the order of the body: finals, outs, and the number of iterations."""
 
     finals: tuple[Array, ...]
     outs: tuple[Array, ...]
@@ -200,7 +200,7 @@ def _without_unchanged(body: Body, unchanged: dict[Array, Array]) -> Body:
 
 
 def varying(body: Body) -> set[Array]:
-    """The arrays of a body that change from turn to turn."""
+    """The arrays of a body that change from iteration to iteration."""
     found = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
     for array in postorder(roots_of(body), lambda a: () if a in found else arrays_read(a)):
         if any(a in found for a in arrays_read(array)):
@@ -209,7 +209,7 @@ def varying(body: Body) -> set[Array]:
 
 
 def _with_rows(body: Body) -> Body:
-    """A body whose reads that the turn's number places, or nothing in the loop, are rows and consts."""
+    """A body whose reads that the iteration's number places, or nothing in the loop, are rows and consts."""
     rewriter = _Rows(body)
     return with_roots(body, rewriter.run(roots_of(body)), body.carried, (*body.rows, *rewriter.rows.items()))
 
@@ -248,16 +248,16 @@ class _Rows(Replace):
             self.wholes[row] = whole
         return Read(self.rows[whole], rest)
 
-    def slice(self, read: Read, places: Sequence[int], turns: Shape) -> Array:
-        """The part of an array that a read with such indices reaches, for each of `turns`."""
-        shape = turns + tuple(n for k, n in enumerate(read.array.shape) if k not in places)
-        free = iter(identity(shape)[len(turns) :])
-        turn = Index(0) if turns and not is_const(turns[0], 1) else const(0, "i64")
+    def slice(self, read: Read, places: Sequence[int], iterations: Shape) -> Array:
+        """The part of an array that a read with such indices reaches, for each of `iterations`."""
+        shape = iterations + tuple(n for k, n in enumerate(read.array.shape) if k not in places)
+        free = iter(identity(shape)[len(iterations) :])
+        iteration = Index(0) if iterations and not is_const(iterations[0], 1) else const(0, "i64")
 
         def at(element: Element) -> Element:
             if isinstance(element, Read) and element.array in self.wholes:
-                return Read(self.wholes[element.array], (turn, *element.args))
-            return turn if isinstance(element, Read) and element.array is self.step else element
+                return Read(self.wholes[element.array], (iteration, *element.args))
+            return iteration if isinstance(element, Read) and element.array is self.step else element
 
         indices = tuple(
             rewrite((index,), at)[0] if k in places else next(free) for k, index in enumerate(read.args)
@@ -267,14 +267,14 @@ class _Rows(Replace):
     def moves(self, index: Element) -> bool:
         """Whether an index reads arrays, none of them at an axis, and none that is carried."""
         reads = read_by((index,))
-        known = all(a in self.outer or self.is_turn(a) for a in reads)
+        known = all(a in self.outer or self.is_iteration(a) for a in reads)
         return bool(reads) and not index.axes and known
 
     def steps(self, index: Element) -> bool:
-        return any(self.is_turn(a) for a in read_by((index,)))
+        return any(self.is_iteration(a) for a in read_by((index,)))
 
-    def is_turn(self, array: Array) -> bool:
-        """Whether an array is another in each turn, but known before the loop."""
+    def is_iteration(self, array: Array) -> bool:
+        """Whether an array is another in each iteration, but known before the loop."""
         return array is self.step or array in self.wholes
 
 

@@ -16,12 +16,14 @@ class Slot(Input):
 
 
 class Loop(Node):
-    """`length` turns of a body over carried arrays; or turns while `test` holds, if it has no length.
+    """`length` iterations of a body over carried arrays; or iterations while `test` holds, if it has no
+    length.
 
-    The body is a program of its own, closed: its inputs are `Slot`s, first the number of the turn (int64),
-    then what is carried, then a row of each of the `scanned` arrays, the one of the turn's number (zeros
-    beyond its end), then the `consts`. Its results are what is carried on, then the `outs`: rows that are
-    collected, each at the turn's number. A `backward` loop runs from the last turn to the first.
+    The body is a program of its own, closed: its inputs are `Slot`s, first the number of the iteration
+    (int64), then what is carried, then a row of each of the `scanned` arrays, the one of the iteration's
+    number (zeros beyond its end), then the `consts`. Its results are what is carried on, then the `outs`:
+    rows that are collected, each at the iteration's number. A `backward` loop runs from the last iteration to
+    the first.
     """
 
     __slots__ = ("backward", "consts", "inits", "length", "outs", "results", "scanned", "test")
@@ -45,7 +47,7 @@ class Loop(Node):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The inputs of the body: the turn's number, then one for each operand.
+        """The inputs of the body: the iteration's number, then one for each operand.
 
         A length that reads a const of the loop reads its slot in the body.
         """
@@ -66,7 +68,8 @@ class Loop(Node):
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The arrays that the loop gives: what it carries in the end, its outs, and the number of turns."""
+        """The arrays that the loop gives: what it carries in the end, its outs, and the number of
+        iterations."""
         return tuple(
             Item(self, k) for k in range(len(self.results) + len(self.outs) + (self.test is not None))
         )

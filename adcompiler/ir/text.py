@@ -16,9 +16,10 @@
   (`notation.apply_dtype`); where that is not so its type follows its name: `exp.f64(2)`.
 - Sizes are numbered in the order in which the inputs' types first name them; where that is not
   their number, all are listed first: `func @f<n, m>(...)`.
-- A loop gives what it carries in the end, then what it collects (and the number of turns): in
+- A loop gives what it carries in the end, then what it collects (and the number of iterations): in
   `%p, %ys = loop (%t < n) (%c = %p0, %x = row %xs, %w = all %ws) { ... next %1 out %2 }` the body is a
-  program of its own, where %c is carried from turn to turn and %x is the row of the turn's number.
+  program of its own, where %c is carried from iteration to iteration and %x is the row of the iteration's
+  number.
 - `%x = call solve(%a, %f, %b): f64[n, 1]` is a routine of the library on whole arrays.
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
   `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong; `check shape %ok ...` where it
@@ -242,9 +243,9 @@ class _Printer:
         given = (
             f"{s} = {kind}{self.arrays[a]}" for s, kind, a in zip(slots, kinds, loop.operands, strict=True)
         )
-        turns = step if loop.length is None else f"{step} < {self._lengths((loop.length,))}"
+        iterations = step if loop.length is None else f"{step} < {self._lengths((loop.length,))}"
         head = f"{', '.join(self.arrays[i] for i in loop.items)} = loop {'backward ' * loop.backward}"
-        lines = [f"{head}({turns}) ({', '.join(given)}) {{"]
+        lines = [f"{head}({iterations}) ({', '.join(given)}) {{"]
         lines += ["\n".join("  " + line for line in text.split("\n")) for text in inner.statements()]
         for word_, arrays in (("next", loop.results), ("out", loop.outs), ("while", (loop.test,))):
             names = [inner.arrays[a] for a in arrays if a is not None]

@@ -252,7 +252,7 @@ LOOP_INVARIANTS: Final[tuple[tuple[str, Callable[[Loop], bool]], ...]] = (
     ("only a loop of a known length runs backward or collects", lambda p: not p.test or _is_plain(p)),
     ("a loop carries on what it starts with", lambda p: len(p.inits) == len(p.results)),
     ("what a loop carries keeps its type and shape", _keeps_types),
-    ("what is scanned has an axis for the turns", lambda p: all(a.rank for a in p.scanned)),
+    ("what is scanned has an axis for the iterations", lambda p: all(a.rank for a in p.scanned)),
     ("the body of a loop reads no inputs but its slots", _reads_slots),
 )
 

@@ -53,7 +53,7 @@ DTYPES: Mapping[str, Dtype] = {
     "np.bool": "bool", "np.int64": "i64", "np.float32": "f32", "np.float64": "f64"
 }  # fmt: skip
 ATTEMPTS = 100  # to parse
-PROGRAM = "turn"  # what the axes of a program's loops begin with
+PROGRAM = "iteration"  # what the axes of a program's loops begin with
 
 
 def parsed(text: str) -> ast.Module:

@@ -37,7 +37,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
 from adcompiler.ops.build import apply, cast
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SHORT = 16  # turns up to which a loop of constant length is kept whole
+SHORT = 16  # iterations up to which a loop of constant length is kept whole
 
 
 def checkpointed(budget: int, func: Func) -> Func:
@@ -53,7 +53,7 @@ def checkpoint(budget: int) -> Callable[[Func], Func]:
 
 
 class _Checkpoint(Rewriter):
-    """Only the outermost loops are cut: a stack of an inner one lives for one turn."""
+    """Only the outermost loops are cut: a stack of an inner one lives for one iteration."""
 
     def __init__(self, budget: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _Checkpoint(Rewriter):
 
 
 def _is_long(loop: Loop) -> bool:
-    """Whether a loop has a length that the call knows, many turns, and carries floats."""
+    """Whether a loop has a length that the call knows, many iterations, and carries floats."""
     length = loop.length
     if length is None or is_computed(length):
         return False
@@ -83,33 +83,33 @@ def _is_long(loop: Loop) -> bool:
 def _cut(loop: Loop, budget: int) -> list[Array]:
     """What a loop gives, run in whole segments, and the iterations after them."""
     assert loop.length is not None
-    turns, segments = _segment(loop, budget)
-    done = apply("multiply", segments, turns)
+    iterations, segments = _segment(loop, budget)
+    done = apply("multiply", segments, iterations)
     rest = apply("subtract", loop.length, done)
     if loop.backward:
         late, after = _rest(loop, loop.inits, done, rest)
-        finals, early = _segments(loop, late, turns, segments)
+        finals, early = _segments(loop, late, iterations, segments)
     else:
-        late, early = _segments(loop, loop.inits, turns, segments)
+        late, early = _segments(loop, loop.inits, iterations, segments)
         finals, after = _rest(loop, late, done, rest)
     pairs = zip(early, after, strict=True)
-    return [*finals, *(_joined(o, end, loop.length, turns, done) for o, end in pairs)]
+    return [*finals, *(_joined(o, end, loop.length, iterations, done) for o, end in pairs)]
 
 
 Given = tuple[tuple[Array, ...], tuple[Array, ...]]  # what is carried in the end, and outs
 
 
-def _segments(loop: Loop, inits: Sequence[Array], turns: Element, segments: Element) -> Given:
+def _segments(loop: Loop, inits: Sequence[Array], iterations: Element, segments: Element) -> Given:
     """The loop over segments: each carries on from the one before."""
     inner = opened(loop)
     outer_step, local = fresh("i64", ()), fresh("i64", ())
-    number = apply("add", apply("multiply", Read(outer_step, ()), turns), Read(local, ()))
+    number = apply("add", apply("multiply", Read(outer_step, ()), iterations), Read(local, ()))
     roots = Replace({inner.step: Map((), number)}).run(roots_of(inner))
     count = len(inner.carried)
     carried = tuple(Carried(like(c.init), c.slot, r) for c, r in zip(inner.carried, roots, strict=False))
-    blocks = [(_blocks(whole, segments, turns), row) for whole, row in inner.rows]
+    blocks = [(_blocks(whole, segments, iterations), row) for whole, row in inner.rows]
     rows = [(fresh(w.dtype, w.shape[1:]), row) for w, row in blocks]
-    built = build(Body(turns, local, carried, tuple(rows), tuple(roots[count:]), None, loop.backward))
+    built = build(Body(iterations, local, carried, tuple(rows), tuple(roots[count:]), None, loop.backward))
     around = tuple(
         Carried(init, one.init, final) for init, one, final in zip(inits, carried, built.finals, strict=True)
     )
@@ -143,14 +143,14 @@ def _segment(loop: Loop, budget: int) -> tuple[Element, Element]:
         size = apply("add", size, bytes_)
     fits = apply("less_equal", apply("multiply", size, length), const(budget, "i64"))
     root = cast(apply("ceil", apply("sqrt", cast(length, "f64"))), "i64")
-    turns = apply("maximum", root, ONE)
-    return turns, select(fits, ZERO, apply("floor_divide", length, turns))
+    iterations = apply("maximum", root, ONE)
+    return iterations, select(fits, ZERO, apply("floor_divide", length, iterations))
 
 
-def _blocks(whole: Array, segments: Element, turns: Element) -> Array:
+def _blocks(whole: Array, segments: Element, iterations: Element) -> Array:
     """The rows of a scanned array, segment by segment; zeros beyond its end."""
-    row = apply("add", apply("multiply", Index(0), turns), Index(1))
-    return _rows_at(whole, (segments, turns), row)
+    row = apply("add", apply("multiply", Index(0), iterations), Index(1))
+    return _rows_at(whole, (segments, iterations), row)
 
 
 def _behind(whole: Array, done: Element, rest: Element) -> Array:
@@ -167,11 +167,11 @@ def _rows_at(whole: Array, lengths: Shape, row: Element) -> Array:
     return Map((*lengths, *whole.shape[1:]), select(inside, read, const(0, whole.dtype)))
 
 
-def _joined(stack: Array, after: Array, length: Element, turns: Element, done: Element) -> Array:
+def _joined(stack: Array, after: Array, length: Element, iterations: Element, done: Element) -> Array:
     """Outs, segment by segment and those of the rest, as one row an iteration."""
     shape: Shape = (length, *after.shape[1:])
     own = identity(shape)
-    segment = apply("floor_divide", Index(0), turns), apply("remainder", Index(0), turns)
+    segment = apply("floor_divide", Index(0), iterations), apply("remainder", Index(0), iterations)
     early = Read(stack, (*segment, *own[1:]))
     late = Read(after, (apply("subtract", Index(0), done), *own[1:]))
     return Map(shape, select(apply("less", Index(0), done), early, late))

@@ -1,7 +1,8 @@
-"""Fold constants, and what holds in every turn of a loop, and drop operations that do nothing, bit for bit.
+"""Fold constants, and what holds in every iteration of a loop, and drop operations that do nothing, bit for
+bit.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), (-x) * y, x + -0.0.
-Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
+Not x + 0 (which iterations -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ def folded(element: Element) -> Element:
 class _Fold(Rewriter):
     def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
         super().__init__()
-        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the turn's number
+        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the iteration's number
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
-        """A rewriter that knows what holds in a turn: there is one, and its number is less than theirs."""
+        """A rewriter that knows what holds in an iteration: there is one, and its number is less than
+        theirs."""
         if not isinstance(loop, Loop) or loop.length is None:
             return _Fold()
         step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
@@ -67,11 +69,11 @@ class _Fold(Rewriter):
         if any(a not in places for a in read_by((length,))):  # a slot of the loop around is not one of ours
             return _Fold(around)
         length = inside(length, places)
-        turns = apply("less", const(0, "i64"), length)
-        return _Fold(around | {turns}, {step: up_to(length)})
+        iterations = apply("less", const(0, "i64"), length)
+        return _Fold(around | {iterations}, {step: up_to(length)})
 
     def holds(self, element: Element) -> bool:
-        """Whether a condition holds in every turn of the loop around."""
+        """Whether a condition holds in every iteration of the loop around."""
         if element in self.known:
             return True
         facts = facts_of(element) if self.ranges and not element.axes else []

@@ -3,15 +3,15 @@
 *Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
 of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register,
 so that k is computed twice for each pair. A sum whose loops are *interchanged* takes the order of the other:
-it adds to all its elements in each turn of the outer loop, and k is computed once. That pays while these
-elements stay in the cache, and where each block has many turns, for it has elements of its own.
+it adds to all its elements in each iteration of the outer loop, and k is computed once. That pays while these
+elements stay in the cache, and where each block has many iterations, for it has elements of its own.
 
-*Sums of what the turns of a nest make.* The gradient of the weights of an inner layer is, over the points p,
-the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds to a
-register, they are stored for all points. Interchanged, in the order (p, i, j), the sum stands in the loop
-that makes them: what it reads is there, a row for each turn. It adds to a matrix a block, which must stay in
-the cache, and be small beside the turns. So does the sum of the points for which a centroid is the nearest
-one, which asks for each point once, and not for each centroid.
+*Sums of what the iterations of a nest make.* The gradient of the weights of an inner layer is, over the
+points p, the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds
+to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum stands in the
+loop that makes them: what it reads is there, a row for each iteration. It adds to a matrix a block, which
+must stay in the cache, and be small beside the iterations. So does the sum of the points for which a centroid
+is the nearest one, which asks for each point once, and not for each centroid.
 
 `pays` says whether to interchange the loops of a sum when the lengths are known.
 """
@@ -33,7 +33,7 @@ SHORTEST = 16  # elements of a sum: two vectors at a time
 LONGEST = 1 << 14  # elements of a sum that stay in the cache
 WIDEST = 1 << 12  # elements of one over several axes: each of them may be a vector
 FEW = 32  # iterations from which it pays for such a sum
-SHARE = 4  # elements of it for each turn
+SHARE = 4  # elements of it for each iteration
 
 Side = list[Array]  # arrays that compute a value in one order
 
@@ -120,7 +120,7 @@ def _is_outer(array: Array) -> bool:
 
 
 def _is_row(read: Read, axis: Index) -> bool:
-    """Whether it reads a part of a row that each turn along an axis makes. An array whose outermost loop
+    """Whether it reads a part of a row that each iteration along an axis makes. An array whose outermost loop
     reduces has none."""
     array = read.array
     if not isinstance(array, Map | Reduce) or sum(not is_short(n) for n in array.shape) < 2:

@@ -1,8 +1,8 @@
 """Make before a loop what does not change in it.
 
 `ir/bodies.py` builds loops so, but passes give parts of bodies arrays of their own. One that reads nothing
-that changes would be made in every turn. And one that several loops have would be made in several places,
-though it is one array, with one name and one place.
+that changes would be made in every iteration. And one that several loops have would be made in several
+places, though it is one array, with one name and one place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, read_by
 
 
 def lift(func: Func) -> Func:
-    """The program with loops in whose turns only that is made which changes from turn to turn."""
+    """The program with loops in whose iterations only that is made which changes from iteration to
+    iteration."""
     return _Lift().func(func)
 
 
@@ -41,7 +42,7 @@ class _Lift(Rewriter):
 
 
 def _unchanging(loop: Loop) -> list[Array]:
-    """The arrays that a turn would make, and that are the same in every turn."""
+    """The arrays that an iteration would make, and that are the same in every iteration."""
     changing: set[Array] = set(loop.slots[: len(loop.slots) - len(loop.consts)])
     read = dict.fromkeys(loop.roots)
     for array in arrays_of(loop.roots):

@@ -9,7 +9,7 @@ from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input,
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.costs import is_costly
 
-SHORT = 16  # turns of a loop that is written out
+SHORT = 16  # iterations of a loop that is written out
 
 
 def is_short(length: Element) -> bool:

@@ -1,8 +1,8 @@
 """Drop what loops do in vain, and run loops that do the same once.
 
 What a loop carries but nothing needs is not carried; outs that nothing reads are not collected. Two loops
-that carry the same over the same turns, such as one for the value and one for the stacks of its derivative,
-are one; so is a loop and another that carries more beside, such as tangents.
+that carry the same over the same iterations, such as one for the value and one for the stacks of its
+derivative, are one; so is a loop and another that carries more beside, such as tangents.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
 
 
 def _alike(small: Body, large: Body) -> bool:
-    """Whether two loops carry the same on, as far as the smaller one does, for as many turns."""
+    """Whether two loops carry the same on, as far as the smaller one does, for as many iterations."""
     results = {c.slot: c.result for c in large.carried}
     return small.test is large.test and all(results[c.slot] is c.result for c in small.carried)
 

@@ -1,6 +1,7 @@
-"""Loops that only add up: a carried value that each turn adds something to, which no carried value decides.
+"""Loops that only add up: a carried value that each iteration adds something to, which no carried value
+decides.
 
-Such a value is no recurrence: `s += x[i] * w[i]` is a sum over the turns, and `out[idx[i]] += w[i]` a
+Such a value is no recurrence: `s += x[i] * w[i]` is a sum over the iterations, and `out[idx[i]] += w[i]` a
 scatter. Both are computed beside the loop, in the fixed order of every other sum, and in parallel. So is the
 least of whole numbers, which is how a loop checks its indices.
 """
@@ -109,8 +110,8 @@ def _apart(loop: Loop) -> list[Array]:
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
     added = {c: _sliced(a, every) for c, a in added.items()}
     read = [a for a in read_by(added.values()) if a not in every]
-    turns = batch(read, every, (loop.length,))
-    every |= {old: new for old, new in zip(read, turns, strict=True) if new is not old}
+    iterations = batch(read, every, (loop.length,))
+    every |= {old: new for old, new in zip(read, iterations, strict=True) if new is not old}
     totals = {
         c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
         for c, a in added.items()
@@ -130,8 +131,9 @@ def _calls_by_length(element: Element, inside: set[Array]) -> bool:
 
 
 def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
-    """Whether what a turn adds to `total` is quickly made of arrays over fewer axes, where rows are read
-    as large: those of all turns are collected. A sum of outer products becomes a product of matrices."""
+    """Whether what an iteration adds to `total` is quickly made of arrays over fewer axes, where rows are
+    read as large: those of all iterations are collected. A sum of outer products becomes a product of
+    matrices."""
     largest = max((row.rank for _, row in body.rows), default=-1)
     small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
     return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
@@ -155,7 +157,7 @@ def _inside(arrays: set[Map], element: Element) -> Element:
 
 
 def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
-    """An element whose loops carry only what it takes: so that they read nothing else of the turn."""
+    """An element whose loops carry only what it takes: so that they read nothing else of the iteration."""
     parts = {a: alone(a) for a in read_by((element,)) if a not in places}
     return rewrite(
         (element,), lambda e: Read(parts[e.array], e.args) if isinstance(e, Read) and e.array in parts else e
@@ -167,7 +169,7 @@ def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
 
 
 def addend(slot: Array, result: Array) -> Element | None:
-    """What a turn adds to each element of what it carries; None if it does anything else."""
+    """What an iteration adds to each element of what it carries; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
     own = Read(slot, identity(slot.shape))
@@ -175,7 +177,7 @@ def addend(slot: Array, result: Array) -> Element | None:
 
 
 def _compared(slot: Array, result: Array) -> Element | None:
-    """The whole number of each turn of which a loop carries the least."""
+    """The whole number of each iteration of which a loop carries the least."""
     if slot.rank or slot.dtype != "i64" or not isinstance(result, Map):
         return None
     match result.body:
@@ -185,7 +187,7 @@ def _compared(slot: Array, result: Array) -> Element | None:
 
 
 def _least(init: Array, number: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    """The least of `init` and the numbers of all turns."""
+    """The least of `init` and the numbers of all iterations."""
     (body,) = shifted((number,), found, identity((length,)))
     least = Reduce("min", (), (length,), body)
     return Map((), Apply("minimum", (Read(init, ()), Read(least, ())), "i64"))
@@ -224,8 +226,8 @@ def _reads(element: Element, slot: Array) -> bool:
 
 
 def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    """`init` and the sum of `added` over all turns; `found` are the arrays of all turns at once, by those of
-    one turn."""
+    """`init` and the sum of `added` over all iterations; `found` are the arrays of all iterations at once, by
+    those of one iteration."""
     shape = init.shape
     summed = _scattered(shape, added, length, found) or _summed(shape, added, length, found)
     own = identity(shape)
@@ -237,13 +239,13 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
     one = Map(shape, added)
     (whole,) = batch((one,), found, (length,))
-    turn = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
-    at = identity(shape) if whole is one else (turn, *identity(shape))
+    iteration = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
+    at = identity(shape) if whole is one else (iteration, *identity(shape))
     return Reduce("sum", shape, (length,), Read(whole, at))
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
-    """A sum of what is added at one place a turn, as a scatter over the turns."""
+    """A sum of what is added at one place an iteration, as a scatter over the iterations."""
     conditions, body = guarded(added)
     places: dict[int, Element] = {}
     rest: list[Element] = []

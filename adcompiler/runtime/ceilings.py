@@ -144,19 +144,19 @@ Program = tuple[tuple[Input, ...], tuple[Array, ...], tuple[str, ...]]  # inputs
 
 
 def _x(k: int, dtype: Dtype) -> Read:
-    """The element of the current turn, of the input number `k`."""
+    """The element of the current iteration, of the input number `k`."""
     return Read(Input(k, dtype, (SIZE,)), (Index(0),))
 
 
 def _map(body: Element) -> Program:
-    """One loop that stores an element a turn."""
+    """One loop that stores an element an iteration."""
     result = Map((SIZE,), body)
     inputs = sorted((a for a in arrays_read(result) if isinstance(a, Input)), key=lambda i: i.position)
     return tuple(inputs), (result,), ("r",)
 
 
 def _seconds(program: Program, n: int, ranges: Sequence[Interval] = (), threaded: bool = False) -> float:
-    """The fastest time of a loop of `n` turns, on numbers from these ranges."""
+    """The fastest time of a loop of `n` iterations, on numbers from these ranges."""
     inputs, results, names = program
     of = tuple(f"x{i.position}" for i in inputs)
     timed = Timed(scheduled(Func("ceiling", inputs, of, results, names, ("n",))), threaded=threaded)

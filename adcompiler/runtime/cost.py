@@ -271,7 +271,7 @@ def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str
         yield f"fused     {', '.join(work.registers)} stay{'s' * (len(work.registers) == 1)} in registers"
     moving, computing = _parts(work, ceiling)
     roof = max(moving, computing)
-    waits = ", if turns need not wait for each other" if work.in_order else ""
+    waits = ", if iterations need not wait for each other" if work.in_order else ""
     parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
     yield f"roofline  {in_words(roof)}: {parts}{waits}"
     if measured:

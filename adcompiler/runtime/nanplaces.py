@@ -66,10 +66,10 @@ class Place:
         loops = [w for w in self.within if w.kind == "loop"]
         found = [Iteration(self._number(w), w.place) for w in loops]
         places = [w.place for w in loops]
-        for loop, turn in self.event.frame.iterations:  # a routine of the library, such as cumsum
+        for loop, iteration in self.event.frame.iterations:  # a routine of the library, such as cumsum
             own = self._places(loop)
             if not any(p in places for p in own):
-                found.append(Iteration(turn, own[0] if own else None))
+                found.append(Iteration(iteration, own[0] if own else None))
         return found
 
     def _number(self, loop: Within) -> int:
@@ -82,9 +82,9 @@ class Place:
 
     def _candidates(self, within: Within) -> Iterator[int]:
         """The iterations of a loop that the walk to the operation was in, or that the operation reads of."""
-        for loop, turn in (*self.event.frame.iterations[::-1], *self.cause.passed):
+        for loop, iteration in (*self.event.frame.iterations[::-1], *self.cause.passed):
             if within.place in self._places(loop):
-                yield turn
+                yield iteration
         for sum_ in (*self.cause.sums[::-1], self.event):
             axis = self._summed(sum_, within)
             if axis is not None:
@@ -129,10 +129,10 @@ class Place:
             return own.element.axes, own.point, own.values
         loops = [w for w in self.within if w.kind == "loop"]
         sums = [s for s in (*self.cause.sums, event) if s.array is event.array]
-        turns = {self._summed(s, w) for s in sums for w in loops}
+        iterations = {self._summed(s, w) for s in sums for w in loops}
         element = event.element if own is None else own.element
         axes = frozenset(range(len(event.point))) if element is None else element.axes
-        return axes - turns, event.point, event.values
+        return axes - iterations, event.point, event.values
 
     @property
     def calls(self) -> list[tuple[Source | None, Span]]:

@@ -51,7 +51,7 @@ class Executable(Protocol):
 
 
 def closed(func: Func) -> Func:
-    """A program, if no loop in it needs what only a turn of the loop around it knows."""
+    """A program, if no loop in it needs what only an iteration of the loop around it knows."""
     if any(isinstance(a, Slot) for a in arrays_of(func.roots)):
         raise LimitError(
             "a loop in a loop carries an array whose length the outer one computes",

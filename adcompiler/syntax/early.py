@@ -102,10 +102,10 @@ class _Checker(Lowering):
                 case tree.For():
                     item = self.run(self.iterated(statement.iterable, scope), scope)
                     self.assign(statement.target, item, scope)
-                    self.turn(statement, scope, item)
+                    self.once(statement, scope, item)
                 case tree.While():
                     self.expression(statement.test, scope)
-                    self.turn(statement, scope)
+                    self.once(statement, scope)
                 case _:
                     self.statement(statement, scope)
         return None
@@ -120,7 +120,7 @@ class _Checker(Lowering):
             self.block(block, dict(scope))
         scope.update(dict.fromkeys(assigned((statement,)), ANY))
 
-    def turn(
+    def once(
         self, statement: tree.For | tree.While, scope: dict[str, AnyValue], item: AnyValue = ANY
     ) -> None:
         """The body of a loop, in which what it assigns may have any value, but for its own `item`."""

@@ -179,16 +179,16 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
     up, down = step > 0 and _is_natural(start), step < 0 and _is_natural(stop)
     first, end = _bound(context, start, span, clamps=down), _bound(context, stop, span, clamps=up)
     distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
-    turns = _turns(context, distance, abs(step))
-    fixed = not open_axes(turns) and not is_computed(turns)
+    iterations = _iterations(context, distance, abs(step))
+    fixed = not open_axes(iterations) and not is_computed(iterations)
     if unordered and step == 1 and not fixed and _is_upper_part(context, first, end):
         return _upper_part(context, first, end)
-    length = turns if fixed else longest(context, distance, turns, abs(step))
+    length = iterations if fixed else longest(context, distance, iterations, abs(step))
 
     def at(index: Element) -> Value:
         return Value((), (linear(first) + linear(index) * step).element(), weak=True)
 
-    guard = None if length is turns else (lambda index: apply("less", index, turns))
+    guard = None if length is iterations else (lambda index: apply("less", index, iterations))
     return Iterable(length, distance - whole(1), at, abs(step), guard)
 
 
@@ -233,10 +233,10 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
     return numbered(counted(context, value.element, span, clamps))
 
 
-def _turns(context: Context, distance: Linear, step: int) -> Element:
-    """How many turns a range has: the distance over the step, rounded up, and not less than 0."""
+def _iterations(context: Context, distance: Linear, step: int) -> Element:
+    """How many iterations a range has: the distance over the step, rounded up, and not less than 0."""
     rounded = (distance + whole(step - 1)).element()
-    turns = combine("floor_divide", rounded, const(step, "i64"))
-    if context.binders.sure(distance) or (is_const(turns) and turns.value >= 0):
-        return turns
-    return combine("maximum", turns, ZERO)
+    iterations = combine("floor_divide", rounded, const(step, "i64"))
+    if context.binders.sure(distance) or (is_const(iterations) and iterations.value >= 0):
+        return iterations
+    return combine("maximum", iterations, ZERO)

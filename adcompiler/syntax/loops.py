@@ -1,8 +1,8 @@
 """Loops with carried state: `for` over what is iterable, and `while`.
 
 The names that the body assigns and that have a value before the loop are carried. The body is lowered on
-placeholders in the types of these values; where a turn gives a wider type (an integer becomes a float, a
-scalar an array) it is lowered again on that, until the types are those that a turn keeps.
+placeholders in the types of these values; where an iteration gives a wider type (an integer becomes a float,
+a scalar an array) it is lowered again on that, until the types are those that an iteration keeps.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Tally, Value, as
 
 MOST_WIDENINGS = 8
 Scope = dict[str, AnyValue]
-UNROLL = 4  # turns up to which a loop of constant length is written out
+UNROLL = 4  # iterations up to which a loop of constant length is written out
 KEEP = "let it keep its shape"
 LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop")
 
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """What a turn is lowered on: the type of one carried scalar or array, open in the axes `lead`."""
+    """What an iteration is lowered on: the type of one carried scalar or array, open in the axes `lead`."""
 
     dtype: Dtype
     shape: Shape
@@ -123,17 +123,17 @@ class _Carries:
         moved |= {a: Index(p) for p, a in enumerate(kind.lead)}
         return closed(self.whole_shape(kind), substitute(element, moved))
 
-    # -- a turn ----------------------------------------------------------------------------------
+    # -- an iteration ----------------------------------------------------------------------------------
 
     def after(self, scope: Scope) -> list[AnyValue]:
-        """The numbers and arrays of the names after a turn."""
+        """The numbers and arrays of the names after an iteration."""
         found: list[AnyValue] = []
         for name in self.names:
             self.match(name, self.before[name], scope[name], found)
         return found
 
     def match(self, name: str, before: AnyValue, now: AnyValue, found: list[AnyValue]) -> None:
-        """Collect the parts of a value after a turn; it must nest as it did before."""
+        """Collect the parts of a value after an iteration; it must nest as it did before."""
         before, now = as_array(before), as_array(now)
         if isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
             for one, other in zip(before, now, strict=True):
@@ -149,28 +149,29 @@ class _Carries:
                 )
                 self.context.fail(DtypeError, cause, self.span, remedy)
             self.context.fail(
-                DtypeError, f"{name} is {describe(before)} before the loop and {describe(now)} after a turn",
+                DtypeError,
+                f"{name} is {describe(before)} before the loop and {describe(now)} after an iteration",
                 self.span, "let it be one kind of value",
             )  # fmt: skip
 
     def keep_shapes(self, results: Sequence[AnyValue]) -> None:
-        """Demand that no array is a smaller one after a turn."""
+        """Demand that no array is a smaller one after an iteration."""
         for name, kind, result in zip(self.labels, self.types, results, strict=True):
             shape = result.shape if isinstance(result, Value) else ()
             if len(shape) < len(kind.shape):
                 self.changed(name, len(kind.shape), len(shape))
             for k, n in enumerate(kind.shape):
                 if not unit(self.context.sizes.find(n)) and unit(self.context.sizes.find(shape[k])):
-                    cause = f"axis {k} of {name} has length 1 after a turn of the loop, and another before it"
+                    cause = f"axis {k} of {name} has length 1 after an iteration, and another before the loop"
                     self.context.fail(ShapeError, cause, self.span, KEEP)
 
     def changed(self, name: str, before: int, after: int) -> None:
-        cause = f"{name} has rank {before} before the loop and {after} after a turn"
+        cause = f"{name} has rank {before} before the loop and {after} after an iteration"
         self.context.fail(ShapeError, cause, self.span, KEEP)
 
     def spread_evenly(self, slots: Sequence[Array], results: Sequence[AnyValue]) -> None:
-        """Demand that what is larger after a turn than before the loop is only used element by element: in
-        the first turn it is not yet so large, and a sum of it would not be the same."""
+        """Demand that what is larger after an iteration than before the loop is only used element by element:
+        in the first iteration it is not yet so large, and a sum of it would not be the same."""
         for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
             start = self.type_of(init).shape
             same = [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]
@@ -186,7 +187,7 @@ class _Carries:
                         self.context.fail(ShapeError, cause, self.span, remedy)
 
     def widen(self, results: Sequence[AnyValue]) -> bool:
-        """Widen the types to take the results of a turn; whether any had to be."""
+        """Widen the types to take the results of an iteration; whether any had to be."""
         wider = [self.join(*pair) for pair in zip(self.labels, self.types, results, self.inits, strict=True)]
         changed, self.types = wider != self.types, wider
         return changed
@@ -222,20 +223,20 @@ def _behind(kind: _Type) -> tuple[Element, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """How a loop runs: `turn(step, scope)` lowers one turn on a scope. A for loop has a `length`, and a turn
-    of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`, and
-    skips what a guard leaves out."""
+class LoopForm:
+    """How a loop runs: `iteration(step, scope)` lowers one on a scope. A for loop has a `length`, and an
+    iteration of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`,
+    and skips what a guard leaves out."""
 
-    turn: Callable[[Element, Scope], None]
+    iteration: Callable[[Element, Scope], None]
     length: Element | None = None
     guard: Callable[[Element], Element] | None = None
     test: Callable[[Element, Scope], Value] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    """One turn, lowered on placeholders."""
+class _Iteration:
+    """One iteration, lowered on placeholders."""
 
     step: Array
     slots: list[Array]
@@ -246,32 +247,32 @@ class _Turn:
     tallies: list[Tally]
 
 
-def run_loop(context: Context, turns: Turns, names: Sequence[str], scope: Scope, span: Span) -> None:
+def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scope, span: Span) -> None:
     """Lower a loop: the carried `names` have their values after it."""
     carries = _Carries(context, names, scope, span)
     for _ in range(MOST_WIDENINGS):
-        turn = _lowered(context, turns, carries, scope, span)
-        if not carries.widen(turn.results):
+        iteration = _lowered(context, form, carries, scope, span)
+        if not carries.widen(iteration.results):
             break
     else:
         remedy = "let each name keep its type and shape"
-        context.fail(ShapeError, "what the loop carries changes its type in every turn", span, remedy)
-    carries.spread_evenly(turn.slots, turn.results)
-    finals, held = _built(context, turns, carries, turn)
-    if turn.tallies:
-        context.binders.tallies += after(turn.tallies, held[len(turn.checks) :])
-        held = held[: len(turn.checks)]
+        context.fail(ShapeError, "what the loop carries changes its type in every iteration", span, remedy)
+    carries.spread_evenly(iteration.slots, iteration.results)
+    finals, held = _built(context, form, carries, iteration)
+    if iteration.tallies:
+        context.binders.tallies += after(iteration.tallies, held[len(iteration.checks) :])
+        held = held[: len(iteration.checks)]
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
         context.place(array, span)
-    context.returned += turn.returned
-    for check, holds in zip(turn.checks, held, strict=True):
+    context.returned += iteration.returned
+    for check, holds in zip(iteration.checks, held, strict=True):
         context.binders.checks.append(replace(check, holds=holds))
     carries.bind(scope, carries.values(finals))
 
 
-def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, span: Span) -> _Turn:
-    """One turn on placeholders in the carried types."""
+def _lowered(context: Context, form: LoopForm, carries: _Carries, scope: Scope, span: Span) -> _Iteration:
+    """One iteration on placeholders in the carried types."""
     binders = context.binders
     outer, binders.checks = binders.checks, []
     returned, context.returned = context.returned, []
@@ -283,60 +284,64 @@ def _lowered(context: Context, turns: Turns, carries: _Carries, scope: Scope, sp
     try:
         stay = carries.values(slots)
         carries.bind(inner, stay)
-        own = _own_conditions(turns, number, inner)
-        if turns.test is not None:
+        own = _own_conditions(form, number, inner)
+        if form.test is not None:
             binders.certain.update(c for c in own if not open_axes(c))
-        skips = [] if turns.test is None or turns.guard is None else [turns.guard(number)]
+        skips = [] if form.test is None or form.guard is None else [form.guard(number)]
         with binders.under(*own, *skips):
-            turns.turn(number, inner)
+            form.iteration(number, inner)
         results = carries.after(inner)
         carries.keep_shapes(results)
         found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
         around = binders.doubtful(axis for axes in found for axis in axes)
         conditions = [*own, *around]
-        if turns.test is None or any(open_axes(c) for c in conditions):
+        if form.test is None or any(open_axes(c) for c in conditions):
             for active in conditions:
                 where = Value((), active)
                 results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         for active in skips:
             where = Value((), active)
             results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
-        test = None if turns.test is None else fold_left(_both, conditions)
-        return _Turn(step, slots, results, test, binders.checks, context.returned, binders.tallies)
+        test = None if form.test is None else fold_left(_both, conditions)
+        return _Iteration(step, slots, results, test, binders.checks, context.returned, binders.tallies)
     finally:
         binders.checks, context.within, context.returned = outer, within, returned
         binders.tallies = tallies
 
 
-def _own_conditions(turns: Turns, number: Element, scope: Scope) -> list[Element]:
-    """Where a turn of a loop has an effect."""
-    if turns.test is not None:
-        return [cast(turns.test(number, scope).element, "bool")]
-    return [] if turns.guard is None else [turns.guard(number)]
+def _own_conditions(form: LoopForm, number: Element, scope: Scope) -> list[Element]:
+    """Where an iteration of a loop has an effect."""
+    if form.test is not None:
+        return [cast(form.test(number, scope).element, "bool")]
+    return [] if form.guard is None else [form.guard(number)]
 
 
 def _both(x: Element, y: Element) -> Element:
     return apply("logical_and", x, y)
 
 
-def _built(context: Context, turns: Turns, carries: _Carries, turn: _Turn) -> tuple[list[Array], list[Array]]:
-    """The arrays after the loop: those of the carried values, and of the checks made in every turn."""
+def _built(
+    context: Context, form: LoopForm, carries: _Carries, iteration: _Iteration
+) -> tuple[list[Array], list[Array]]:
+    """The arrays after the loop: those of the carried values, and of the checks made in every iteration."""
     kinds = carries.types
     carried = [
         Carried(carries.array(init, kind), slot, carries.array(result, kind))
-        for init, slot, result, kind in zip(carries.inits, turn.slots, turn.results, kinds, strict=True)
+        for init, slot, result, kind in zip(
+            carries.inits, iteration.slots, iteration.results, kinds, strict=True
+        )
     ]
-    for check in turn.checks:
+    for check in iteration.checks:
         slot = fresh("i64", ())
         held = Map((), apply("minimum", Read(slot, ()), Read(check.holds, ())))
         carried.append(Carried(Map((), ONE), slot, held))
-    for tally in summed(turn.tallies):
+    for tally in summed(iteration.tallies):
         op, start = TALLIES[tally.kind]
         slot = fresh("f64", ())
         total = Map((), apply(op, Read(slot, ()), Read(tally.array, ())))
         carried.append(Carried(Map((), const(start, "f64")), slot, total))
-    test = None if turn.test is None else _any(context, turn.test)
-    built = build(Body(turns.length, turn.step, tuple(carried), test=test))
+    test = None if iteration.test is None else _any(context, iteration.test)
+    built = build(Body(form.length, iteration.step, tuple(carried), test=test))
     return list(built.finals[: len(kinds)]), list(built.finals[len(kinds) :])
 
 

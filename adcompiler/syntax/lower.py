@@ -19,7 +19,7 @@ from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal
 from adcompiler.syntax.leaving import BROKEN
 from adcompiler.syntax.located import located
-from adcompiler.syntax.loops import LOCAL, UNROLL, Turns, run_loop
+from adcompiler.syntax.loops import LOCAL, UNROLL, LoopForm, run_loop
 from adcompiler.syntax.printing import printed
 from adcompiler.syntax.rules import ruled
 from adcompiler.syntax.scattering import updated
@@ -54,7 +54,7 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Turn(tree.Statement):
+class Iteration(tree.Statement):
     """The beginning of an iteration of a loop that is written out: what its variable is; without one, its
     end. `within` is what the statements behind it stand in."""
 
@@ -102,7 +102,7 @@ class Lowering(Appending):
                     rest += reversed(self.repeat(statement, scope))
                 case tree.Leave(word=word):
                     self.skip(word, rest)
-                case Turn(within=within, target=target, item=item):
+                case Iteration(within=within, target=target, item=item):
                     self.within = within
                     if target is not None:
                         self.assign(target, item, scope)
@@ -112,7 +112,7 @@ class Lowering(Appending):
 
     def skip(self, word: str, rest: list[tree.Statement]) -> None:
         """Leave an iteration of a loop that is written out, and after a `break` the others."""
-        while not (isinstance(rest[-1], Turn) and (word == "continue" or rest[-1].target is None)):
+        while not (isinstance(rest[-1], Iteration) and (word == "continue" or rest[-1].target is None)):
             rest.pop()
 
     def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
@@ -208,7 +208,7 @@ class Lowering(Appending):
     # -- loops -------------------------------------------------------------------------------------
 
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
-        """A loop of the program; over a tuple, or of a few turns, it is statements that are written out."""
+        """A loop of the program; over a tuple, or of few iterations, it is statements written out."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
         refuse_stores(self, statement, items)
         if not isinstance(items, tuple):
@@ -222,8 +222,8 @@ class Lowering(Appending):
         span, found = statement.span, list[tree.Statement]()
         for k, item in enumerate(items):
             within = (*self.within, Within("loop", self.source, span, k))
-            found += (Turn(span, within, statement.target, item), *statement.body)
-        return [*found, Turn(span, self.within)]
+            found += (Iteration(span, within, statement.target, item), *statement.body)
+        return [*found, Iteration(span, self.within)]
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
         """The result of a generator that asks for values of expressions."""
@@ -240,7 +240,7 @@ class Lowering(Appending):
         statement = self.entering(loop, scope)
         lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
 
-        def turn(step: Element, inner: dict[str, AnyValue]) -> None:
+        def iteration(step: Element, inner: dict[str, AnyValue]) -> None:
             self.binders.know(step, items.last, items.step)
             self.binders.inside(None, items.length)
             try:
@@ -259,8 +259,8 @@ class Lowering(Appending):
 
         breaks = leaves(statement.body, "break")
         guard = items.guard if items.filtered or not breaks else None
-        turns = Turns(turn, None if breaks else items.length, guard, test if breaks else None)
-        self.carry(turns, statement, scope)
+        form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None)
+        self.carry(form, statement, scope)
         self.leave(lists, statement, scope)
         return [] if statement is loop else self.following(loop)
 
@@ -276,14 +276,14 @@ class Lowering(Appending):
         def test(_: Element, inner: dict[str, AnyValue]) -> Value:
             return self.unbroken(inner, lambda: holds(inner)) if breaks else holds(inner)
 
-        def turn(_: Element, inner: dict[str, AnyValue]) -> None:
+        def iteration(_: Element, inner: dict[str, AnyValue]) -> None:
             self.iteration(statement.body, self.entered(inner))
 
         breaks = leaves(statement.body, "break")
-        self.carry(Turns(turn, test=test), statement, scope)
+        self.carry(LoopForm(iteration, test=test), statement, scope)
         return [] if statement is loop else self.following(loop)
 
-    def carry(self, turns: Turns, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
+    def carry(self, form: LoopForm, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
         """Run a loop; names that only the loop assigns have no value after it."""
         names, lists = assigned((statement,)), self.lists_of(statement, scope)
         known = [n for n in names if n in scope and n not in lists]
@@ -293,7 +293,7 @@ class Lowering(Appending):
         if breaks:
             scope[BROKEN] = False
             carried.append(BROKEN)
-        run_loop(self, turns, carried, scope, statement.span)
+        run_loop(self, form, carried, scope, statement.span)
         scope.update((n, LOCAL) for n in names if n not in carried and n not in lists)
         if breaks:
             scope[BROKEN] = outer

@@ -171,10 +171,10 @@ def _number(element: Element) -> Element:
     return Read(Map((), element), ()) if one else element
 
 
-def longest(context: Context, distance: Linear, turns: Element, step: int) -> Element:
-    """The most iterations of a range of which `turns`, `distance` over the step, differs by indices around,
-    or by values."""
-    if not is_computed(turns):
+def longest(context: Context, distance: Linear, iterations: Element, step: int) -> Element:
+    """The most iterations of a range of which `iterations`, `distance` over the step, differs by indices
+    around, or by values."""
+    if not is_computed(iterations):
         low = lowest(distance * -1, context.binders.ranges)
         if low is not None:
             high = low * -1 + whole(step - 1)
@@ -184,10 +184,10 @@ def longest(context: Context, distance: Linear, turns: Element, step: int) -> El
                     return size  # n for n - 1: a length that others have too
             most = combine("floor_divide", high.element(), const(step, "i64"))
             return most if is_const(most) else combine("maximum", most, ZERO)
-    lead = open_axes(turns)
+    lead = open_axes(iterations)
     if not lead:
-        return turns
-    body = substitute(turns, {a: Index(p) for p, a in enumerate(lead)})
+        return iterations
+    body = substitute(iterations, {a: Index(p) for p, a in enumerate(lead)})
     lengths = tuple(context.binders.lengths[a] for a in lead)
     return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)
 

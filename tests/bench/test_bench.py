@@ -155,21 +155,21 @@ def test_a_slow_peer_is_not_timed(monkeypatch):
     assert report.short("too slow: 0 s a call") == "too slow"
 
 
-def test_everyone_is_called_in_turn(monkeypatch):
-    monkeypatch.setattr(worker, "TURN", 0.0)
+def test_everyone_is_called_in_iteration(monkeypatch):
+    monkeypatch.setattr(worker, "ITERATION", 0.0)
     monkeypatch.setattr(worker, "SHORTEST", 0.0)
     called = []
     runs = {who: (lambda who=who: called.append(who)) for who in "ab"}
-    monkeypatch.setattr(worker, "TURN", 1e-9)
-    samples = worker.in_turn(runs, 2)
+    monkeypatch.setattr(worker, "ITERATION", 1e-9)
+    samples = worker.in_iteration(runs, 2)
     assert called[0] == "a"
     assert "".join(called).replace("aa", "a").replace("bb", "b").startswith("ab")
     assert all(len(s) >= 2 for s in samples.values())
 
 
-def test_a_turn_groups_short_calls():
+def test_a_iteration_groups_short_calls():
     count = []
-    samples = worker.in_turn({"a": lambda: count.append(0)}, 1)["a"]
+    samples = worker.in_iteration({"a": lambda: count.append(0)}, 1)["a"]
     assert len(count) > 10 * len(samples)
 
 

@@ -21,7 +21,7 @@ from bench.workload import Run, Workload
 from bench.workloads import every
 
 SLOWEST = 20.0  # seconds a call may take
-TURN = 0.05  # seconds that each has in a turn
+ITERATION = 0.05  # seconds that each has in an iteration
 LONG = 1.0  # seconds of a call that needs no warming
 SHORTEST = 1e-3  # seconds of calls that are timed together, where one is too short to be timed
 TOLD = ("failed", "too slow", "needs")  # how reasons begin that are no disagreement
@@ -58,7 +58,7 @@ def times(task: Task) -> Outcome:
     workload = workload_of(task)
     args = workload.arguments(task["size"])
     runs, entries = checked(workload, args, task["who"], task["device"])
-    for who, samples in in_turn(runs, task["repeat"]).items():
+    for who, samples in in_iteration(runs, task["repeat"]).items():
         entries[who] = summary(samples)
     return {"entries": entries}
 
@@ -91,13 +91,13 @@ def slow(run: Run) -> str:
     return f"too slow: {second:.0f} s a call" if second > SLOWEST else ""
 
 
-def in_turn(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
-    """`repeat` turns of everyone; each begins with a call that is not timed, unless calls are long."""
+def in_iteration(runs: Mapping[str, Run], repeat: int) -> dict[str, list[float]]:
+    """`repeat` iterations of everyone; each begins with a call that is not timed, unless calls are long."""
     samples: dict[str, list[float]] = {who: [] for who in runs}
     for _ in range(repeat):
         for who, run in runs.items():
             last = samples[who][-1] if samples[who] else 0.0
-            samples[who] += several(run, last, TURN)
+            samples[who] += several(run, last, ITERATION)
     return samples
 
 

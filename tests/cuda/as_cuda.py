@@ -3,8 +3,9 @@
     PYTHONPATH=tests/cuda python -m pytest -p as_cuda tests/unit/test_language.py
 
 Where a test asks for the NumPy backend, the device makes the same call, and must agree with it.
-ADC_TEST_SMALL is up to how many points one block computes a program alone, ADC_TEST_LARGE_TURN from how many
-points of a turn the host runs a loop, ADC_TEST_FEWEST of how many turns that are left it captures one.
+ADC_TEST_SMALL is up to how many points one block computes a program alone, ADC_TEST_LARGE_ITERATION from how
+many points of an iteration the host runs a loop, ADC_TEST_FEWEST of how many iterations that are left it
+captures one.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     irprograms.compiled = compiled
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
-    executable.LARGE_TURN = int(os.environ.get("ADC_TEST_LARGE_TURN", executable.LARGE_TURN))
+    executable.LARGE_ITERATION = int(os.environ.get("ADC_TEST_LARGE_ITERATION", executable.LARGE_ITERATION))
     program.FEWEST = int(os.environ.get("ADC_TEST_FEWEST", program.FEWEST))
     PLAIN.update(specialise.BACKENDS)
     for name in ("cpu", "cpu-precise"):

@@ -81,7 +81,7 @@ PAIRS = {
 @pytest.mark.parametrize("name", LAUNCHES)
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks have four threads, tiles four turns: the last ones of eleven are not full."""
+    """Blocks have four threads, tiles four iterations: the last ones of eleven are not full."""
     monkeypatch.setattr(device_program, "MACHINE", LAUNCHES[name])
     source = f"def f(x: f64[n], w: f64[n], at: i64[n]):\n    return {PAIRS[pairs]}\n"
     args = RANDOM.normal(size=11), RANDOM.normal(size=11), RANDOM.integers(0, 11, 11)
@@ -134,7 +134,7 @@ def test_rows_of_other_points_lie_in_tiles(
     (made,) = f._specialisations.values()
     kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert kernels or not m * n or d == 1
-    for few in (1, 2):  # turns a tile
+    for few in (1, 2):  # iterations a tile
         monkeypatch.setattr(tiles, "WIDE", 16 * few * max(d, 1))
         monkeypatch.setattr(tiles, "FEWEST", 1)
         same(adc.compile(source, backend="cuda")(*args), expected)
@@ -192,7 +192,7 @@ STRIDED = {
 def test_arrays_on_the_device_may_have_any_strides(
     name: str, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executable, "LARGE_TURN", large)
+    monkeypatch.setattr(executable, "LARGE_ITERATION", large)
     monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
     x, w = cuda.to_device(RANDOM.normal(size=(14, 6))), cuda.to_device(RANDOM.normal(size=(3, 7)))
@@ -490,7 +490,7 @@ def test_statements_that_change_what_follows(name: str) -> None:
             same(found, expected)
 
 
-def test_a_thread_takes_several_points_a_turn() -> None:
+def test_a_thread_takes_several_points_a_iteration() -> None:
     a, b = RANDOM.normal(size=(2, 203))
     value, (da, db) = adc.value_and_grad(adc.compile("sum((a + b) * b)", backend="cuda"))(a, b)
     same(value, np.sum((a + b) * b))
@@ -524,8 +524,8 @@ def f(x, a):
 """
 
 
-def test_rows_that_turns_of_the_host_leave_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of computed length, too: no turn has a new array for the rows of all of them."""
+def test_rows_that_iterations_of_the_host_leave_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of computed length, too: no iteration has a new array for the rows of all of them."""
     x, k = np.array([0.45, 0.2]), np.array([3, 4])
     fresh = cuda.device_array
 
@@ -547,7 +547,7 @@ def test_rows_that_turns_of_the_host_leave_stay(monkeypatch: pytest.MonkeyPatch)
 def test_loops_run_on_one_block_and_on_the_host(
     text: str, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executable, "LARGE_TURN", large)
+    monkeypatch.setattr(executable, "LARGE_ITERATION", large)
     args: tuple[Any, ...] = (RANDOM.normal(size=5), 1.3)
     if text == LOOP:
         args = RANDOM.normal(size=5), RANDOM.normal(size=(5, 5)) / 3, RANDOM.normal(size=(4, 5))

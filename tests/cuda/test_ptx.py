@@ -230,8 +230,8 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["loop", "while"])
-def test_kernels_of_turns_read_their_number(name: str, tmp_path: Path) -> None:
-    """Where the host launches the turns: numbers of turns are no parameters."""
+def test_kernels_of_iterations_read_their_number(name: str, tmp_path: Path) -> None:
+    """Where the host launches the iterations: numbers of iterations are no parameters."""
     from numba import cuda
 
     from adcompiler.codegen.cuda import ptx
@@ -244,8 +244,8 @@ def test_kernels_of_turns_read_their_number(name: str, tmp_path: Path) -> None:
     emitter = DeviceEmitter(made, hosted=True)
     reads = 0
     for text in ptx.texts(emitter, True):
-        assert not any(param.startswith("turn") for param in text.params)
-        reads += "turn" in text.source
+        assert not any(param.startswith("iteration") for param in text.params)
+        reads += "iteration" in text.source
         known = ptx._types(emitter, "_sliced" in text.name)
         with ptx._device((9, 0)):
             kernel = ptx.loaded(text.source, text.name).py_func

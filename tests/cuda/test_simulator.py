@@ -21,7 +21,7 @@ QUICK = {
     "language": ["tests/unit/test_array_language.py"],
     "loops": ["tests/unit/test_loops.py", "-k", "not matrices"],
     "device": ["tests/cuda/simulated.py"],
-    "turns": ["tests/cuda/turns.py"],
+    "host loops": ["tests/cuda/hostloops.py"],
 }
 # Files whose tests are of the language and its derivatives, and not of one backend's code or times. Sparse
 # Jacobians make hundreds of calls: they take the simulator too long.
@@ -61,7 +61,7 @@ def test_they_pass_on_one_block() -> None:
 SETTINGS = {
     "as they are": {},
     "on one block": {"small": EVERYTHING},
-    "loops on the host": {"large_turn": -1, "fewest": 1},
+    "loops on the host": {"large_iteration": -1, "fewest": 1},
 }
 
 
@@ -72,7 +72,7 @@ def test_all_of_the_language(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["device", "turns"])
+@pytest.mark.parametrize("name", ["device", "host loops"])
 def test_their_slow_cases(name: str) -> None:
     run(QUICK[name], "-m", "slow")
 

@@ -85,7 +85,7 @@ def cases(path: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for launch in LAUNCHES:
         yield f"launched as {launch}", lambda way=launch: launched(way)
     yield "same bits", same_bits
-    yield "large turns", large_turns
+    yield "large iterations", large_iterations
     yield "first kernel", first_kernel
     yield "copy", copy_bandwidth
     bandwidth = next((row.get("GB/s") for row in supervised.read(path) if row["case"] == "copy"), None)
@@ -254,7 +254,7 @@ def same_bits() -> dict[str, Any]:
     return {"programs": len(WORKLOADS)}
 
 
-TURNS = """
+ITERATIONS = """
 def f(q, p, k, w):
     for t in range(len(w)):
         p = p - w[t] * k * sin(q)
@@ -263,20 +263,20 @@ def f(q, p, k, w):
 """
 
 
-def large_turns() -> dict[str, Any]:
-    """A loop whose turns the host launches: captured or one by one, on the default stream and on another one,
-    with the same bits; and how long it takes."""
+def large_iterations() -> dict[str, Any]:
+    """A loop whose iterations the host launches: captured or one by one, on the default stream and on another
+    one, with the same bits; and how long it takes."""
     from numba import cuda
 
     from adcompiler.codegen.cuda import arrays, program
 
-    turns, n = (6, 7) if QUICK else (400, 2**16)
-    args = [np.random.default_rng(k).normal(size=n) for k in range(3)] + [np.full(turns, 0.01)]
-    held, expected = [cuda.to_device(a) for a in args], adc.value_and_grad(adc.compile(TURNS))(*args)
+    iterations, n = (6, 7) if QUICK else (400, 2**16)
+    args = [np.random.default_rng(k).normal(size=n) for k in range(3)] + [np.full(iterations, 0.01)]
+    held, expected = [cuda.to_device(a) for a in args], adc.value_and_grad(adc.compile(ITERATIONS))(*args)
     mine, found, bits = cuda.stream(), {}, set()
     with hosted() as replays:
         for name, fewest in ("captured", program.FEWEST), ("one by one", EVER):
-            f = adc.value_and_grad(adc.compile(TURNS, backend="cuda"))
+            f = adc.value_and_grad(adc.compile(ITERATIONS, backend="cuda"))
             program.FEWEST = fewest
             for stream in 0, mine:
                 arrays.STREAMS["numba"] = lambda s=stream: s
@@ -286,29 +286,30 @@ def large_turns() -> dict[str, Any]:
                 result = value, tuple(g.copy_to_host() for g in gradients)
                 judged({name: (result, expected)}, 1e-9)
                 bits.add(tuple(np.asarray(x).tobytes() for x in flat(result)))
-                assert replays == ([turns - 1] * 2 if name == "captured" else []), f"{name}: {replays}"
+                assert replays == ([iterations - 1] * 2 if name == "captured" else []), f"{name}: {replays}"
             found[f"{name} ms"] = times(lambda f=f: f(*held))["ms"]
     assert len(bits) == 1
-    return {"turns": 2 * turns, **found}
+    return {"iterations": 2 * iterations, **found}
 
 
 @contextmanager
 def hosted() -> Iterator[list[int]]:
-    """The host launches the turns of loops; how many of each loop were launched by what has been captured."""
+    """The host launches the iterations of loops; how many of each loop were launched by what has been
+    captured."""
     from adcompiler.codegen.cuda import arrays, executable, program
 
-    before, fewest, replayed = executable.LARGE_TURN, program.FEWEST, program._Call.replayed
+    before, fewest, replayed = executable.LARGE_ITERATION, program.FEWEST, program._Call.replayed
     counts: list[int] = []
 
     def counted(self: Any, loop: Any, times: int) -> int:
         counts.append(replayed(self, loop, times))
         return counts[-1]
 
-    executable.LARGE_TURN, program._Call.replayed = -1, counted  # type: ignore[method-assign]
+    executable.LARGE_ITERATION, program._Call.replayed = -1, counted  # type: ignore[method-assign]
     try:
         yield counts
     finally:
-        executable.LARGE_TURN, program.FEWEST = before, fewest
+        executable.LARGE_ITERATION, program.FEWEST = before, fewest
         program._Call.replayed = replayed  # type: ignore[method-assign]
         arrays.STREAMS.pop("numba", None)
 

@@ -138,7 +138,7 @@ def test_a_loop_over_points_is_written_out_for_each_side():
         assert ("math.exp" in body) != ("math.sin" in body)
 
 
-def test_a_turn_computes_one_side():
+def test_a_iteration_computes_one_side():
     f = adc.compile(STEPS)
     f(X, Y)
     text = f.show("kernel")

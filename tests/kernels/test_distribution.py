@@ -70,7 +70,7 @@ PROGRAMS = {"survival": SURVIVAL, "carried": CARRIED, "decided": DECIDED, "neste
 def bodies(text: str) -> str:
     """The loops of a program as its kernel has them."""
     shown = str(adc.compile(text).show("kernel"))
-    return re.split("for turn0|while ", shown[shown.index("def run(") :], maxsplit=1)[1]
+    return re.split("for iteration0|while ", shown[shown.index("def run(") :], maxsplit=1)[1]
 
 
 def inputs(name: str, n: int, dtype: type = float) -> tuple:

@@ -1,4 +1,5 @@
-"""Threads in the turns of loops: the nests of a turn are cut into blocks, as those beside loops are."""
+"""Threads in the iterations of loops: the nests of an iteration are cut into blocks, as those beside loops
+are."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import leaves, near
-from dividedturns import divided_turns
+from dividedloops import divided_iterations
 from hypothesis import given, settings
 from loopprograms import PROGRAMS
 from plainkernels import kernels_hold, plain_kernels
@@ -81,7 +82,7 @@ by_name = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 @pytest.fixture(autouse=True)
 def divided() -> Iterator[None]:
-    with divided_turns():
+    with divided_iterations():
         yield
 
 
@@ -153,15 +154,15 @@ def test_many_random_programs(program: Program) -> None:
 
 
 def holds(program: Program) -> None:
-    """A program and its gradient, with blocks of turns in reversed order, against the interpreter."""
-    with divided_turns():
+    """A program and its gradient, with blocks of iterations in reversed order, against the interpreter."""
+    with divided_iterations():
         kernels_hold(program)
 
 
-def test_short_turns_stay_in_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call a nest and turn costs more than threads would bring."""
+def test_short_iterations_stay_in_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call a nest and iteration costs more than threads would bring."""
     monkeypatch.undo()
     f = adc.compile(PAIRS, backend="cpu")
     text = f.show("kernel", *arguments()[PAIRS])
-    assert "for turn0 in" in text
-    assert "turn0, " not in text.split("def run(")[0]
+    assert "for iteration0 in" in text
+    assert "iteration0, " not in text.split("def run(")[0]

@@ -30,7 +30,8 @@ def case(name: str):
 
 
 def critical(name: str, dtype) -> np.ndarray:
-    """Numbers near which a function is hard: 1, centres of cells, ends of quarters of turns, tiny ones."""
+    """Numbers near which a function is hard: 1, centres of cells, ends of quarters of iterations, tiny
+    ones."""
     random = np.random.default_rng(1)
     numbers = COEFFICIENTS["double" if dtype is np.float64 else "float"]
     near = [0.75, 1.0, 1.5, 2.0, *np.arange(1, 60) * np.pi / 4, *np.arange(1, 40) * np.log(2) / 32]

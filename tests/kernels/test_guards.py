@@ -102,8 +102,9 @@ def test_points_are_independent(text):
             np.testing.assert_allclose(a[:2], b, rtol=1e-13)
 
 
-def test_loops_that_end_before_they_begin_have_no_turns():
-    """for k in range(j, m if ... else 0), where the guard does not hold: 2**64 turns less a few, else."""
+def test_loops_that_end_before_they_begin_have_no_iterations():
+    """for k in range(j, m if ... else 0), where the guard does not hold: 2**64 iterations less a few,
+    else."""
     source = """def f(c: f64[m], v: f64[n]):
     return sum(max(hypot(tanh(sum(erf(c[j]) for k in range(j, m))) + 2.1,
                          0.2 * sum(0.1 * k - v[i] for k in range(j, m)))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="the extra jax 
 QUICK = """chain;solve;determinant;pairs;three;sparse;filter;newton;functions of functions;gradient inside
 tangent inside;robust""".replace("\n", ";").split(";")
 LOOPS = """backward;tuple;counted;branches;returns;while;loop under a condition;loop in a comprehension;stores
-bubble;largest;no turn""".replace("\n", ";").split(";")
+bubble;largest;no iteration""".replace("\n", ";").split(";")
 COMPILED = ["einsum", "three", "newton"]
 
 

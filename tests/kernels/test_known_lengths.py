@@ -45,7 +45,7 @@ def test_elements_of_an_array_of_an_equal_length_are_there():
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
-def test_lengths_that_come_in_turn(backend):
+def test_lengths_that_come_in_iteration(backend):
     """Values, gradients and products with the Hessian are those of the reference for lengths one by one."""
     f = adc.compile(SOURCE, backend=backend)
     gradient, product = adc.grad(f), adc.hvp(f)

@@ -1,4 +1,5 @@
-"""Turns of a nest as lanes of vectors: where that is done, and that values and derivatives stay the same."""
+"""Iterations of a nest as lanes of vectors: where that is done, and that values and derivatives stay the
+same."""
 
 from __future__ import annotations
 
@@ -118,7 +119,7 @@ def test_threads_do_not_change_bits():
     same_bits(lambda: f(*args))
 
 
-def test_what_is_the_same_in_two_turns_has_the_same_bits():
+def test_what_is_the_same_in_two_iterations_has_the_same_bits():
     f, numpy = (adc.grad(adc.compile(HIGHEST, backend=b), "x") for b in ("cpu", "numpy"))
     for n in (2, 9, 11, 30):
         x, w = arguments(HIGHEST, n)
@@ -156,7 +157,7 @@ def test_all_of_these_have_lanes(name, monkeypatch):
 
     monkeypatch.setattr(
         llvm_functions.Function, "across", counted
-    )  # which would go on turn by turn after an error
+    )  # which would go on iteration by iteration after an error
     adc.value_and_grad(adc.compile(SUMS[name]), "w")(*arguments(SUMS[name], 300))
     assert loops
 
@@ -219,7 +220,7 @@ def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     assert all(isinstance(target, Lane) and target.row for target in kept)
 
 
-def test_a_loop_with_bounds_of_a_turn_is_done_by_each_lane():
+def test_a_loop_with_bounds_of_a_iteration_is_done_by_each_lane():
     loop = lanes_of(ALONE, {"h"})
     (alone,) = (s for s in statements(loop.together) if isinstance(s, Alone))
     assert alone.names == ["i", "s"]
@@ -230,9 +231,9 @@ def test_a_loop_with_bounds_of_a_turn_is_done_by_each_lane():
 @pytest.mark.parametrize(
     "last",
     ["s = reduce_add(s, x[i, c])", "h[0, c] = x[i, c]", "y[i, c] = x[i, c]\n                s = 1.0"],
-    ids=["a sum of the turn", "what others read", "a variable of the turn"],
+    ids=["a sum of the iteration", "what others read", "a variable of the iteration"],
 )
-def test_other_bounds_of_turns_are_left_alone(last):
+def test_other_bounds_of_iterations_are_left_alone(last):
     text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
     rows = {"h"} if "h[0" not in last else set()
     assert found(functions(ALONE), frozenset({"h"})).functions
@@ -271,8 +272,9 @@ def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
         ("x[i, a] * w[a, l]", "(x[i, a] if i < d else 0.0)"),
         ("h[block, l] = s", "h[block, l, l] = s"),
     ],
-    ids=["one loop only", "what another turn wrote", "one place of all", "a scatter", "bounds of a turn",
-         "two axes of one array", "gathered", "three axes", "no row for all turns", "rows of two axes"],
+    ids=["one loop only", "what another iteration wrote", "one place of all", "a scatter",
+         "bounds of an iteration", "two axes of one array", "gathered", "three axes",
+         "no row for all iterations", "rows of two axes"],
 )  # fmt: skip
 def test_other_loops_stay_as_they_are(old, new):
     if "h[block, l, l]" in new:
@@ -297,8 +299,8 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
 
 
 @pytest.mark.parametrize("n", [4, 9, 31])
-def test_turns_that_share_a_row_are_not_jammed_inside_lanes(n):
-    """Several turns of j at once would fill the row of k for the last of them only."""
+def test_iterations_that_share_a_row_are_not_jammed_inside_lanes(n):
+    """Several iterations of j at once would fill the row of k for the last of them only."""
     text = """def f(p: f64[m, n]):
     y = [sum(tanh(sum(p[-1, i] for k in range(0, j + 1, 2))) for j in range(n)) for i in range(n)]
     return sum(maximum(0.2, y))"""
@@ -336,7 +338,7 @@ def f(A: f64[n, n], B: f64[n, n], x: f64[n]):
 @pytest.mark.parametrize("text", DIAGONALS.values(), ids=DIAGONALS)
 @pytest.mark.parametrize("n", [1, 5, 20])
 def test_lanes_that_read_an_element_each_of_their_rows(text, n):
-    """Such nests are done turn by turn."""
+    """Such nests are done iteration by iteration."""
     random = np.random.default_rng(n)
     args = random.standard_normal((n, n)), random.standard_normal((n, n)), random.standard_normal(n)
     ours, plain = (adc.compile(text, backend=backend)(*args) for backend in ("cpu", "numpy"))

@@ -20,7 +20,7 @@ TWICE = """
       %t = reduce sum (| i < n) { exp(%x[i]) * %p[i] }
       %q = array (i < n) { exp(%x[i]) * %t + %x[i] }
     }"""
-# Each result's place is read by others in its own turn.
+# Each result's place is read by others in its own iteration.
 SHARED = """
     func @shared(%x: f64[n, m], %y: f64[n]) -> (%p: f64[n, m], %q: f64[n, m]) {
       %s = reduce sum (| i < n, j < m) { sin(%x[i, j]) * cos(%x[i, j]) }
@@ -125,7 +125,7 @@ def test_the_last_result_that_is_made_of_a_value_lends_to_it():
     prove(program(TWICE), [rng.standard_normal(3)])
 
 
-def test_what_shares_the_turn_of_a_result_reads_the_value_before():
+def test_what_shares_the_iteration_of_a_result_reads_the_value_before():
     func = kernel(program(SHARED))
     assert lent(func) == 2, "the sine stands in one result, the cosine in the other"
     assert buffers(func) == ["p", "q"]

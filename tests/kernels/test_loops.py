@@ -24,7 +24,7 @@ from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 
 LARGE = ["slices", "triangle", "table", "elimination"]
 SECOND = [name for name in [*PROGRAMS][::2] if name not in LARGE]  # those of others are slow tests
-COMPILED = ["decay", "rows", "counted", "stores", "scatter", "no turn"]
+COMPILED = ["decay", "rows", "counted", "stores", "scatter", "no iteration"]
 
 
 class Judged:
@@ -99,7 +99,7 @@ def test_derivatives_interpreted(name: str) -> None:
         judged.second_order()
 
 
-@pytest.mark.parametrize("name", ["swap", "backward", "branches", "while", "stores", "no turn"])
+@pytest.mark.parametrize("name", ["swap", "backward", "branches", "while", "stores", "no iteration"])
 def test_third_derivatives(name: str) -> None:
     Judged(PROGRAMS[name], "numpy").third_order()
 
@@ -151,7 +151,7 @@ def test_a_saved_stack_may_be_as_long_as_the_loop_ran() -> None:
         np.testing.assert_allclose(slope, adc.grad(f)(x))
 
 
-@pytest.mark.parametrize("names", ["t0, t1", "c0, c1", "turn0, i0"])
+@pytest.mark.parametrize("names", ["t0, t1", "c0, c1", "iteration0, i0"])
 def test_names_of_the_code_are_not_those_of_the_user(names: str) -> None:
     one, two = names.split(", ")
     f = adc.compile(
@@ -286,13 +286,13 @@ def f(x: f64[m], t: f64[n]):
 """
 
 
-def test_what_a_turn_carries_is_overwritten_once_it_is_read() -> None:
+def test_what_a_iteration_carries_is_overwritten_once_it_is_read() -> None:
     """The cotangent is summed and multiplied in one loop: no copy of it is made."""
     f = adc.grad(adc.compile(HORNER), "x")
     x, t = np.array([1.0, -2.0, 0.5]), np.linspace(-1, 1, 9)
     np.testing.assert_allclose(f(x, t), [(t**k).sum() for k in (2, 1, 0)], rtol=1e-13)
-    _, turn = f.show("kernel").split("_back\n")
-    loops = [line for line in turn.split("@jit")[0].splitlines() if re.match("        for ", line)]
+    _, iteration = f.show("kernel").split("_back\n")
+    loops = [line for line in iteration.split("@jit")[0].splitlines() if re.match("        for ", line)]
     assert len(loops) == 1
 
 

@@ -1,4 +1,4 @@
-"""Short loops in the turns of a program have a kernel of their own: the same results, chosen by lengths;
+"""Short loops in the iterations of a program have a kernel of their own: the same results, chosen by lengths;
 no order of additions that the user wrote is changed."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_a_call_of_other_lengths_takes_the_other_kernel():
         ("t[k, i] = a[i] * b[k]", True),
         ("v = a[i]\nt[i] = v * v", True),
         ("s = reduce_add(s, a[i])", True),
-        ("t[k] = reduce_add(t[k], a[i])", False),  # an element that all turns add to
+        ("t[k] = reduce_add(t[k], a[i])", False),  # an element that all iterations add to
         ("s = s + a[i]", False),  # the order that the user wrote
         ("s = a[i] - s", False),
         ("if a[i] > 0:\n    s = s + a[i]", False),
@@ -103,15 +103,15 @@ def test_what_may_be_added_in_another_order(body, free):
     "text",
     [
         "def run(n, x):\n    for i in range(uint64(n)):\n        x[i] = 0.0",  # no loop of the program
-        "def run(n, x):\n    for turn0 in range(uint64(n)):\n        x[turn0] = 0.0",  # no loop in its turns
-        "def run(n):\n    for turn0 in range(n):\n        m = n * n\n        for i in range(m): pass",
+        "def run(n, x):\n    for iteration0 in range(uint64(n)):\n        x[iteration0] = 0.0",  # none inside
+        "def run(n):\n    for iteration0 in range(n):\n        m = n * n\n        for i in range(m): pass",
     ],
 )
 def test_lengths_that_only_the_kernel_knows_choose_nothing(text):
     assert are_low(functions(text), ["n"]) is None
 
 
-def test_a_compensated_sum_in_short_turns_stays_one():
+def test_a_compensated_sum_in_short_iterations_stays_one():
     """Kahan's sum: what is lost in each addition is added again."""
     source = """
 def f(x: f64[t, n]):

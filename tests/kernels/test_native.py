@@ -119,12 +119,12 @@ STATEMENTS = """
 def run(x, n):
     a = 1.0
     b = x
-    turn = uint64(0)
+    iteration = uint64(0)
     while True:
-        if not np.int64(turn) < n:
+        if not np.int64(iteration) < n:
             break
         a, b = b, a + b
-        turn += uint64(1)
+        iteration += uint64(1)
     for k_back in range(uint64(0), uint64(n)):
         k = uint64(n) - uint64(1) - k_back
         a = a * 0.5 + np.float64(np.int64(k))

@@ -1,4 +1,4 @@
-"""Loops inside the turns of loops, which carry the same arrays; and extremes that need no loop."""
+"""Loops inside the iterations of loops, which carry the same arrays; and extremes that need no loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def network(w, h, x):
 @pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", [1, 3])
-def test_a_loop_inside_a_turn_changes_what_the_outer_loop_carries(backend, layers):
+def test_a_loop_inside_a_iteration_changes_what_the_outer_loop_carries(backend, layers):
     rng = np.random.default_rng(layers)
     args = rng.normal(size=(layers, 2)), rng.normal(size=(layers, 2)), rng.normal(size=(5, 2))
     for found, true in zip(adc.compile(LAYERS, backend=backend)(*args), network(*args), strict=True):
@@ -118,17 +118,17 @@ def test_an_array_gives_the_length_of_what_is_carried(backend: str) -> None:
     f = adc.compile(COMPUTED, backend=backend)
     x = np.array([0.5, 0.2])
 
-    def expected(count: int, turns: int) -> float:
+    def expected(count: int, iterations: int) -> float:
         y = x[0] * np.arange(count)
-        for _ in range(turns):
+        for _ in range(iterations):
             s = 0.0
             while s < 3:
                 y = np.sin(y) * y + x[0]
                 s = s + y[0] ** 2 + 1
         return float(y.sum())
 
-    for count, turns in ((4, 2), (1, 3), (4, 0), (2, 1)):
-        assert f(x, np.array([count, turns])) == pytest.approx(expected(count, turns), rel=1e-13)
+    for count, iterations in ((4, 2), (1, 3), (4, 0), (2, 1)):
+        assert f(x, np.array([count, iterations])) == pytest.approx(expected(count, iterations), rel=1e-13)
     with pytest.raises(adc.Error, match="an index is out of range"):
         f(x, np.array([0, 2]))
 
@@ -170,8 +170,9 @@ def last(x: f64[n], w):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend: str) -> None:
-    """The turns of the outer loop, when its sums are taken beside it, are as long as the longest of them."""
+def test_iterations_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend: str) -> None:
+    """The iterations of the outer loop, when its sums are taken beside it, are as long as the longest of
+    them."""
     x, w, way = np.array([0.4, -1.2, 0.7]), 0.6, (np.array([0.3, 1.0, -0.5]), 2.0)
     gradient = adc.grad(adc.compile(LAST, backend=backend), (0, 1))
     plain = adc.grad(adc.compile("cos(x[2] - tanh(w * w))", args=("x", "w"), backend="numpy"), (0, 1))
@@ -184,7 +185,7 @@ def test_turns_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend:
 
 @pytest.mark.parametrize("length", ["t % 3 + 1", "k - t"])
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
-def test_indices_of_what_each_turn_has_its_own_length_of_are_checked(backend: str, length: str) -> None:
+def test_indices_of_what_each_iteration_has_its_own_length_of_are_checked(backend: str, length: str) -> None:
     """By values: only the loop tells the length."""
     source = f"""
 def f(x: f64[n], k: i64):
@@ -267,9 +268,9 @@ def agree(found: list, expected: list) -> None:
 
 @pytest.mark.slow_when(lambda name: name != "last")
 @pytest.mark.parametrize("name", DEEP)
-def test_loops_in_loops_in_loops_whose_lengths_turns_compute(name: str) -> None:
-    """What such a loop saves has lengths that a turn of the loop around it knows, and its derivatives read
-    it in loops of their own, to which these lengths are given."""
+def test_loops_in_loops_in_loops_whose_lengths_iterations_compute(name: str) -> None:
+    """What such a loop saves has lengths that an iteration of the loop around it knows, and its derivatives
+    read it in loops of their own, to which these lengths are given."""
     compiled, interpreted = (adc.compile(DEEP[name], backend=b) for b in ("cpu", "numpy"))
     for n in (1, 3):
         x, w = np.linspace(0.4, 1.1, n), 0.6
@@ -306,8 +307,8 @@ def test_their_third_derivatives(name: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
 
-def test_what_several_loops_would_make_in_their_turns_is_made_once() -> None:
-    """A part of a turn that nothing changes, and that both loops have."""
+def test_what_several_loops_would_make_in_their_iterations_is_made_once() -> None:
+    """A part of an iteration that nothing changes, and that both loops have."""
     source = """
 def f(x: f64[n], w: f64[m]):
     z = x

@@ -227,8 +227,8 @@ def test_many_third_orders_compiled(program: Program) -> None:
 @pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_a_program_with_a_loop_is_split_and_its_propagate_splits_again(backend):
-    turns = "    s = x * y\n    for k in range(6):\n        s = s + sin(s) * x\n"
-    source = f"def f(x, y):\n{turns}    return sum(exp(s) * y)"
+    iterations = "    s = x * y\n    for k in range(6):\n        s = s + sin(s) * x\n"
+    source = f"def f(x, y):\n{iterations}    return sum(exp(s) * y)"
     f = adc.compile(source, backend=backend)
     x = np.array([0.3, 0.4])
     value, pullback = adc.vjp(f, x, 0.5)

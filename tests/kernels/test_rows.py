@@ -1,4 +1,4 @@
-"""What several loops of a turn read: computed once, and stored for that turn alone."""
+"""What several loops of an iteration read: computed once, and stored for that iteration alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_row_is_computed_once():
     func = kernel(program(SOFTMAX))
     assert sum("exp" in line for line in texts(func)) == 1
     (row,) = [b for b in emit(scheduled(func)).buffers if b.nest is not None and b.shape]
-    assert len(row.shape) == 1, "one row for each block, not one for each turn"
+    assert len(row.shape) == 1, "one row for each block, not one for each iteration"
 
 
 @pytest.mark.parametrize("n", [1, 7, 100])

@@ -1,4 +1,5 @@
-"""Loops whose turns go over one axis element by element: all turns of a block before the next block."""
+"""Loops whose iterations go over one axis element by element: all iterations of a block before the next
+block."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import leaves, near
-from dividedturns import divided_turns
+from dividedloops import divided_iterations
 from plainkernels import plain_kernels
 from threads import same_bits
 
@@ -80,11 +81,11 @@ def on(backend: str, source: str, args: tuple[Any, ...]) -> list[Any]:
     return leaves((f(*args), adc.grad(f, wrt)(*args), adc.hvp(f, wrt)(args, ways)))
 
 
-def turns_are_inside(source: str) -> bool:
-    """Whether the loop's turns stand in the function of a nest, and not in the driver."""
+def iterations_are_inside(source: str) -> bool:
+    """Whether the loop's iterations stand in the function of a nest, and not in the driver."""
     nests, driver = adc.compile(source, backend="cpu").show("kernel").split("def run(")
-    assert ("for turn" in nests) != ("for turn" in driver)
-    return "for turn" in nests
+    assert ("for iteration" in nests) != ("for iteration" in driver)
+    return "for iteration" in nests
 
 
 @by_name
@@ -92,7 +93,7 @@ def turns_are_inside(source: str) -> bool:
 def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
     """Blocks of two points, in reversed order."""
     args = arguments(n=n, m=m)[source]
-    with plain_kernels() as plain, divided_turns():
+    with plain_kernels() as plain, divided_iterations():
         for one, other in zip(on(plain, source, args), on("numpy", source, args), strict=True):
             near(one, other, 1e-9)
 
@@ -120,16 +121,16 @@ def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) ->
 
 
 @pytest.mark.parametrize("source", [s for s in NAMES if s is not SUMS])
-def test_turns_are_inside_of_blocks(source: str) -> None:
-    assert turns_are_inside(source)
+def test_iterations_are_inside_of_blocks(source: str) -> None:
+    assert iterations_are_inside(source)
 
 
-def test_reverse_turns_are_too() -> None:
-    """What they add up over the places is a partial sum a block and turn."""
+def test_reverse_iterations_are_too() -> None:
+    """What they add up over the places is a partial sum a block and iteration."""
     f = adc.grad(adc.compile(HORNER, backend="cpu"), "x")
     nests, driver = f.show("kernel").split("def run(")
-    assert nests.count("for turn") == 2
-    assert "for turn" not in driver
+    assert nests.count("for iteration") == 2
+    assert "for iteration" not in driver
 
 
 MEETING = {
@@ -144,21 +145,21 @@ MEETING = {
 }
 
 
-@pytest.mark.parametrize("turn", MEETING.values(), ids=MEETING)
-def test_elements_that_meet_do_so_turn_by_turn(turn: str) -> None:
+@pytest.mark.parametrize("iteration", MEETING.values(), ids=MEETING)
+def test_elements_that_meet_do_so_iteration_by_iteration(iteration: str) -> None:
     source = (
         "def f(x: f64[n], at: i64[n], steps: i64):\n    s = 0.0\n"
-        f"    for _ in range(steps):\n        {turn}\n    return sum(x) + s"
+        f"    for _ in range(steps):\n        {iteration}\n    return sum(x) + s"
     )
-    assert not turns_are_inside(source)
+    assert not iterations_are_inside(source)
     args = random.uniform(0.2, 1.0, 5), random.integers(0, 5, 5), 3
-    with plain_kernels() as plain, divided_turns():
+    with plain_kernels() as plain, divided_iterations():
         for one, other in zip(on(plain, source, args), on("numpy", source, args), strict=True):
             near(one, other, 1e-9)
 
 
-def test_turns_count_as_points() -> None:
-    """5000 places are too few for threads in one turn, and enough in a hundred."""
+def test_iterations_count_as_points() -> None:
+    """5000 places are too few for threads in one iteration, and enough in a hundred."""
     f = adc.compile(HORNER, backend="cpu")
     for m, parallel in ((2, False), (100, True)):
         f(np.ones(m), np.ones(5000))

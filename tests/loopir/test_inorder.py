@@ -1,4 +1,5 @@
-"""Several turns of a loop in order, element by element: which loops, and that the results are the same."""
+"""Several iterations of a loop in order, element by element: which loops, and that the results are the
+same."""
 
 from __future__ import annotations
 
@@ -44,19 +45,19 @@ TAKEN = {"horner": HORNER, "moments": MOMENTS, "two": TWO}
 
 REFUSED = {
     "an element reads another one": HORNER.replace("p[i] * x[i]", "p[i - 1] * x[i]"),
-    "a turn reads one element": HORNER.replace("a[t]", "p[0]"),
-    "a turn sets one element": HORNER + "        p[0] = 1.0\n",
+    "an iteration reads one element": HORNER.replace("a[t]", "p[0]"),
+    "an iteration sets one element": HORNER + "        p[0] = 1.0\n",
     "elements have their places in turn": HORNER.replace("p[i] =", "p[t] ="),
-    "a variable goes from turn to turn": HORNER.replace("v = a[t]", "v = v + a[t]"),
-    "a sum goes from turn to turn": MOMENTS.replace("        s = 0.0\n", ""),
+    "a variable goes from iteration to iteration": HORNER.replace("v = a[t]", "v = v + a[t]"),
+    "a sum goes from iteration to iteration": MOMENTS.replace("        s = 0.0\n", ""),
     "a sum decides": MOMENTS.replace("p[i] = w * x[i]", "p[i] = w * x[i]\n        s = s + r[0]"),
     "an element's variable is used after it": MOMENTS.replace("r[t] = s", "r[t] = s * w"),
     "a variable is used after the loop": MOMENTS + "    r[0] = s\n",
-    "the elements depend on the turn": HORNER.replace("uint64(m)", "uint64(t)"),
+    "the elements depend on the iteration": HORNER.replace("uint64(m)", "uint64(t)"),
     "a condition": HORNER + "        if v > 0.5:\n            r[t] = v\n",
     "two loops": HORNER + "        for k in range(uint64(0), uint64(m)):\n            x[k] = p[k]\n",
-    "costly turns": HORNER.replace("+ v", "+ math.exp(v / x[i])"),
-    "a turn calls": HORNER + "        g(p)\n",
+    "costly iterations": HORNER.replace("+ v", "+ math.exp(v / x[i])"),
+    "an iteration calls": HORNER + "        g(p)\n",
 }
 
 
@@ -74,7 +75,7 @@ def ran(function: Function, n: int, m: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", TAKEN)
 @pytest.mark.parametrize("n", range(10))
-def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) -> None:
+def test_the_results_are_those_of_one_iteration_after_the_other(name: str, n: int) -> None:
     assert len(loops(TAKEN[name])) == 1
     (function,) = functions(TAKEN[name])
     expected = ran(function, n, 7)
@@ -82,11 +83,11 @@ def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) ->
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_turns_that_meet_stay_in_order(name: str) -> None:
+def test_iterations_that_meet_stay_in_order(name: str) -> None:
     assert not loops(REFUSED[name])
 
 
-def test_an_element_has_its_turns_one_after_the_other() -> None:
+def test_an_element_has_its_iterations_one_after_the_other() -> None:
     (loop,) = loops(HORNER)
     *scalars, inner = loop.together
     assert list(lines(scalars)) == [f"v.{k} = a[t.{k}]" for k in range(4)]

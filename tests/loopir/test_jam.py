@@ -1,4 +1,4 @@
-"""Several turns of a loop at once: which loops, and that what they compute stays the same."""
+"""Several iterations of a loop at once: which loops, and that what they compute stays the same."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def f(n, m, a, b, c):
 JAMMED = {"product": PRODUCT, "transposed": TRANSPOSED, "guarded": GUARDED, "total": TOTAL, "deep": DEEP}
 
 REFUSED = {
-    "a turn reads what another one wrote": PRODUCT.replace("b[j]", "c[j]"),
+    "an iteration reads what another one wrote": PRODUCT.replace("b[j]", "c[j]"),
     "a number is carried": PRODUCT.replace("        s = 0.0\n", "")
     .replace("    for i in", "    s = 0.0\n    for i in", 1)
     .replace("c[i] = s", "c[i] = s * 2.0"),
@@ -79,7 +79,7 @@ def f(n, m, a, b, c):
     for i in range(uint64(0), uint64(n)):
         c[i] = b[i]
 """,
-    "the inner loop depends on the turn": PRODUCT.replace("uint64(m)", "uint64(i)"),
+    "the inner loop depends on the iteration": PRODUCT.replace("uint64(m)", "uint64(i)"),
     "a loop that ends early": PRODUCT + "        break\n",
 }
 
@@ -99,7 +99,7 @@ def ran(function: Function, n: int, m: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", JAMMED)
 @pytest.mark.parametrize("n", range(10))
-def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) -> None:
+def test_the_results_are_those_of_one_iteration_after_the_other(name: str, n: int) -> None:
     assert len(loops(JAMMED[name])) == 1
     (function,) = functions(JAMMED[name])
     expected = ran(function, n, 7)
@@ -107,12 +107,12 @@ def test_the_results_are_those_of_one_turn_after_the_other(name: str, n: int) ->
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_turns_that_need_each_other_stay_apart(name: str) -> None:
+def test_iterations_that_need_each_other_stay_apart(name: str) -> None:
     assert not loops(REFUSED[name])
 
 
 def test_inner_loops_are_shared() -> None:
-    """Four turns add to an element that is read and written once."""
+    """Four iterations add to an element that is read and written once."""
     (loop,) = loops(TRANSPOSED)
     assert isinstance(loop, Jam)
     *scalars, inner = loop.together

@@ -1,4 +1,4 @@
-"""Loops that are written out: a known, small number of turns, and not too much text."""
+"""Loops that are written out: a known, small number of iterations, and not too much text."""
 
 from textwrap import indent
 
@@ -25,12 +25,12 @@ def statement(text: str, n: object) -> Stmt:
 
 
 @pytest.mark.parametrize(("n", "expected"), [(0, 0), (3, 3), (16, 16), (17, None), ("n", None)])
-def test_turns_are_known_and_few(n: object, expected: int | None) -> None:
-    turns = short(statement(SUM, n))
-    assert turns == (None if expected is None else range(expected))
+def test_iterations_are_known_and_few(n: object, expected: int | None) -> None:
+    iterations = short(statement(SUM, n))
+    assert iterations == (None if expected is None else range(expected))
 
 
-def test_a_nest_counts_all_its_turns() -> None:
+def test_a_nest_counts_all_its_iterations() -> None:
     assert short(statement(NESTED, 4)) == range(4)
     assert short(statement(NESTED, 16)) is None, "256 statements compile slowly, and gain nothing"
 
@@ -42,7 +42,7 @@ def test_more_is_written_out_where_most_of_it_folds() -> None:
     assert short(statement(ASKING + long, 17)) is None
 
 
-def test_not_where_there_are_many_turns_of_it() -> None:
+def test_not_where_there_are_many_iterations_of_it() -> None:
     inner = (
         "    for l in range(uint64(0), uint64({n})):\n        t = select(l == k, a[l], 0.0) * a[k] + t\n" * 9
     )

@@ -108,7 +108,7 @@ def test_loops_are_of_a_kind():
     (function,) = functions(
         "def run(n):\n"
         "    for block in range(n):\n        nest0(block)\n"
-        "    for turn1 in range(n):\n        for i in range(n):\n            x[i] = 0.0\n"
+        "    for iteration1 in range(n):\n        for i in range(n):\n            x[i] = 0.0\n"
     )
     blocks, program = function.body
     assert isinstance(blocks, For)

@@ -17,7 +17,7 @@ def f(W: f64[m, m], y: f64[m], h, steps: i64):
 
 
 @pytest.mark.parametrize("wrt", ["W", ("W", "y"), ("y", "W")])
-def test_the_gradient_of_a_matrix_that_every_turn_reads_is_one(monkeypatch, wrt):
+def test_the_gradient_of_a_matrix_that_every_iteration_reads_is_one(monkeypatch, wrt):
     rng = np.random.default_rng(0)
     args = rng.standard_normal((40, 40)) / 6, rng.standard_normal(40), 0.01, 700
     made = []

@@ -81,7 +81,7 @@ def test_large_arrays_in_many_blocks(tmp_path, options):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
-def test_coordinates_of_a_turn(tmp_path):
+def test_coordinates_of_a_iteration(tmp_path):
     """What kernels in Python have on the stack comes in from outside: there is no allocator in a library."""
     source = """
 def energy(x: f64[n, 3]):

@@ -79,11 +79,16 @@ def test_a_sum_moves_what_it_reads_only():
 
 
 @pytest.mark.parametrize(
-    ("inner", "turns"), [("n", 300 * 300), ("i", 300 * 299 // 2), ("i + 1", 300 * 301 // 2)]
+    ("inner", "iterations"), [("n", 300 * 300), ("i", 300 * 299 // 2), ("i + 1", 300 * 301 // 2)]
 )
-def test_pairs_are_counted_within_their_bounds(inner, turns):
+def test_pairs_are_counted_within_their_bounds(inner, iterations):
     found = work(PAIRS.format(inner), np.ones(300))
-    assert operations(found) == {"subtract": turns, "multiply": turns, "add": 2 * turns, "sqrt": turns}
+    assert operations(found) == {
+        "subtract": iterations,
+        "multiply": iterations,
+        "add": 2 * iterations,
+        "sqrt": iterations,
+    }
     assert (found.reads, found.exact) == ({"x": 2400}, True)
 
 
@@ -125,7 +130,7 @@ def test_a_gather_reads_no_more_than_it_asks_for():
     }  # fmt: skip
 
 
-def test_loops_of_the_program_are_counted_turn_by_turn():
+def test_loops_of_the_program_are_counted_iteration_by_iteration():
     source = (
         "def f(x: f64[n]):\n    s = 0.0\n    for i in range(n):\n        s = sin(s) + x[i] * 2\n    return s"
     )
@@ -137,7 +142,7 @@ def test_loops_of_the_program_are_counted_turn_by_turn():
     assert (operations(open_end), open_end.exact) == ({"multiply": 1}, False)
 
 
-def test_what_several_numbers_of_a_turn_share_is_computed_once():
+def test_what_several_numbers_of_a_iteration_share_is_computed_once():
     source = "def f(x: f64[n], w: f64[n]):\n    h = 0.0\n    for i in range(n):\n"
     f = adc.grad(adc.compile(source + "        h = tanh(h * w[i] + x[i])\n    return h"))
     forward, back = counted(f, np.ones(7), np.ones(7))[2]

@@ -91,7 +91,7 @@ def test_it_is_called_inside_comprehensions_loops_branches_and_derivatives(backe
         return sum(k * squared(xs[k] * xs[0]) for k in range(m))
 
     @adc.function
-    def turns(x):
+    def iterations(x):
         s = x
         for _ in range(5):
             s = squared(s) * 0.3
@@ -111,8 +111,8 @@ def test_it_is_called_inside_comprehensions_loops_branches_and_derivatives(backe
     s, ds = 0.8, 1.0
     for _ in range(5):
         s, ds = 0.3 * s**2, 0.3 * 3 * s * ds
-    assert adc.grad(on(turns, backend))(0.8) == pytest.approx(ds)
-    assert adc.jvp(on(turns, backend), (0.8,), (1.0,))[1] == pytest.approx(ds)
+    assert adc.grad(on(iterations, backend))(0.8) == pytest.approx(ds)
+    assert adc.jvp(on(iterations, backend), (0.8,), (1.0,))[1] == pytest.approx(ds)
     assert adc.grad(on(branches, backend))(2.0) == 6.0
     assert adc.grad(on(branches, backend))(-2.0) == 0.0
     # d(x²·x): 3x·x + x²; again: 3·x + 3x + 3x, each slope of x² being 3x

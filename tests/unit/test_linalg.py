@@ -78,9 +78,9 @@ PROGRAMS = {
 ALL = ROUTINES | PROGRAMS
 
 
-def repeated(turn, x, count):
+def repeated(iteration, x, count):
     for k in range(count):
-        x = turn(x, k)
+        x = iteration(x, k)
     return x
 
 

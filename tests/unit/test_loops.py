@@ -1,4 +1,4 @@
-"""Loops and branches: what is carried, what a turn may do, and what is refused. The oracle judges."""
+"""Loops and branches: what is carried, what an iteration may do, and what is refused. The oracle judges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(body: str, *args: Any, parameters: str = "x: f64[n]") -> Any:
 
 
 def test_what_the_body_assigns_and_has_a_value_before_is_carried() -> None:
-    """Also integers and truth values; a Python int becomes a float where a turn makes it one."""
+    """Also integers and truth values; a Python int becomes a float where an iteration makes it one."""
     assert run("s = 0\nfor i in range(n):\n    s += i\nreturn s", X) == 10
     assert run("s = 0\nfor i in range(n):\n    s = s / 2 + i\nreturn s", X) == 6.125
     assert not run("found = False\nfor v in x:\n    found = found or v > 9\nreturn found", X)
@@ -51,8 +51,8 @@ def test_float32_stays_float32() -> None:
     assert found.dtype == np.float32
 
 
-def test_a_few_turns_and_tuples_are_written_out() -> None:
-    """So their items may differ in kind, and a turn may return."""
+def test_a_few_iterations_and_tuples_are_written_out() -> None:
+    """So their items may differ in kind, and an iteration may return."""
     assert (
         run(
             "for k in range(3):\n    x = x * x\n    if k == 1:\n        return x\nreturn x",
@@ -65,8 +65,8 @@ def test_a_few_turns_and_tuples_are_written_out() -> None:
 
 
 @pytest.mark.parametrize("point", [(1.0, 2.0, 3.0), (-1.0, 2.0, 3.0), (-1.0, -2.0, 3.0), (-1.0, -2.0, -3.0)])
-def test_a_turn_that_is_written_out_may_return_under_a_condition(point) -> None:
-    """What follows it, later turns and what stands behind the loop, belongs to the other branch."""
+def test_an_iteration_that_is_written_out_may_return_under_a_condition(point) -> None:
+    """What follows it, later iterations and what stands behind the loop, belongs to the other branch."""
     f = adc.compile("""
 def f(x, y, z):
     for a in (x, y, z):
@@ -140,10 +140,10 @@ def test_an_infinite_derivative_of_a_branch_not_taken_does_no_harm(choice: str) 
         assert f.split().propagate(saved, 1.0) == (2 * x,)
 
 
-# ---- Many cases, which need different numbers of turns ----
+# ---- Many cases, which need different numbers of iterations ----
 
 
-def test_cases_end_each_in_its_own_turn() -> None:
+def test_cases_end_each_in_its_own_iteration() -> None:
     f = adc.compile(PROGRAMS["while"].source, backend="numpy")
     points = np.array([0.3, 60.0, 5.0, -1.0])
     for one in (f, adc.grad(f), adc.grad(adc.grad(f))):
@@ -182,11 +182,12 @@ MISTAKES: list[tuple[str, Any, type[adc.Error], str, str]] = [
     ("while »x > 0:\n    x = x - 1\nreturn x", X,
      adc.ShapeError, "a condition is a scalar, not an array of rank 1", "any(...) or all(...)"),
     ("s = x\n»for i in range(n):\n    s = sum(s)\nreturn s", X,
-     adc.ShapeError, "s has rank 1 before the loop and 0 after a turn", "keep its shape"),
+     adc.ShapeError, "s has rank 1 before the loop and 0 after an iteration", "keep its shape"),
     ("s = 1.0\n»for i in range(n):\n    s = sum(s) + x\nreturn s", X,
      adc.ShapeError, "s is a scalar before the loop and an array of rank 1 after", "s = zeros(...)"),
     ("s = x, x\n»for i in range(n):\n    s = x\nreturn s", X,
-     adc.DtypeError, "s is a tuple of 2 before the loop and an array of rank 1 after a turn", "one kind"),
+     adc.DtypeError, "s is a tuple of 2 before the loop and an array of rank 1 after an iteration",
+     "one kind"),
     ("for i in range(9):\n    x = x + i\n»break\nreturn x", X,
      adc.ParseError, "'break' stands outside of a loop", "put it into a for"),
     ("»for i in range(9):\n    if x[0] > i:\n        return x[0]\nreturn x", X,
@@ -247,7 +248,7 @@ def reach(angles, poses):
 @pytest.mark.parametrize("wrt", ["angles", "poses"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_loop_with_matrices_for_each_case(dtype, wrt, transform):
-    """What a turn reads twice under two conditions that turn out to be one keeps its places."""
+    """What an iteration reads twice under two conditions that turn out to be one keeps its places."""
     random = np.random.default_rng(2)
     angles, poses = random.uniform(0.1, 1, 7).astype(dtype), random.uniform(0.8, 1.2, (4, 7)).astype(dtype)
     compiled, plain = (transform(adc.compile(ARM, backend=b), wrt) for b in ("cpu", "numpy"))

@@ -32,9 +32,9 @@ def smooth(x: f64[n], k: i64, rate):
 
 @pytest.mark.thinned(2, backend="cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
-@pytest.mark.parametrize("turns", [0, 1, 2, 7, 50])
-def test_a_budget_changes_no_bit(backend, turns):
-    push = np.sin(np.arange(turns))
+@pytest.mark.parametrize("iterations", [0, 1, 2, 7, 50])
+def test_a_budget_changes_no_bit(backend, iterations):
+    push = np.sin(np.arange(iterations))
     whole, *parts = (
         adc.value_and_grad(adc.compile(STEPS, backend=backend, memory=m))(push, 0.3, 0.2)
         for m in (None, 1, "500 B", "1MB")
@@ -61,10 +61,10 @@ def test_a_budget_changes_no_bit_of_what_each_iteration_adds_to(step, backend):
     source = f"def f(a: f64[n], k: i64):\n    y = a\n    for _ in range(k):\n        y = {step}\n    return y"
     whole, *parts = (adc.compile(source, backend=backend, memory=m) for m in (None, 1, "5 kB", "1MB"))
     a = np.random.default_rng(0).random(50)
-    for turns in (0, 1, 2, 9, 60):
-        expected = adc.vjp(whole, a, turns)[1](np.ones(50))[0]
+    for iterations in (0, 1, 2, 9, 60):
+        expected = adc.vjp(whole, a, iterations)[1](np.ones(50))[0]
         for part in parts:
-            np.testing.assert_array_equal(adc.vjp(part, a, turns)[1](np.ones(50))[0], expected)
+            np.testing.assert_array_equal(adc.vjp(part, a, iterations)[1](np.ones(50))[0], expected)
 
 
 LOOPS = {
@@ -184,13 +184,13 @@ def test_second_order_within_a_budget():
     adc.check_grad(adc.compile(STEPS, memory=100), np.sin(np.arange(20)), 0.3, 0.2, order=2)
 
 
-def test_a_million_turns_stay_within_the_budget():
+def test_a_million_iterations_stay_within_the_budget():
     gradient = adc.grad(adc.compile(SMOOTH, memory="1MB"), wrt="x")
     x = np.linspace(-1, 1, 100)
     gradient(x, 10, 0.1)
     tracemalloc.start()
     try:
-        gradient(x, 20_000, 1e-4)  # the stacks of all turns would take 16 MB
+        gradient(x, 20_000, 1e-4)  # the stacks of all iterations would take 16 MB
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

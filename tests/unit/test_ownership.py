@@ -207,8 +207,8 @@ def test_results_share_no_memory(backend):
         backend=backend,
     )
     x, y = np.ones((3, 3)), np.ones((3, 3))
-    for turns in (0, 1, 2):
-        arrays = [x, y, *f(x, y, turns)]
+    for iterations in (0, 1, 2):
+        arrays = [x, y, *f(x, y, iterations)]
         pairs = [(a, b) for k, a in enumerate(arrays) for b in arrays[:k]]
         assert not any(np.shares_memory(a, b) for a, b in pairs)
 

@@ -55,13 +55,13 @@ def test_its_derivative_is_the_given_one_where_that_of_its_formula_is_none():
 
 
 def test_a_new_definition_of_a_name_leaves_older_programs_as_they_are():
-    adc.primitive("turn", "x", "2", "2 * x")
-    first = adc.compile("turn(x)")
+    adc.primitive("iteration", "x", "2", "2 * x")
+    first = adc.compile("iteration(x)")
     assert first(1.0) == 2.0
-    adc.primitive("turn", "x", "3", "3 * x")
-    assert adc.compile("turn(x)")(1.0) == 3.0
+    adc.primitive("iteration", "x", "3", "3 * x")
+    assert adc.compile("iteration(x)")(1.0) == 3.0
     assert first(2.0) == 4.0
-    assert adc.grad(adc.compile("turn(x)"))(1.0) == 3.0
+    assert adc.grad(adc.compile("iteration(x)"))(1.0) == 3.0
 
 
 def test_numpy_may_compute_it_otherwise():

@@ -77,9 +77,9 @@ SEVERAL = {
     "of pairs": "prod(x[i, 0] - 2 * x[j, 1] for i in range(len(x)) for j in range(len(x)))",
     "below": "prod(x[i, j] for i in range(len(x)) for j in range(i + 1))",
     "where": "[prod(x[i, j] for j in range(x.shape[1]) if x[i, j] < 1) for i in range(len(x))]",
-    "in turns": "scaled(x)",
+    "in iterations": "scaled(x)",
 }
-TURNS = """
+ITERATIONS = """
 def scaled(x):
     for t in range(3):
         x = x * (1 + 0.1 * prod(x, axis=1)[:, None])
@@ -95,7 +95,7 @@ ZEROS = np.array([[1.5, 0.0, -2.0, 0.5, 1.2], [0.0, 0.7, 0.0, 1.1, -0.6], [0.9, 
 @pytest.mark.parametrize("formula", SEVERAL.values(), ids=SEVERAL)
 def test_programs_of_products_to_third_order(formula, backend, annotation):
     """Complex steps judge to rounding: no division by a factor, and no difference, is in them."""
-    f = adc.compile(f"{TURNS}def f(x: {annotation}):\n    return sum(tanh({formula}))", backend=backend)
+    f = adc.compile(f"{ITERATIONS}def f(x: {annotation}):\n    return sum(tanh({formula}))", backend=backend)
     adc.check_grad(f, ZEROS, order=2)
     if backend == "numpy":
         adc.check_grad(adc.grad(f), ZEROS, order=2)

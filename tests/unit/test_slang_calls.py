@@ -52,7 +52,7 @@ def test_styles_have_a_call_of_their_own(f):
     assert (a.primal, x.primal) == (3, 2)
 
 
-def test_pairs_numbers_and_lists_in_turn(f):
+def test_pairs_numbers_and_lists_in_iteration(f):
     for _ in range(3):
         for a, x, dresult in [(3.0, 2.0, 1.0), (DiffPair(3.0), DiffPair(2.0), 1.0), ([3.0], [2.0], [1.0])]:
             assert_allclose(np.ravel(f.backward(a, x, dresult)), [4, 12])

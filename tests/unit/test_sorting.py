@@ -99,7 +99,7 @@ def test_integers_that_are_no_doubles_are_refused():
         adc.compile("sort(x)", backend="numpy")(big)
 
 
-def test_rows_of_a_comprehension_and_turns_of_a_loop():
+def test_rows_of_a_comprehension_and_iterations_of_a_loop():
     f = adc.compile("def f(m):\n    return [sort(r * r) for r in m]", backend="numpy")
     same(f(VALUES["m"]), np.sort(VALUES["m"] ** 2, axis=1))
     adc.check_grad(f, VALUES["m"], order=2)

@@ -202,14 +202,14 @@ def test_check_takes_what_it_can_differentiate():
 def test_calls_like_one_before_see_their_own_values():
     """Types, lengths and what is a Variable are looked up again where they differ, values always."""
     f = adc.compile("x * x * y + k", args=["x", "y", "k"])
-    for turn in range(3):
+    for iteration in range(3):
         for kind in (np.float64, np.float32):
             for n in (2, 3, 1):
-                x, y = np.arange(n, dtype=kind) + turn, np.full(n, 2.0 + turn, kind)
+                x, y = np.arange(n, dtype=kind) + iteration, np.full(n, 2.0 + iteration, kind)
                 for given in ((Variable(x), Variable(y)), (Variable(x), y), (x, Variable(y))):
-                    found = f(*given, 0.5 + turn)
+                    found = f(*given, 0.5 + iteration)
                     assert (found.dtype, found.shape) == (kind, (n,))
-                    np.testing.assert_allclose(found.value, x * x * y + 0.5 + turn)
+                    np.testing.assert_allclose(found.value, x * x * y + 0.5 + iteration)
                     for g, slope in zip(given, (2 * x * y, x * x), strict=True):
                         if isinstance(g, Variable):
                             np.testing.assert_allclose(tape.grad(found, g).value, slope)

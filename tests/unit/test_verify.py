@@ -44,13 +44,13 @@ def over_n(body):
 
 
 CARRIED = Slot(1, "f64", (N,))
-TURN = Map((N,), Read(CARRIED, (i,)))
+ITERATION = Map((N,), Read(CARRIED, (i,)))
 YES = Map((), TRUE)
 
 
 def looped(**changes):
-    """A sound program that carries x along n turns, save for what is changed in its loop."""
-    fields = {"length": N, "inits": (X,), "scanned": (), "consts": (), "results": (TURN,), "outs": ()}
+    """A sound program that carries x along n iterations, save for what is changed in its loop."""
+    fields = {"length": N, "inits": (X,), "scanned": (), "consts": (), "results": (ITERATION,), "outs": ()}
     fields |= {"test": None, "backward": False} | changes
     return program(Item(Loop(*fields.values()), 0))
 
@@ -145,14 +145,14 @@ BROKEN = {
         looped(length=i),
         looped(length=Read(Y, (const(0, "i64"),))),
     ],
-    "the test of a loop is a bool of rank 0": [looped(length=None, test=TURN)],
+    "the test of a loop is a bool of rank 0": [looped(length=None, test=ITERATION)],
     "only a loop of a known length runs backward or collects": [looped(length=None, test=YES, backward=True)],
     "a loop carries on what it starts with": [looped(inits=(X, X))],
     "what a loop carries keeps its type and shape": [
         looped(results=(Map((N,), const(0, "i64")),)),
         looped(results=(Map((), ONE),)),
     ],
-    "what is scanned has an axis for the turns": [looped(scanned=(Map((), ONE),))],
+    "what is scanned has an axis for the iterations": [looped(scanned=(Map((), ONE),))],
     "the body of a loop reads no inputs but its slots": [
         looped(results=(Map((N,), XI),)),
         looped(results=(Map((N,), Read(Slot(2, "f64", (N,)), (i,))),)),

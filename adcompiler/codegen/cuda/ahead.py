@@ -45,7 +45,7 @@ def build(functions: Mapping[str, Func], folder: Path, arch: tuple[int, int], fo
         kernels = manifest["functions"][name] = []
         if any(isinstance(step, HostLoop) for step in DeviceEmitter(of_device(func)).steps):
             raise Error(
-                f"{name} computes lengths in a loop, whose turns the host launches",
+                f"{name} computes lengths in a loop, whose iterations the host launches",
                 remedy="call it from Python, or build it for the CPU",
             )
         for kernel in compiled(of_device(func), arch):

@@ -62,7 +62,7 @@ class DeviceEmitter(TeamEmitter):
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
         self.prefixes: dict[Array, Row] = {}  # rows, and sums that are added to, of loops that the host runs
         self.grown: set[Array] = set()
-        self.turns: dict[str, Slot] = {}  # where the numbers of the turns of these loops are
+        self.iterations: dict[str, Slot] = {}  # where the numbers of the iterations of these loops are
         self.blocks = 0
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
@@ -150,11 +150,13 @@ class DeviceEmitter(TeamEmitter):
         self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
-        """The module of one kernel; numbers that it computes itself are no parameters, and those of the turns
-        that the host launches are read from their places."""
+        """The module of one kernel; numbers that it computes itself are no parameters, and those of the
+        iterations that the host launches are read from their places."""
         words = set(re.findall(r"\bturn\d+", "\n".join(writer.scopes[0])))
-        turns = [(turn, *slot) for turn, slot in self.turns.items() if turn in words]
-        body = [f"{turn} = uint64({writer.use(buffer)}[{place}])" for turn, buffer, place in turns]
+        iterations = [(iteration, *slot) for iteration, slot in self.iterations.items() if iteration in words]
+        body = [
+            f"{iteration} = uint64({writer.use(buffer)}[{place}])" for iteration, buffer, place in iterations
+        ]
         body += writer.scopes[0]
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
@@ -239,7 +241,7 @@ class DeviceEmitter(TeamEmitter):
             spot = "cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x"
             writer.line(f"    {writer.use(self.part(task))}[{spot}] = {self.registers[task]}")
         name = f"nest{nest.number}{'_' * bool(team)}{team}{'_tiled' * tiled}{'_sliced' * sliced}"
-        wide = ["_turns"] if tiled and tiles.is_wide(nest.tiles) else []
+        wide = ["_iterations"] if tiled and tiles.is_wide(nest.tiles) else []
         return self.text(name, writer, [*(["_chunk"] if sliced else []), *wide])
 
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:

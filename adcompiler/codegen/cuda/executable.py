@@ -22,14 +22,14 @@ from adcompiler.lazy import cached_property
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
-LARGE_TURN = 10**9 if SIMULATED else 2**15  # points of a turn from which the host runs a loop
+LARGE_ITERATION = 10**9 if SIMULATED else 2**15  # points of an iteration from which the host runs a loop
 
 
 class Compiled:
     """A program on a device.
 
-    Small calls are one kernel on one block, others a kernel a nest. The turns of a program's loops are taken
-    by one block, or by the host if they are large.
+    Small calls are one kernel on one block, others a kernel a nest. The iterations of a program's loops are
+    taken by one block, or by the host if they are large.
     """
 
     def __init__(self, made: Scheduled, atomics: bool = False, fast: bool = False) -> None:
@@ -53,7 +53,7 @@ class Compiled:
     def program(self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()) -> Program:
         """The kernels for these lengths, and for arguments and results that are stored in 16 bits or not."""
         large = self.get(half=half, narrow=narrow)
-        if large.turn_points(sizes) > LARGE_TURN:
+        if large.iteration_points(sizes) > LARGE_ITERATION:
             return self.get(hosted=True, narrow=narrow)
         small = large.points(sizes) <= SMALL and not large.wide
         return self.get(alone=True, half=half, narrow=narrow) if small else large

@@ -1,11 +1,11 @@
-"""Loops of a program whose turns are too much for one block, or have arrays of computed lengths: the host
-launches each turn's kernels.
+"""Loops of a program whose iterations are too much for one block, or have arrays of computed lengths: the
+host launches each iteration's kernels.
 
-A turn is steps as a program is. Its number is one of those that stay on the device between kernels: these
-read it there, and the last one of a turn leaves the next number. So the launches of all turns are the same,
-and may be captured (`program.py`), but where lengths are computed or a row of a turn is the host's to find.
-Carried numbers stay in their places between kernels, carried arrays in the buffers of the final ones; rows of
-outs are stored where they stay.
+An iteration is steps as a program is. Its number is one of those that stay on the device between kernels:
+these read it there, and the last one of an iteration leaves the next number. So the launches of all
+iterations are the same, and may be captured (`program.py`), but where lengths are computed or a row of an
+iteration is the host's to find. Carried numbers stay in their places between kernels, carried arrays in the
+buffers of the final ones; rows of outs are stored where they stay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from adcompiler.codegen.cuda.recurrence import DeviceRecurrence
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
-from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
@@ -30,7 +30,7 @@ class Stepper(EmitterLike, Protocol):
 
     steps: list[Step]
     slots: dict[Array, Slot]
-    turns: dict[str, Slot]
+    iterations: dict[str, Slot]
     made: dict[Slot, str]
 
     def one_block(self) -> DeviceWriter: ...
@@ -43,10 +43,10 @@ class Stepper(EmitterLike, Protocol):
 def host_loop(emitter: Stepper, rec: Recurrence) -> None:
     """Add a loop to the steps of a program."""
     emitter.flush()
-    _HostTurns(emitter, emitter.one_block(), rec).write()
+    _HostWriter(emitter, emitter.one_block(), rec).write()
 
 
-class _HostTurns(DeviceTurns):
+class _HostWriter(DeviceRecurrence):
     def __init__(self, emitter: Stepper, writer: DeviceWriter, rec: Recurrence) -> None:
         super().__init__(emitter, writer, rec)
         self.stepper = emitter
@@ -63,21 +63,23 @@ class _HostTurns(DeviceTurns):
             else:
                 self.assign(final, init, value)
                 emitter.slots[slot] = emitter.slots[final]
-        emitter.turns[axis] = emitter.new_slot("i64")
+        emitter.iterations[axis] = emitter.new_slot("i64")
         if rec.loop.test is not None:
-            emitter.slots[self.stacks[-1]] = emitter.turns[axis]  # how many there are
+            emitter.slots[self.stacks[-1]] = emitter.iterations[axis]  # how many there are
         self.place()
-        for made in (rec.before, rec.turn):
+        for made in (rec.before, rec.iteration):
             if made is not None:
                 emitter.adopt(made.tasks, self.writer.prefixes)
         before = self.collected(lambda: self.test())
-        turn = self.collected(lambda: self.whole_turn(axis))
+        iteration = self.collected(lambda: self.whole_iteration(axis))
         emitter.flush()
-        kept = {self.labels[a] for a in rec.loop.items}  # from turn to turn: some of a turn is made there
+        kept = {
+            self.labels[a] for a in rec.loop.items
+        }  # from iteration to iteration: some of an iteration is made there
         inside = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
         fresh = sorted(inside - kept)
         emitter.steps.append(
-            HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, turn, fresh)
+            HostLoop(axis, rec.loop.length, rec.loop.backward, before, rec.test, iteration, fresh)
         )
 
     def collected(self, write: Callable[[], None]) -> list[Step]:
@@ -94,13 +96,13 @@ class _HostTurns(DeviceTurns):
         if self.rec.before is not None:
             self.run(self.rec.before)
 
-    def whole_turn(self, axis: str) -> None:
-        assert self.rec.turn is not None
-        self.run(self.rec.turn)
+    def whole_iteration(self, axis: str) -> None:
+        assert self.rec.iteration is not None
+        self.run(self.rec.iteration)
         self.carry()
         self.stepper.one_block()
         step = "- 1" if self.rec.loop.backward else "+ 1"
-        self.stepper.made[self.stepper.turns[axis]] = f"np.int64({axis}) {step}"
+        self.stepper.made[self.stepper.iterations[axis]] = f"np.int64({axis}) {step}"
 
     def run(self, made: Schedule) -> None:
         for item in made.body:

@@ -22,7 +22,7 @@ from adcompiler.ops import series as _series
 
 __all__ = ["cuda", "fma", "math", "np", "rsqrt", "select", "uint64"]
 WARP = 32
-TILE = 256  # turns of a loop whose reads are in shared memory
+TILE = 256  # iterations of a loop whose reads are in shared memory
 ALL = 0xFFFFFFFF  # the lanes of a whole warp
 rsqrt = OF_DEVICE["rsqrt"]
 

@@ -10,7 +10,7 @@ from math import prod
 @dataclass(frozen=True)
 class Machine:
     """What kernels are launched for: threads a block, lanes a warp, threads that keep a device busy, how
-    many points are enough for a thread each, and from how many turns on a loop reads from tiles."""
+    many points are enough for a thread each, and from how many iterations on a loop reads from tiles."""
 
     threads: int
     warp: int
@@ -22,14 +22,14 @@ class Machine:
 
 DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12, tile=256)
 SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3, tile=4)
-FEWEST_TURNS = 32  # of a loop that is cut into slices
+FEWEST_ITERATIONS = 32  # of a loop that is cut into slices
 MOST_SLICES = 1024
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Threads of a nest: which teams, the blocks along both axes of the grid, turns a slice (0: not cut), and
-    whether loops read from tiles: wide ones have so many turns and bytes."""
+    """Threads of a nest: which teams, the blocks along both axes of the grid, iterations a slice (0: not
+    cut), and whether loops read from tiles: wide ones have so many iterations and bytes."""
 
     team: str
     blocks: int
@@ -37,23 +37,23 @@ class Launch:
     threads: int
     chunk: int
     tiled: bool
-    turns: int = 0
+    iterations: int = 0
     memory: int = 0
 
 
 def launch(
-    machine: Machine, points: int, turns: int, inner: int | None, neighbours: bool, shared: int = 0
+    machine: Machine, points: int, iterations: int, inner: int | None, neighbours: bool, shared: int = 0
 ) -> Launch:
-    """The threads of a nest over `points` with `turns` inside each.
+    """The threads of a nest over `points` with `iterations` inside each.
 
     `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours
     inside; `shared` the length of the longest loop that may read from tiles.
     """
-    team = _team(machine, points, turns, neighbours, inner is not None)
+    team = _team(machine, points, iterations, neighbours, inner is not None)
     width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]
     slices, chunk = 1, 0
     if inner is not None and points * width < machine.busy and inner > 1:
-        fewest = FEWEST_TURNS if machine.threads > machine.warp else 1
+        fewest = FEWEST_ITERATIONS if machine.threads > machine.warp else 1
         wanted = min(machine.busy // max(points * width, 1), inner // (fewest * width), MOST_SLICES)
         if wanted > 1:
             chunk = -(-inner // wanted)
@@ -63,13 +63,13 @@ def launch(
     return Launch(team, max(min(blocks, machine.most_blocks), 1), slices, machine.threads, chunk, tiled)
 
 
-def _team(machine: Machine, points: int, turns: int, neighbours: bool, sliceable: bool) -> str:
+def _team(machine: Machine, points: int, iterations: int, neighbours: bool, sliceable: bool) -> str:
     few = points < machine.enough
-    if turns < machine.warp // 2 or not (neighbours or few):
+    if iterations < machine.warp // 2 or not (neighbours or few):
         return ""
     if not neighbours and sliceable and points >= machine.warp:
         return ""
-    long = turns >= 2 * machine.threads and points * machine.warp < machine.busy
+    long = iterations >= 2 * machine.threads and points * machine.warp < machine.busy
     return "block" if long else "warp"
 
 

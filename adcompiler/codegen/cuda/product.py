@@ -14,7 +14,7 @@ TILE = 2 if SIMULATED else 16  # rows and columns of a tile of shared memory
 EACH = 2 if SIMULATED else 4  # rows and columns of the result that a thread computes
 
 TEXT = """@kernel
-def multiply(a, b, c, rows, columns, turns):
+def multiply(a, b, c, rows, columns, iterations):
     # A block computes a square of c: each thread {each} by {each} of its elements, in registers.
     left = cuda.shared.array(({side}, {tile}), kind)
     right = cuda.shared.array(({tile}, {side}), kind)
@@ -26,13 +26,13 @@ def multiply(a, b, c, rows, columns, turns):
     for p in range({each}):
         for q in range({each}):
             total[p, q] = 0
-    for start in range(0, turns, {tile}):
+    for start in range(0, iterations, {tile}):
         for p in range({each}):
             i, k = (t + p * {threads}) // {tile}, (t + p * {threads}) % {tile}
-            inside = top + i < rows and start + k < turns
+            inside = top + i < rows and start + k < iterations
             left[i, k] = a[{left}] if inside else 0
             k, j = (t + p * {threads}) // {side}, (t + p * {threads}) % {side}
-            inside = first + j < columns and start + k < turns
+            inside = first + j < columns and start + k < iterations
             right[k, j] = b[{right}] if inside else 0
         cuda.syncthreads()
         for k in range({tile}):
@@ -60,7 +60,7 @@ def _kernel(op: str, dtype: str) -> Any:
 def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
     """out = A B, A Bᵀ ("matmul_nt") or Aᵀ B ("matmul_tn")."""
     left, right = operands
-    (rows, columns), turns = out.shape, left.shape[0] if op == "matmul_tn" else left.shape[1]
+    (rows, columns), iterations = out.shape, left.shape[0] if op == "matmul_tn" else left.shape[1]
     if not rows or not columns:
         return
     name = _library()
@@ -70,7 +70,7 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
     side = TILE * EACH
     blocks = -(-columns // side) * -(-rows // side)
     launcher(_kernel(op, str(out.dtype)), blocks, (TILE, TILE), stream)(
-        left, right, out, rows, columns, turns
+        left, right, out, rows, columns, iterations
     )
 
 

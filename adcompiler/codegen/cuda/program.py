@@ -23,7 +23,7 @@ from adcompiler.codegen.cuda.product import multiply
 from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
-from adcompiler.codegen.cuda.tiles import is_wide, turns_of
+from adcompiler.codegen.cuda.tiles import is_wide, iterations_of
 from adcompiler.codegen.cuts import Lengths, lengths
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.nests import computed
@@ -36,7 +36,7 @@ from adcompiler.lazy import cached_property
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
-FEWEST = 4  # turns that are left, for which it is worth to capture one
+FEWEST = 4  # iterations that are left, for which it is worth to capture one
 
 
 class Program:
@@ -73,12 +73,13 @@ class Program:
         """The points of the largest nest, as far as lengths are known before the call."""
         return max((points_of(of(sizes)) for of in self.domains), default=1)
 
-    def turn_points(self, sizes: Sequence[int]) -> int:
-        """The points of the largest nest of a turn of a loop, as far as lengths are known before the call."""
-        return max((points_of(of(sizes)) for of in self.turn_domains), default=0)
+    def iteration_points(self, sizes: Sequence[int]) -> int:
+        """The points of the largest nest of an iteration of a loop, as far as lengths are known before the
+        call."""
+        return max((points_of(of(sizes)) for of in self.iteration_domains), default=0)
 
     @cached_property
-    def turn_domains(self) -> list[Lengths]:
+    def iteration_domains(self) -> list[Lengths]:
         """The lengths of all loops that one block shares."""
         return [lengths(tuple(n for n in d if not computed((n,)))) for d in self.emitter.shared_domains]
 
@@ -151,7 +152,7 @@ class _Call:
             self.values[name] = program.memory.get(name, (self.emitter.counts[dtype],), NUMPY[dtype])
         for k, array in into.items():
             self.values[program.labels[program.func.results[k]]] = array
-        self.turns: dict[str, int] = {}
+        self.iterations: dict[str, int] = {}
         self.by_host = False  # whether what has been launched depends on what the host knew, or read back
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:
@@ -176,7 +177,9 @@ class _Call:
         if known is not None:
             return tuple(max(n, 0) for n in known(self.sizes))
         self.by_host, reads = True, read_by(shape)
-        places = {-1 - int(name.removeprefix("turn")): const(k, "i64") for name, k in self.turns.items()}
+        places = {
+            -1 - int(name.removeprefix("iteration")): const(k, "i64") for name, k in self.iterations.items()
+        }
         shape = tuple(substitute(n, places) for n in shape)
         values = {a: np.asarray(v) for a, v in self.numbers(reads).items()}
         values |= {a: self.on_host(a) for a in reads if a not in values}
@@ -221,50 +224,50 @@ class _Call:
                 multiply(step.call.op, operands, self.array(step.call), self.stream)
 
     def array(self, array: Array) -> Any:
-        """An array of the program, or the row of this turn."""
+        """An array of the program, or the row of this iteration."""
         return self.row_of(self.value(self.program.labels[array]), self.around(array))
 
     def around(self, array: Array) -> list[str]:
-        """The turns that number the row which an array is."""
+        """The iterations that number the row which an array is."""
         return numbering(self.emitter.prefixes.get(array, ()))
 
-    def row_of(self, found: Any, turns: Sequence[str]) -> Any:
-        """The row of these turns, as an array of its own: the host must know their numbers."""
-        self.by_host |= bool(turns)
-        for turn in turns:
-            found = found[self.turns[turn]]
+    def row_of(self, found: Any, iterations: Sequence[str]) -> Any:
+        """The row of these iterations, as an array of its own: the host must know their numbers."""
+        self.by_host |= bool(iterations)
+        for iteration in iterations:
+            found = found[self.iterations[iteration]]
         return found
 
-    def places(self, turns: Sequence[str]) -> Row:
-        """Where on the device the numbers of turns are."""
-        return tuple(self.emitter.turns[turn][1] for turn in turns)
+    def places(self, iterations: Sequence[str]) -> Row:
+        """Where on the device the numbers of iterations are."""
+        return tuple(self.emitter.iterations[iteration][1] for iteration in iterations)
 
     @property
     def whole_numbers(self) -> Any:
-        """Those that kernels leave on the device, and those of turns."""
+        """Those that kernels leave on the device, and those of iterations."""
         return self.values[self.emitter.slot_buffers["i64"]]
 
     def loop(self, loop: HostLoop) -> None:
-        """The turns of a loop. What the first one launches without the host's knowledge, all others launch
-        too: one of them is captured, if many are left."""
+        """The iterations of a loop. What the first one launches without the host's knowledge, all others
+        launch too: one of them is captured, if many are left."""
         length = None if loop.length is None else self.lengths((loop.length,))[0]
-        turns = count() if length is None else range(length)[:: -1 if loop.backward else 1]
+        iterations = count() if length is None else range(length)[:: -1 if loop.backward else 1]
         first = length - 1 if loop.backward and length else 0
-        (place,) = self.places([loop.turn])
+        (place,) = self.places([loop.iteration])
         fill(self.whole_numbers[place : place + 1], first, self.stream)
         self.by_host, done = False, 0
-        for k, turn in enumerate(turns):
+        for k, iteration in enumerate(iterations):
             if k < done:
                 continue
-            self.turns[loop.turn] = turn
-            if not self.turn(loop):
+            self.iterations[loop.iteration] = iteration
+            if not self.iteration(loop):
                 break
             if length is not None and k == 0 and length > FEWEST and not self.by_host:
                 done = 1 + self.replayed(loop, length - 1)
         self.by_host = True  # for a loop around this one: how often these are launched
 
-    def turn(self, loop: HostLoop) -> bool:
-        """Launch one turn, if there is one more."""
+    def iteration(self, loop: HostLoop) -> bool:
+        """Launch one iteration, if there is one more."""
         for name in loop.fresh:
             self.values.pop(name, None)
         for step in loop.before:
@@ -276,12 +279,12 @@ class _Call:
         return True
 
     def replayed(self, loop: HostLoop, times: int) -> int:
-        """Launch a turn as one sequence, so many times; returns how often that was possible."""
+        """Launch an iteration as one sequence, so many times; returns how often that was possible."""
 
         def write(stream: Any) -> None:
             before, self.stream = self.stream, stream
             try:
-                self.turn(loop)
+                self.iteration(loop)
             finally:
                 self.stream = before
 
@@ -316,7 +319,7 @@ class _Call:
         """One nest, and the sums of its slices."""
         points, plan = self.plan(nest)
         blocks = plan.blocks * plan.slices if points else 0
-        self.values |= {f"_blocks{nest.number}": blocks, "_chunk": plan.chunk, "_turns": plan.turns}
+        self.values |= {f"_blocks{nest.number}": blocks, "_chunk": plan.chunk, "_iterations": plan.iterations}
         for task in nest.full:
             name = self.emitter.part(task)
             self.values[name] = self.program.memory.get(name, (blocks,), NUMPY[task.array.dtype])
@@ -345,13 +348,13 @@ class _Call:
         if len(self.program.plans) >= MOST_PLANS:
             self.program.plans.clear()
         points = points_of(self.lengths(nest.points))
-        turns = max(points_of(self.lengths(d)) for d in nest.inside)
+        iterations = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]
         shared = max((self.lengths((loop.size,))[0] for loop in nest.tiles), default=0)
-        found = points, launch(MACHINE, points, turns, inner, nest.neighbours, shared)
+        found = points, launch(MACHINE, points, iterations, inner, nest.neighbours, shared)
         if found[1].tiled and is_wide(nest.tiles):
-            rows, memory = turns_of(nest.tiles, lambda n: self.lengths((n,))[0])
-            found = points, replace(found[1], tiled=rows > 0, turns=rows, memory=memory)
+            rows, memory = iterations_of(nest.tiles, lambda n: self.lengths((n,))[0])
+            found = points, replace(found[1], tiled=rows > 0, iterations=rows, memory=memory)
         if all(self.program.lengths(shape) is not None for shape in (nest.points, *nest.inside)):
             self.program.plans[key] = found
         return found

@@ -68,7 +68,7 @@ def _types(emitter: DeviceEmitter, sliced: bool) -> dict[str, Any]:
     def array(dtype: Dtype, rank: int) -> Any:
         return types.Array(kinds[dtype], rank, "C")
 
-    found: dict[str, Any] = dict.fromkeys((*emitter.sizes, "_chunk", "_turns"), types.int64)
+    found: dict[str, Any] = dict.fromkeys((*emitter.sizes, "_chunk", "_iterations"), types.int64)
     for one in emitter.func.inputs:
         found[emitter.labels[one]] = array(one.dtype, one.rank) if one.rank else kinds[one.dtype]
     found |= {b.name: array(b.dtype, len(b.shape)) for b in emitter.buffers}

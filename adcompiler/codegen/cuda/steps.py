@@ -52,7 +52,8 @@ class KernelText:
 
 @dataclass
 class Wide:
-    """Rows that turns of a loop read element by element: by the numbers of their loops, and one of these."""
+    """Rows that iterations of a loop read element by element: by the numbers of their loops, and one of
+    these."""
 
     read: Read
     inside: Loop
@@ -61,7 +62,7 @@ class Wide:
 
 @dataclass
 class Shared:
-    """What the turns of a loop read of their axis alone, and of that and an axis inside."""
+    """What the iterations of a loop read of their axis alone, and of that and an axis inside."""
 
     reads: list[Read]
     wide: list[Wide]
@@ -124,7 +125,7 @@ class Product:
 
 @dataclass
 class Copy:
-    """A whole array from another one, or a row of it, or from a constant; turns number the rows."""
+    """A whole array from another one, or a row of it, or from a constant; iterations number the rows."""
 
     source: str | int | float | bool
     row: list[str]
@@ -134,11 +135,11 @@ class Copy:
 
 @dataclass
 class HostLoop:
-    """A loop of the program, turn by turn: `turn` numbers them, on the device, where the last kernel of
-    `body` leaves the next one; `test` is a number that `before` computes. The buffers `fresh` have other
-    lengths in each turn."""
+    """A loop of the program, iteration by iteration: `iteration` numbers them, on the device, where the last
+    kernel of `body` leaves the next one; `test` is a number that `before` computes. The buffers `fresh` have
+    other lengths in each iteration."""
 
-    turn: str
+    iteration: str
     length: Element | None
     backward: bool
     before: list[Step]
@@ -151,8 +152,8 @@ Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
 
 
 def computes_lengths(rec: Recurrence) -> bool:
-    """Whether arrays of a turn, or of turns inside it, have lengths that the program computes."""
-    tasks = [t for s in (rec.before, rec.turn) if s is not None for t in s.tasks]
+    """Whether arrays of an iteration, or of iterations inside it, have lengths that the program computes."""
+    tasks = [t for s in (rec.before, rec.iteration) if s is not None for t in s.tasks]
     inside = (t for t in tasks if isinstance(t, Recurrence))
     return any(computed(a.shape) for t in tasks for a in t.arrays) or any(map(computes_lengths, inside))
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from adcompiler.codegen.cuda.recurrence import DeviceRecurrence
 from adcompiler.codegen.cuda.steps import NOWHERE, chained
-from adcompiler.codegen.cuda.turns import DeviceTurns
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
@@ -26,14 +26,16 @@ from adcompiler.loopir.printer import text
 
 
 class TeamEmitter(Emitter):
-    """Writes what threads share, turn by turn."""
+    """Writes what threads share, iteration by iteration."""
 
     fills = False  # threads share the loop over a row, or have a point of it each
 
     def __init__(self, made: Scheduled, narrow: Collection[int] = ()) -> None:
         self.narrow = narrow
         super().__init__(made)
-        self.shared_domains: dict[tuple[Element, ...], None] = {}  # what one block does turn by turn
+        self.shared_domains: dict[
+            tuple[Element, ...], None
+        ] = {}  # what one block does iteration by iteration
 
     def kept(self, task: Task, value: Expr) -> Expr:
         if task.array not in self.narrowed:
@@ -81,7 +83,7 @@ class TeamEmitter(Emitter):
             return
         for item in items:
             if isinstance(item, Recurrence):
-                DeviceTurns(self, writer, item).write()
+                DeviceRecurrence(self, writer, item).write()
             elif isinstance(item, Task):
                 self.statement(writer, item, partial)
             elif isinstance(item.tasks[0].array, Accumulate):
@@ -90,7 +92,7 @@ class TeamEmitter(Emitter):
                 self.shared(writer, item)
 
     def shared(self, writer: DeviceWriter, loop: Loop) -> None:
-        """A loop whose turns the threads of a team share."""
+        """A loop whose iterations the threads of a team share."""
         depth = len(writer.loops) - writer.base
         self.shared_domains |= dict.fromkeys(t.array.domain for t in loop.tasks)
         chain = [loop] if loop.bounds else chained(loop, depth)

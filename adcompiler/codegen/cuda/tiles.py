@@ -1,14 +1,15 @@
-"""Pairs of points: what the turns of a loop read lies in shared memory, tile by tile, for all threads.
+"""Pairs of points: what the iterations of a loop read lies in shared memory, tile by tile, for all threads.
 
-Threads take a point each, and all of them the same turns of a loop inside. Where these turns read other
-points only, which the point around does not decide, a block loads a tile of them, each thread some, and every
-thread goes through the tile. Memory is read once a block, and sums have the same order.
+Threads take a point each, and all of them the same iterations of a loop inside. Where these iterations read
+other points only, which the point around does not decide, a block loads a tile of them, each thread some, and
+every thread goes through the tile. Memory is read once a block, and sums have the same order.
 
 All threads of a block take part in the loads and meet at the barriers, those beyond the last point too; what
 belongs to a point stands under `if _here`, around the loops over tiles.
 
-What a loop in the turns reads of other points, as y[j, k], is a wide tile: as many rows as memory has room
-for, which is known when lengths are (`turns_of`). It lies in the memory that a kernel is launched with.
+What a loop in the iterations reads of other points, as y[j, k], is a wide tile: as many rows as memory has
+room for, which is known when lengths are (`iterations_of`). It lies in the memory that a kernel is launched
+with.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from adcompiler.loopir.printer import text
 
 MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
 WIDE = 2**15  # bytes of wide tiles: with the others no more than every device has for a block
-FEWEST = 8  # turns of a wide tile, else there is a barrier too often
+FEWEST = 8  # iterations of a wide tile, else there is a barrier too often
 ANY = -(10**7)  # the axis of a wide read in whichever loop it stands
 
 
@@ -43,14 +44,14 @@ def tiles_of(chain: Sequence[Loop]) -> Tiles:
     return {loop: shared for loop, shared in found.items() if shared is not None}
 
 
-def turns_of(tiles: Tiles, length: Callable[[Element], int]) -> tuple[int, int]:
-    """How many turns of the loops a wide tile has, 0 if that is too few, and its bytes."""
+def iterations_of(tiles: Tiles, length: Callable[[Element], int]) -> tuple[int, int]:
+    """How many iterations of the loops a wide tile has, 0 if that is too few, and its bytes."""
     each = max(
         sum(length(w.inside.size) * NUMPY[w.read.dtype].itemsize for w in shared.wide)
         for shared in tiles.values()
     )
-    turns = min(TILE, WIDE // max(each, 1))
-    return (turns, turns * each) if turns >= min(FEWEST, TILE) else (0, 0)
+    iterations = min(TILE, WIDE // max(each, 1))
+    return (iterations, iterations * each) if iterations >= min(FEWEST, TILE) else (0, 0)
 
 
 def is_wide(tiles: Tiles) -> bool:
@@ -63,9 +64,9 @@ def _is_short(loop: Loop) -> bool:
 
 
 def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
-    """What the turns of a loop read, if all of it is of their axis, and of one inside them; where a matrix of
-    points is read as well, that takes the time. `made` is what the nest makes itself, and whether that is
-    stored; if not, it is in a register."""
+    """What the iterations of a loop read, if all of it is of their axis, and of one inside them; where a
+    matrix of points is read as well, that takes the time. `made` is what the nest makes itself, and whether
+    that is stored; if not, it is in a register."""
     elements = elements_of(_roots(loop.tasks))
     wide: dict[Read, Wide] = {}
     insides = {inside.number: inside for inside in loop.walk() if inside is not loop}
@@ -101,7 +102,7 @@ def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
 
 
 def _is_row(read: Read, axis: int, inside: Loop) -> bool:
-    """Whether a read is of the elements of a row, or of a column, all of them in the turns of a loop."""
+    """Whether a read is of the elements of a row, or of a column, all of them in the iterations of a loop."""
     plain = all(isinstance(i, Index | Const) for i in read.args)
     axes = sorted(i.axis for i in read.args if isinstance(i, Index))
     return plain and axes == sorted((axis, inside.number)) and isinstance(inside.size, Size)
@@ -134,7 +135,7 @@ def write(
     start: int,
     body: Callable[[], None],
 ) -> int:
-    """A loop, tile by tile, over a `stretch` of its turns that is the same in all threads of a block.
+    """A loop, tile by tile, over a `stretch` of its iterations that is the same in all threads of a block.
 
     What stands in the scope of the point from line `start` on belongs to the point; returns the line from
     which on that is so again.
@@ -142,9 +143,9 @@ def write(
     names = {read: name for read, (name, _) in _names(shared.reads).items()}
     axis, nowhere = f"i{loop.number}", Loop(const(1, "i64"), NOWHERE)
     low, high = map(text, writer.limits(loop)) if loop.bounds else ("", "")
-    turns = "uint64(_turns)" if shared.wide else "uint64(_TILE)"
-    writer.open(nowhere, f"for _from in range({stretch[0]}, {stretch[1]}, {turns}):")
-    writer.line(f"_to = min({stretch[1]}, _from + {turns})")
+    iterations = "uint64(_iterations)" if shared.wide else "uint64(_TILE)"
+    writer.open(nowhere, f"for _from in range({stretch[0]}, {stretch[1]}, {iterations}):")
+    writer.line(f"_to = min({stretch[1]}, _from + {iterations})")
     writer.line("_block_sync()")
     if names:
         writer.line(f"{axis} = _from + uint64(cuda.threadIdx.x)")
@@ -154,7 +155,7 @@ def write(
         writer.line(f"{axis} += uint64(cuda.blockDim.x)")
         writer.close()
     before = dict(writer.tiled)
-    _load_wide(writer, loop, shared.wide, turns)
+    _load_wide(writer, loop, shared.wide, iterations)
     writer.line("_block_sync()")
     writer.open(nowhere, "if _here:")
     own = (f"max({low}, _from)", f"min({high}, _to)") if loop.bounds else ("_from", "_to")
@@ -172,7 +173,7 @@ def write(
     return len(writer.scopes[-1])
 
 
-def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], turns: str) -> None:
+def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], iterations: str) -> None:
     """Load rows, neighbours in memory by neighbouring threads, and note where their elements are."""
     axis, before = f"i{loop.number}", "uint64(0)"
     for k, rows in enumerate(wide):
@@ -196,7 +197,7 @@ def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], turns: st
         for read, number in rows.places.items():
             at = Verbatim(f"_row{k} + ({axis} - _from) * {size} + i{number}")
             writer.tiled[read] = Access(tile, (at,))
-        before = f"_row{k} + {turns} * {size}"
+        before = f"_row{k} + {iterations} * {size}"
 
 
 def guard(lines: list[str], start: int) -> None:

@@ -1,7 +1,7 @@
-"""Several points a turn for threads on their own: all are read before the first is stored.
+"""Several points an iteration for threads on their own: all are read before the first is stored.
 
-A thread's reads wait for its stores, which the compiler cannot tell apart, so that a turn of one point leaves
-the memory idle. Only straight text is repeated; what is added to stays one variable.
+A thread's reads wait for its stores, which the compiler cannot tell apart, so that an iteration of one point
+leaves the memory idle. Only straight text is repeated; what is added to stays one variable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STORED = re.compile(r"\w+\[.*?\] = ")
 
 
 def copies(lines: Sequence[str]) -> int:
-    """How many points a turn may have; 1 for text that is not straight, or long."""
+    """How many points an iteration may have; 1 for text that is not straight, or long."""
     if any(line.startswith(" ") or line.endswith(":") for line in lines):
         return 1
     computed = [line for line in lines if not line.startswith("#") and not _STORED.match(line)]
@@ -29,7 +29,7 @@ def copies(lines: Sequence[str]) -> int:
 def unrolled(
     lines: Sequence[str], outside: Sequence[str], point: str, step: str, total: str, count: int
 ) -> list[str]:
-    """A loop of `count` points a turn; what is left of the points is for another loop."""
+    """A loop of `count` points an iteration; what is left of the points is for another loop."""
     kept = {m[1] for line in outside if (m := _ASSIGNED.match(line))}
     own = {m[1] for line in lines if (m := _ASSIGNED.match(line))} - kept
     first: list[str] = []

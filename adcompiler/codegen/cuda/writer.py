@@ -125,7 +125,7 @@ class DeviceWriter(Writer):
         self.line(f"{axis_name(loop.number)} = {point}")
         self.after = [*self.after, f"{point} += {step}"]
 
-    after: list[str] = []  # what ends the turns of the loops that are dealt out  # noqa: RUF012
+    after: list[str] = []  # what ends the iterations of the loops that are dealt out  # noqa: RUF012
 
     def deal(self, chain: Sequence[Loop], header: str) -> None:
         """Enter loops that are one in the text: their scopes are the same."""
@@ -136,7 +136,7 @@ class DeviceWriter(Writer):
             self.values.append(self.values[-1])
 
     def unshare(self, chain: Sequence[Loop], several: bool = False) -> None:
-        """Leave them; with `several` a turn has several points, where their text is straight."""
+        """Leave them; with `several` an iteration has several points, where their text is straight."""
         *self.after, last = self.after
         for _ in chain[1:]:
             self.loops.pop()

@@ -216,7 +216,7 @@ class Approximation(Inlined):
     # -- sines ---------------------------------------------------------------------------------------
 
     def wave(self, more: int) -> str:
-        """The sine of x and some quarters of a turn: x = k pi / 2 + r, and it is +-sin(r) or +-cos(r).
+        """The sine of x and some quarters of an iteration: x = k pi / 2 + r, and it is +-sin(r) or +-cos(r).
 
         With s = r^2, it is w + w s p, where w is r or 1, and p one of two polynomials in s.
         """

@@ -13,7 +13,7 @@ CONTEXT = "[5 x i64]"  # of a call: its words stand there
 STOP, STATE = 1, 2  # the word that says that the call shall end, and what Python's lock was given back with
 FUEL = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
 STRIP = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
-LEAST = 16  # turns of a strip: lanes of vectors
+LEAST = 16  # iterations of a strip: lanes of vectors
 ADDING = 64  # where each lane has sums of its own, which each strip fills and adds up
 OWN = "memory(argmem: readwrite, inaccessiblemem: readwrite)"  # a poll touches no array
 ASK = f"""define internal i1 @ask(ptr %context) noinline cold {{
@@ -80,18 +80,19 @@ class Blocks(Expressions):
         self.begin(after)
 
     @contextmanager
-    def turns(self, first: Value, stop: Value, hint: str = "", step: int | str = 1) -> Iterator[Value]:
-        """A loop from `first` to before `stop`, and its turn; unsigned if the bounds are. LLVM has `hint`."""
-        less, turn = "ult" if first.unsigned else "slt", f"%turn{len(self.lines)}"
+    def iterations(self, first: Value, stop: Value, hint: str = "", step: int | str = 1) -> Iterator[Value]:
+        """A loop from `first` to before `stop`, and its iteration; unsigned if the bounds are. LLVM has
+        `hint`."""
+        less, iteration = "ult" if first.unsigned else "slt", f"%iteration{len(self.lines)}"
         with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
 
             def following() -> tuple[str, Value]:
                 how = "nuw" if first.unsigned else "nsw"
-                new = self.emit(f"add {how} i64 {turn}, {step}", "i64").text
+                new = self.emit(f"add {how} i64 {iteration}, {step}", "i64").text
                 return new, self.emit(f"icmp {less} i64 {new}, {stop.text}", "i1")
 
-            with self.repeated(turn, first, following, hint):
-                yield Value(turn, "i64", first.unsigned)
+            with self.repeated(iteration, first, following, hint):
+                yield Value(iteration, "i64", first.unsigned)
 
     @contextmanager
     def one_of(self, chosen: Value) -> Iterator[Value]:
@@ -165,8 +166,8 @@ class Blocks(Expressions):
         self, first: Value, stop: Value, weight: Value, fewest: int = LEAST
     ) -> Iterator[tuple[Value, Value]]:
         """A loop in strips, with a poll after each: where a strip begins and ends. `weight` is how many
-        elements a turn has; how long strips are depends on nothing else, so the order of sums does not. They
-        have `fewest` turns at least: 1, or whole vectors."""
+        elements an iteration has; how long strips are depends on nothing else, so the order of sums does not.
+        They have `fewest` iterations at least: 1, or whole vectors."""
         known = all(n.text.isdigit() for n in (weight, first, stop))
         if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP:
             yield first, stop
@@ -180,9 +181,9 @@ class Blocks(Expressions):
 
     @contextmanager
     def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
-        """A loop over parts of `step` turns, the last of what is left: where a part begins and ends."""
+        """A loop over parts of `step` iterations, the last of what is left: where a part begins and ends."""
         least = "llvm.umin.i64" if first.unsigned else "llvm.smin.i64"
-        with self.turns(first, stop, step=step.text) as begin:
+        with self.iterations(first, stop, step=step.text) as begin:
             left = self.emit(f"sub {stop}, {begin.text}", "i64")
             count = self.call(least, "i64", [left, step])
             yield begin, self.emit(f"add {begin}, {count.text}", "i64")._replace(unsigned=first.unsigned)
@@ -196,7 +197,7 @@ class Blocks(Expressions):
     def slot(self, base: str, k: int) -> str:
         return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
 
-    def launch(self, name: str, parts: Sequence[Value], turns: Value) -> None:
+    def launch(self, name: str, parts: Sequence[Value], iterations: Value) -> None:
         """Call the function of a loop over blocks: here, or as a parallel region of the pool (`pool.py`) if
         there are several. It finds its variables in slots."""
         slots = f"%slots_{name}"
@@ -206,14 +207,14 @@ class Blocks(Expressions):
             self.lines.append(f"store {value}, ptr {self.slot(slots, k)}")
         here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
         alone = self.emit("icmp eq i64 %launch, 0", "i1")
-        one = self.both("or", [alone, self.emit(f"icmp slt {turns}, 2", "i1")])
+        one = self.both("or", [alone, self.emit(f"icmp slt {iterations}, 2", "i1")])
         self.lines.append(f"br {one}, label %{here}, label %{there}")
         self.begin(here)
-        self.lines += [f"call i1 @{name}(i64 0, {turns}, ptr {slots})", f"br label %{after}"]
+        self.lines += [f"call i1 @{name}(i64 0, {iterations}, ptr {slots})", f"br label %{after}"]
         self.begin(there)
         launch = self.emit("inttoptr i64 %launch to ptr", "ptr").text
         self.lines += [
-            f"call void {launch}(ptr @{name}, ptr {slots}, {turns}, i64 %threads, ptr %context)",
+            f"call void {launch}(ptr @{name}, ptr {slots}, {iterations}, i64 %threads, ptr %context)",
             f"br label %{after}",
         ]
         self.begin(after)

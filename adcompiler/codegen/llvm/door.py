@@ -73,7 +73,7 @@ class _Door(Function):
     @contextmanager
     def each(self, first: Value | int, count: Value, size: int = 1) -> Iterator[tuple[Value, Value]]:
         """For each of so many entries of a part of the table: its number, and its place."""
-        with self.turns(literal(0), count) as k:
+        with self.iterations(literal(0), count) as k:
             offset = self.emit(f"mul {k}, {size}", "i64")
             yield k, self.place(Value("%table", "ptr"), self.sum(offset, first))
 
@@ -160,7 +160,7 @@ def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, 
         flags = code.emit(f"and {_half(code, head, FLAGS)}, {CARRAY}", "i64")
         code.insist(code.holds("eq", flags, CARRAY))
         lengths, known = code.pointer(code.at(head, LENGTHS)), code.sum(place, 1)
-        with code.turns(literal(0), rank) as axis:
+        with code.iterations(literal(0), rank) as axis:
             expected = code.at(own, code.sum(known, axis))
             code.insist(code.holds("eq", code.at(lengths, axis), expected))
         code.put(own, place, code.at(head, DATA))
@@ -211,7 +211,7 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
     first = code.select(code.holds("eq", what, TUPLE), code.emit(f"sub {top}, {which.text}", "i64"), top)
     with code.when(code.holds("eq", what, TUPLE)):
         parts = code.call("PyTuple_New", "i64", [which])
-        with code.turns(literal(0), which) as k:
+        with code.iterations(literal(0), which) as k:
             part = code.at(stack, code.sum(first, k))
             code.call("PyTuple_SetItem", "i32", [parts, k, part])
         code.put(stack, first, parts)
@@ -220,5 +220,5 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
 
 def _forget(code: _Door) -> None:
     """Give back the arrays that were made; results hold their own."""
-    with code.turns(literal(0), code.at(Value("%started", "ptr"), 0)) as k:
+    with code.iterations(literal(0), code.at(Value("%started", "ptr"), 0)) as k:
         code.call("Py_DecRef", "void", [code.at(Value("%made", "ptr"), k)])

@@ -56,8 +56,8 @@ class Source(NamedTuple):
     """A kernel's functions, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
     numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
-    the mathematics of the scalar C library everywhere; so has one without arrays. Each turn of a nest has
-    `rows` for itself. The parameters from the number `written` on are what it writes."""
+    the mathematics of the scalar C library everywhere; so has one without arrays. Each iteration of a nest
+    has `rows` for itself. The parameters from the number `written` on are what it writes."""
 
     functions: tuple[loopir.Function, ...]
     params: Sequence[Param]
@@ -66,8 +66,8 @@ class Source(NamedTuple):
     precise: bool = False
     rows: Sequence[str] = ()
     written: int = 0
-    heavy: bool = False  # whether loops inside the turns of nests poll
-    low_trips: bool = False  # whether loops in turns of the program are short
+    heavy: bool = False  # whether loops inside the iterations of nests poll
+    low_trips: bool = False  # whether loops in iterations of the program are short
 
 
 def translated(source: Source, contiguous: bool) -> Code:

@@ -47,8 +47,8 @@ from adcompiler.loopir.walk import accesses, assigned, names, statements
 class Module:
     """The functions of a kernel, compiled for the types of a call when one is compiled.
 
-    The loops over the blocks of the nests `shared` may be divided among threads, and each turn of a nest has
-    `rows` for itself. What the functions need is added to `needs`.
+    The loops over the blocks of the nests `shared` may be divided among threads, and each iteration of a nest
+    has `rows` for itself. What the functions need is added to `needs`.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Module:
         rows: Collection[str] = (),
     ) -> None:
         self.shared = shared
-        self.heavy = False  # whether turns of nests take so long that loops inside them poll
-        self.low_trips = False  # whether loops in turns of the program are short
+        self.heavy = False  # whether iterations of nests take so long that loops inside them poll
+        self.low_trips = False  # whether loops in iterations of the program are short
         self.definitions = {d.function.name: d for d in transformed(functions, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
@@ -218,27 +218,30 @@ class Function(Loops):
         if self.module.is_coarse(loop.body):
             if isinstance(loop, Jam):
                 first = self.several(loop, first, stop)
-            with self.turns(first, stop) as turn, self.polled(1):
-                self.turn(loop.axis, turn, loop.body)
+            with self.iterations(first, stop) as iteration, self.polled(1):
+                self.iteration(loop.axis, iteration, loop.body)
             return
         with self.strips(first, stop, literal(1)) as (begin, end):
             self.elements(loop, begin, end)
 
     def over_blocks(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop whose turns call the function of a nest."""
-        with self.turns(first, stop) as turn, self.polled(FUEL // 4):
-            self.turn(loop.axis, turn, loop.body)
+        """A loop whose iterations call the function of a nest."""
+        with self.iterations(first, stop) as iteration, self.polled(FUEL // 4):
+            self.iteration(loop.axis, iteration, loop.body)
 
     def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop over elements. An outermost one is done in strips, or, in a turn of the program, after which
-        there is a poll, says how much it does; others know of no polls, unless turns are `heavy`."""
+        """A loop over elements. An outermost one is done in strips, or, in an iteration of the program, after
+        which there is a poll, says how much it does; others know of no polls, unless iterations are
+        `heavy`."""
         if self.inside:
             self.elements(loop, first, stop)
             return
         self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})
         if self.depth and self.inside:
-            turns = self.emit(f"sub {stop}, {first.text}", "i64")
-            self.spend(self.call("llvm.umin.i64", "i64", [self.product(turns, weight), literal(1 << 40)]))
+            iterations = self.emit(f"sub {stop}, {first.text}", "i64")
+            self.spend(
+                self.call("llvm.umin.i64", "i64", [self.product(iterations, weight), literal(1 << 40)])
+            )
             self.elements(loop, first, stop)
         else:
             fewest = LEAST if isinstance(loop, Lanes | Jam | Tiled) else 1
@@ -249,7 +252,7 @@ class Function(Loops):
         self.inside = False
 
     def elements(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop over elements: turns as lanes of vectors, several turns at once, and the rest one by one."""
+        """A loop over elements: iterations as lanes of vectors, several at once, and the rest one by one."""
         if isinstance(loop, Lanes):
             first = self.across(loop, first, stop)
         if isinstance(loop, Jam):
@@ -268,25 +271,27 @@ class Function(Loops):
         del self.values[begin], self.values[end]
 
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
-        """Several turns at once, as long as there are enough; the first turn that is left."""
+        """Several iterations at once, as long as there are enough; the first iteration that is left."""
         step = len(loop.axes)
-        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first])
-        whole = self.emit(f"and {turns}, {-step}", "i64")
+        iterations = self.call("llvm.usub.sat.i64", "i64", [stop, first])
+        whole = self.emit(f"and {iterations}, {-step}", "i64")
         rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
         polled = self.polled(step) if loop.kind == "program" else nullcontext()
-        with self.turns(first, rest, step=step) as turn, polled:
+        with self.iterations(first, rest, step=step) as iteration, polled:
             for k, name in enumerate(loop.axes):
-                self.values[name] = self.emit(f"add {turn}, {k}", "i64")._replace(unsigned=first.unsigned)
+                self.values[name] = self.emit(f"add {iteration}, {k}", "i64")._replace(
+                    unsigned=first.unsigned
+                )
             self.body(loop.together)
         return rest
 
     def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """The turns of a loop as lanes; the first turn that is left."""
+        """The iterations of a loop as lanes; the first iteration that is left."""
         lines, stack, block = len(self.lines), len(self.stack), self.block
         values, places, factors = dict(self.values), dict(self.places), dict(self.factors)
         try:
             return self.vectors(loop, first, stop)
-        except UnsupportedError:  # turn by turn it may be possible
+        except UnsupportedError:  # iteration by iteration it may be possible
             del self.lines[lines:], self.stack[stack:]
             self.block, self.values, self.places, self.factors = block, values, places, factors
             return first
@@ -294,10 +299,10 @@ class Function(Loops):
             self.width, self.mask = 1, None
 
     def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """A loop over vectors of turns; lanes beyond its end do nothing.
+        """A loop over vectors of iterations; lanes beyond its end do nothing.
 
-        All turns of a nest are lanes, or none: else what is the same in two turns would have other last bits.
-        So it asks whether the blocks of the nest are large enough, not what is left of this one.
+        All iterations of a nest are lanes, or none: else what is the same in two iterations would have other
+        last bits. So it asks whether the blocks of the nest are large enough, not what is left of this one.
         """
         self.width = self.wide = lanes = self.module.lanes
         if lanes == 1:
@@ -318,10 +323,10 @@ class Function(Loops):
             begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
             with self.when(begins):
                 self.body(loop.before)
-        with self.turns(first, end, step=lanes) as turn:
+        with self.iterations(first, end, step=lanes) as iteration:
             steps = ", ".join(f"i64 {k}" for k in range(lanes))
-            self.values[name] = turn
-            each = self.integers("add", turn, Value(f"<{steps}>", typed("i64", lanes)))
+            self.values[name] = iteration
+            each = self.integers("add", iteration, Value(f"<{steps}>", typed("i64", lanes)))
             self.values[name + LANE] = each
             self.mask = self.emit(f"icmp ult {each}, {self.spread(stop, lanes).text}", each.typed("i1"))
             self.summed = {n + LANE for n in loop.totals}
@@ -366,13 +371,13 @@ class Function(Loops):
 
     def forever(self, body: Sequence[Stmt]) -> None:
         """`while True`, which something inside leaves."""
-        turn = self.label()
-        self.exits.append(f"{turn}_exit")
-        self.lines.append(f"br label %{turn}")
-        self.begin(turn)
+        iteration = self.label()
+        self.exits.append(f"{iteration}_exit")
+        self.lines.append(f"br label %{iteration}")
+        self.begin(iteration)
         with self.polled(1):
             self.body(body)
-        self.lines.append(f"br label %{turn}")
+        self.lines.append(f"br label %{iteration}")
         self.begin(self.exits.pop())
 
     def function(self, name: str, args: list[Value]) -> Value:

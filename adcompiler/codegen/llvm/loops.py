@@ -15,7 +15,7 @@ from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Liter
 from adcompiler.loopir.short import has_loops, short
 from adcompiler.loopir.walk import assigned, read_by, statements, variables, walk
 
-SOME = 1 << 10  # turns of a loop of which nothing is known
+SOME = 1 << 10  # iterations of a loop of which nothing is known
 PAIR = 2  # vectors at a time in loops that call functions
 INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in loops that add up, for at most so many operations
 
@@ -25,16 +25,16 @@ class Loops(Memory):
 
     def __init__(self, needs: Needs, lanes: int) -> None:
         super().__init__(needs, lanes)
-        self.depth = 0  # of loops whose turns end with a poll
+        self.depth = 0  # of loops whose iterations end with a poll
         self.low_trips = False  # whether loops inside these are short
 
     def body(self, statements: Sequence[Stmt]) -> None:
         """Statements in order."""
         raise NotImplementedError
 
-    def written_out(self, name: str, turns: range, body: Sequence[Stmt]) -> None:
-        """The turns of a short loop, one after the other."""
-        for k in turns:
+    def written_out(self, name: str, iterations: range, body: Sequence[Stmt]) -> None:
+        """The iterations of a short loop, one after the other."""
+        for k in iterations:
             self.values[name] = literal(k)._replace(unsigned=True)
             self.body(body)
         self.values.pop(name, None)
@@ -42,11 +42,11 @@ class Loops(Memory):
     def loop(self, loop: For, first: Value, stop: Value) -> None:
         """A loop from `first` to `stop`."""
         for start, end, hint in self.parts(loop, first, stop):
-            with self.turns(start, end, hint) as turn:
-                self.turn(loop.axis, turn, loop.body)
+            with self.iterations(start, end, hint) as iteration:
+                self.iteration(loop.axis, iteration, loop.body)
 
-    def turn(self, name: str, turn: Value, body: Sequence[Stmt]) -> None:
-        self.values[name] = turn
+    def iteration(self, name: str, iteration: Value, body: Sequence[Stmt]) -> None:
+        self.values[name] = iteration
         self.body(body)
         del self.values[name]
 
@@ -74,7 +74,7 @@ class Loops(Memory):
 
     @contextmanager
     def polled(self, cost: int) -> Iterator[None]:
-        """A turn of a loop that ends with a poll."""
+        """An iteration of a loop that ends with a poll."""
         self.depth += 1
         yield
         self.depth -= 1
@@ -89,12 +89,14 @@ class Loops(Memory):
         vectors = self.needs.vectors
         if vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
             return [(first, stop, self.hint(loop))]
-        # LLVM shall not see that it could ask once, before the loops around, which of the two has no turns:
-        # it would compile these loops three times.
+        # LLVM shall not see that it could ask once, before the loops around, which of the two has no
+        # iterations: it would compile these loops three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
         stop = hidden._replace(unsigned=first.unsigned)
-        turns = self.call("llvm.usub.sat.i64", "i64", [stop, first]).text  # none if it ends before it begins
-        whole = self.emit(f"and i64 {turns}, {-PAIR * vectors.lanes('float')}", "i64").text
+        iterations = self.call(
+            "llvm.usub.sat.i64", "i64", [stop, first]
+        ).text  # none if it ends before it begins
+        whole = self.emit(f"and i64 {iterations}, {-PAIR * vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
         pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
         masked = 'vectorize.predicate.enable", i1 true'

@@ -26,7 +26,7 @@ def typed(element: str, lanes: int) -> str:
 class Value(NamedTuple):
     """An LLVM value: a register or a constant, and its type. Of unsigned integers there are indices only.
 
-    A vector has the numbers of several turns of a loop, one a lane.
+    A vector has the numbers of several iterations of a loop, one a lane.
     """
 
     text: str

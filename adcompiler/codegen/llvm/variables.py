@@ -1,8 +1,8 @@
 """Variables and arrays of one function: where their values are, and elements of arrays.
 
 A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
-makes a register again. Where turns are lanes (`lanes.py`), the variables of a turn are vectors, and so are
-elements of arrays that each lane has for itself.
+makes a register again. Where iterations are lanes (`lanes.py`), the variables of an iteration are vectors,
+and so are elements of arrays that each lane has for itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fmi
 
 
 class Variables(Blocks):
-    """Blocks in which variables and arrays have names; `width` turns are lanes."""
+    """Blocks in which variables and arrays have names; `width` iterations are lanes."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
@@ -40,8 +40,8 @@ class Variables(Blocks):
         self.rounded: Collection[str] = ()  # variables whose products no sum contracts
         self.width = 1
         self.wide = 1  # how many lanes rows have side by side
-        self.mask: Value | None = None  # the lanes that have a turn
-        self.summed: set[str] = set()  # vectors to which all turns add
+        self.mask: Value | None = None  # the lanes that have an iteration
+        self.summed: set[str] = set()  # vectors to which all iterations add
         self.lane: Value | None = None  # the one lane that does something alone
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
@@ -175,7 +175,7 @@ class Variables(Blocks):
             self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
 
     def is_masked(self, node: Access) -> bool:
-        """Whether lanes beyond the last turn have no element there: all have one in a row."""
+        """Whether lanes beyond the last iteration have no element there: all have one in a row."""
         return isinstance(node, Lane) and not node.row
 
     def address(self, array: ArrayValue, node: Access) -> tuple[Value, str]:

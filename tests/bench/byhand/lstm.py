@@ -1,7 +1,7 @@
 """GradBench's lstm: the loss of a recurrent network with diagonal weights, and its gradient.
 
 The b units of a layer stand in lanes padded to a multiple of 8, the four gates one after another: forget, in,
-out, change. All four are sigmoids at once, since tanh(z) = 2 σ(2 z) − 1. Each turn keeps its gates, the
+out, change. All four are sigmoids at once, since tanh(z) = 2 σ(2 z) − 1. Each iteration keeps its gates, the
 hyperbolic tangent of its new cell and its old state; the way back reads them:
 
     h = o T, T = tanh(c'), c' = c f + i g
@@ -23,7 +23,7 @@ from bench.vector_math import exp
 
 @serial
 def forward(x, h, c, W, B, gates, tangent, z, lanes):
-    """One layer's turn; h and c become the new state."""
+    """One layer's iteration; h and c become the new state."""
     one, two = np.uint64(lanes), np.uint64(2 * lanes)
     three = np.uint64(3 * lanes)
     for j in range(one):
@@ -87,14 +87,14 @@ def predict(x, extra, gold, guess, soft, b):
 
 @driver
 def kernel(W, B, extra, h, c, seq, b, keep, flat, rooms, dW, dB, dextra):
-    """`keep`: for each turn and layer 4 gates, tanh of the cell, input, hidden and cell before.
+    """`keep`: for each iteration and layer 4 gates, tanh of the cell, input, hidden and cell before.
 
     `flat` is the same memory with these rows joined."""
     layers, lanes = h.shape
-    turns, n = seq.shape[0] - 1, np.uint64(lanes)
+    iterations, n = seq.shape[0] - 1, np.uint64(lanes)
     soft, z, guess, dh, dc, dx = rooms
     value = 0.0
-    for t in range(turns):
+    for t in range(iterations):
         x = keep[t, layers, 5]
         for j in range(n):
             x[j] = seq[t, j] * extra[0, j]
@@ -107,7 +107,7 @@ def kernel(W, B, extra, h, c, seq, b, keep, flat, rooms, dW, dB, dextra):
         value += predict(x, extra, seq[t + 1], guess, soft[t], b)
         for j in range(n):
             keep[t, layers, 6, j] = x[j]
-    for t in range(turns - 1, -1, -1):
+    for t in range(iterations - 1, -1, -1):
         for j in range(n):
             dx[j] = soft[t, j] * extra[1, j]
             dextra[1, j] += soft[t, j] * keep[t, layers, 6, j]
@@ -132,8 +132,8 @@ def gradient(args: tuple[Any, ...]) -> Callable[[], Any]:
     keep = np.zeros((len(sequence), layers + 1, 8, lanes))
 
     flat = keep.reshape(*keep.shape[:2], -1)
-    turns = len(sequence) - 1
-    soft, z, guess, dx = np.zeros((turns, lanes)), np.zeros(4 * lanes), np.zeros(lanes), np.zeros(lanes)
+    iterations = len(sequence) - 1
+    soft, z, guess, dx = np.zeros((iterations, lanes)), np.zeros(4 * lanes), np.zeros(lanes), np.zeros(lanes)
 
     def run() -> Any:
         parts = padded(main.reshape(layers, 2, 4, b), lanes).reshape(layers, 2, 4 * lanes)
@@ -145,7 +145,7 @@ def gradient(args: tuple[Any, ...]) -> Callable[[], Any]:
         value = kernel(
             W, B, padded(extra, lanes), h, c, padded(sequence, lanes), b, keep, flat, rooms, dW, dB, dextra
         )
-        scale = -1.0 / (turns * b)
+        scale = -1.0 / (iterations * b)
         both = np.stack([dW, dB], axis=1).reshape(layers, 2, 4, lanes)[..., :b]
         return scale * value, (scale * both.reshape(main.shape), scale * dextra[:, :b])
 

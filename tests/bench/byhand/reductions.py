@@ -83,7 +83,7 @@ def kmeans(args: tuple[Any, ...]) -> Callable[[], Any]:
 
 @serial
 def horner(x, t, value, n):
-    """The polynomial at n places; four coefficients a turn stay in registers."""
+    """The polynomial at n places; four coefficients an iteration stay in registers."""
     m = x.size
     for i in range(n):
         value[i] = 0.0

@@ -20,7 +20,7 @@ def network(rng: np.random.Generator, layers: int, c: int, b: int) -> Arguments:
 
 
 def lstm_loss(xp: Any, main: Any, extra: Any, state: Any, sequence: Any) -> Any:
-    layers, b, turns = len(main) // 2, extra.shape[1], len(sequence) - 1
+    layers, b, iterations = len(main) // 2, extra.shape[1], len(sequence) - 1
     W, B = main[0::2].reshape(layers, 4, b), main[1::2].reshape(layers, 4, b)
 
     def step(carry: Any, inputs: Any) -> Any:
@@ -39,8 +39,8 @@ def lstm_loss(xp: Any, main: Any, extra: Any, state: Any, sequence: Any) -> Any:
         return (tuple(hidden), tuple(cell), total), None
 
     start = tuple(state[2 * k] for k in range(layers)), tuple(state[2 * k + 1] for k in range(layers))
-    carry, _ = xp.steps(step, (*start, xp.zeros_like(extra[0, 0])), (sequence[:-1], sequence[1:]), turns)
-    return -carry[2] / (turns * b)
+    carry, _ = xp.steps(step, (*start, xp.zeros_like(extra[0, 0])), (sequence[:-1], sequence[1:]), iterations)
+    return -carry[2] / (iterations * b)
 
 
 UNROLLED = {"torch.compile": "unrolls the loop: minutes to compile"}

@@ -97,7 +97,7 @@ def coefficients(rng: np.random.Generator, n: int, m: int) -> Arguments:
 
 
 def squares(xp: Any, x: Any, t: Any, signs: Any) -> Any:
-    """Horner's rule for all places at once: compilers fuse the turns."""
+    """Horner's rule for all places at once: compilers fuse the iterations."""
     p = 0.0 * t
     for j in reversed(range(x.shape[0])):
         p = p * t + x[j]

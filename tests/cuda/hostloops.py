@@ -1,7 +1,9 @@
-"""Loops whose turns the host launches, in numba's simulator: captured once and launched again, or one by one.
+"""Loops whose iterations the host launches, in numba's simulator: captured once and launched again, or one by
+one.
 
-The simulator records what a turn launches and runs the record for all turns that follow: so what is right
-here launches the same in every turn, but for the number of the turn, which lies on the device.
+The simulator records what an iteration launches and runs the record for all iterations that follow: so what
+is right here launches the same in every iteration, but for the number of the iteration, which lies on the
+device.
 """
 
 from __future__ import annotations
@@ -26,18 +28,20 @@ from adcompiler.runtime import specialise
 RANDOM = np.random.default_rng(0)
 FEWEST = device_program.FEWEST
 SLICES = plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=10**9)
-Counts = list[tuple[int, int]]  # of each loop: how many turns were to be launched again, and how many were
+Counts = list[
+    tuple[int, int]
+]  # of each loop: how many iterations were to be launched again, and how many were
 
 
 @pytest.fixture(autouse=True)
 def loops_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executable, "LARGE_TURN", -1)
+    monkeypatch.setattr(executable, "LARGE_ITERATION", -1)
     monkeypatch.setitem(specialise.BACKENDS, "numpy", as_cuda.PLAIN["numpy"])
 
 
 @pytest.fixture
 def replays(monkeypatch: pytest.MonkeyPatch) -> Counts:
-    """The loops of which a turn is captured."""
+    """The loops of which an iteration is captured."""
     counts: Counts = []
     replayed = device_program._Call.replayed
 
@@ -102,16 +106,16 @@ def f(h, w, x):
 LEAST = {values: 1, adc.value_and_grad: 2, second: 4}  # loops
 
 
-@pytest.mark.slow_when(lambda transform, turns: transform is second and turns > 1)
-@pytest.mark.slow_when(lambda transform, turns: transform is adc.value_and_grad and turns in (2, 3))
-@pytest.mark.parametrize(("transform", "turns"), [
-    *((adc.value_and_grad, turns) for turns in (0, 1, 2, 3, FEWEST, FEWEST + 1, 11)),
+@pytest.mark.slow_when(lambda transform, iterations: transform is second and iterations > 1)
+@pytest.mark.slow_when(lambda transform, iterations: transform is adc.value_and_grad and iterations in (2, 3))
+@pytest.mark.parametrize(("transform", "iterations"), [
+    *((adc.value_and_grad, iterations) for iterations in (0, 1, 2, 3, FEWEST, FEWEST + 1, 11)),
     (values, 11), (second, 0), (second, 1), (second, FEWEST + 1),
 ])  # fmt: skip
-def test_any_number_of_turns(turns: int, transform: Any, replays: Counts) -> None:
-    args = RANDOM.normal(size=3), RANDOM.normal(size=(3, 3)) / 3, RANDOM.normal(size=(turns, 3))
+def test_any_number_of_iterations(iterations: int, transform: Any, replays: Counts) -> None:
+    args = RANDOM.normal(size=3), RANDOM.normal(size=(3, 3)) / 3, RANDOM.normal(size=(iterations, 3))
     agree(transform, CARRIED, *args)
-    left = turns - 1
+    left = iterations - 1
     assert set(replays) == ({(left, left)} if left >= FEWEST else set())
     assert len(replays) >= (LEAST[transform] if left >= FEWEST else 0)
 
@@ -130,7 +134,7 @@ def f(x: f64[n, m], w: f64[m]):
         s = sin(s * x[i]) + i * w
     return sum(s * s)
 """, (RANDOM.normal(size=(7, 3)), RANDOM.normal(size=3))),
-    "rows that turns leave": ("""
+    "rows that iterations leave": ("""
 def f(x: f64[n, m], w: f64[m]):
     y = zeros((n, m))
     s = w
@@ -183,7 +187,7 @@ def f(h, w):
         h = tanh(h @ w) + solve(w + 9 * eye(3), h.T).T
     return sum(h * h)
 """, (RANDOM.normal(size=(4, 3)), RANDOM.normal(size=(3, 3)) / 3)),
-    "what is given, again in every turn": ("""
+    "what is given, again in every iteration": ("""
 def f(x: f64[n], w: f64[n]):
     h = w
     s = 0.0
@@ -205,7 +209,9 @@ BY_THE_HOST = {"slices by offsets"}  # lengths that an iteration computes: it is
     *((name, adc.value_and_grad) for name in PROGRAMS),
     *((name, second) for name in PROGRAMS if name != "products and routines"),  # long in the simulator
 ])  # fmt: skip
-def test_captured_turns(name: str, transform: Any, replays: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_iterations(
+    name: str, transform: Any, replays: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
     source, args = PROGRAMS[name]
     agree(transform, source, *args)
@@ -215,7 +221,7 @@ def test_captured_turns(name: str, transform: Any, replays: Counts, monkeypatch:
 
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_captured_turns_whose_sums_are_cut(
+def test_captured_iterations_whose_sums_are_cut(
     name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_program, "MACHINE", SLICES)
@@ -246,8 +252,10 @@ def f(x: f64[n, m], w: f64[m, m]):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_kernels_find_the_row_of_a_turn(name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What turns leave, of which only the device knows the number while they are launched again."""
+def test_kernels_find_the_row_of_a_iteration(
+    name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What iterations leave, of which only the device knows the number while they are launched again."""
     monkeypatch.setattr(device_program, "MACHINE", SLICES)
     rows: set[Any] = set()
     module, kernel = (copies, "_kernel") if name == "copies" else (device_program, "add_slices")
@@ -284,14 +292,14 @@ def f(x, a):
     while sum(x * x) < 100:
         x = x * a + 0.1
     return sum(x * x)
-""", (np.linspace(0.1, 0.5, 5), 1.3), {(7, 7)}),  # of its adjoint the number of turns is known
+""", (np.linspace(0.1, 0.5, 5), 1.3), {(7, 7)}),  # of its adjoint the number of iterations is known
     "sums at computed places of a row": ("""
 def f(x: f64[n, m], w: f64[m], at: i64[m]):
     for t in range(n):
         w = sin([x[t, at[i]] * w[i] for i in range(m)])
     return sum(w * w)
 """, (RANDOM.normal(size=(7, 5)), RANDOM.normal(size=5), np.array([0, 2, 2, 4, 1])), {(6, 6)}),
-    "arrays of a turn's own length": ("""
+    "arrays of an iteration's own length": ("""
 def f(x: f64[n]):
     s = 1.0
     for t in range(7):
@@ -299,7 +307,7 @@ def f(x: f64[n]):
         s = s + sum(y)
     return s
 """, (RANDOM.normal(size=4),), set()),
-    "lengths of a turn": ("""
+    "lengths of an iteration": ("""
 def f(x: f64[n], w: f64[n]):
     s = w
     for i in range(n):
@@ -319,14 +327,14 @@ def f(x: f64[n], w: f64[n]):
 
 
 @pytest.mark.parametrize("name", BY_HOST)
-def test_what_the_host_must_know_is_launched_turn_by_turn(name: str, replays: Counts) -> None:
+def test_what_the_host_must_know_is_launched_iteration_by_iteration(name: str, replays: Counts) -> None:
     """`expected` are the other loops: inner ones, and adjoints or what they are of."""
     source, args, expected = BY_HOST[name]
     agree(adc.value_and_grad, source, *args)
     assert set(replays) == expected
 
 
-def test_lengths_that_are_computed_are_read_back_in_each_turn(replays: Counts) -> None:
+def test_lengths_that_are_computed_are_read_back_in_each_iteration(replays: Counts) -> None:
     agree(adc.value_and_grad, BEHIND, np.array([0.45, 0.2]), np.array([3, 9]))
     assert not replays or max(replays) < (8, 8)
 
@@ -352,8 +360,8 @@ def split(f: Any) -> Any:
 
 
 @pytest.mark.parametrize("possible", [0, 1, 3, 8])
-def test_turns_go_on_where_the_driver_stops(possible: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph that cannot be made, or not be launched any more: other turns are launched as usual."""
+def test_iterations_go_on_where_the_driver_stops(possible: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that cannot be made, or not be launched any more: other iterations are launched as usual."""
     made = 0
 
     @contextmanager
@@ -394,15 +402,15 @@ def test_what_is_asked_of_the_host_while_it_is_captured_is_not_launched_again(
 
 def test_a_function_is_called_again_with_other_lengths_and_types(replays: Counts) -> None:
     f, g = (adc.value_and_grad(adc.compile(CARRIED, backend=b)) for b in ("cuda", "numpy"))
-    for turns, n, dtype in ((7, 3, "f8"), (9, 5, "f8"), (7, 3, "f8"), (3, 2, "f8"), (7, 3, "f4")):
-        args = [RANDOM.normal(size=s).astype(dtype) / 2 for s in (n, (n, n), (turns, n))]
+    for iterations, n, dtype in ((7, 3, "f8"), (9, 5, "f8"), (7, 3, "f8"), (3, 2, "f8"), (7, 3, "f4")):
+        args = [RANDOM.normal(size=s).astype(dtype) / 2 for s in (n, (n, n), (iterations, n))]
         close = 1e-11 if dtype == "f8" else 1e-4
         for one, other in zip(flat(f(*args)), flat(g(*args)), strict=True):
             np.testing.assert_allclose(one, other, rtol=close, atol=close)
     assert set(replays) == {(6, 6), (8, 8)}
 
 
-def test_captured_turns_are_launched_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_iterations_are_launched_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     mine, streams = cuda.stream(), []
 
     @contextmanager
@@ -419,7 +427,7 @@ def test_captured_turns_are_launched_on_the_stream_of_the_call(monkeypatch: pyte
 
 
 def test_only_what_is_asked_for_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers of turns lie on the device: results that are arrays need no wait for them."""
+    """The numbers of iterations lie on the device: results that are arrays need no wait for them."""
     asked: list[Any] = []
     numbers = device_program._Call.numbers
 

@@ -1,4 +1,5 @@
-"""For tests of threads in the turns of loops: nests as short as those of test programs are cut and shared."""
+"""For tests of threads in the iterations of loops: nests as short as those of test programs are cut and
+shared."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from adcompiler.codegen import cpu, cuts
 
 
 @contextmanager
-def divided_turns(block: int = 2) -> Iterator[None]:
+def divided_iterations(block: int = 2) -> Iterator[None]:
     """Blocks of some points each, and threads for any of them, in programs that are compiled meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts, "BLOCK", block)

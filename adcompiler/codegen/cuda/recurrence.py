@@ -1,17 +1,18 @@
-"""Loops of a program on a device: one block takes the turns, its threads share what a turn does."""
+"""Loops of a program on a device: one block takes the iterations, its threads share what an iteration
+does."""
 
 from __future__ import annotations
 
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.inplace import Store
 from adcompiler.codegen.nests import Recurrence
-from adcompiler.codegen.recurrence import Emitter, Turns
+from adcompiler.codegen.recurrence import Emitter, RecurrenceWriter
 from adcompiler.codegen.writer import Row
 from adcompiler.ir.nodes import Array, Const, Shape
 
 
-class DeviceTurns(Turns):
-    """Turns with barriers around what threads share."""
+class DeviceRecurrence(RecurrenceWriter):
+    """A loop of the program with barriers around what threads share."""
 
     writer: DeviceWriter
     parts = False
