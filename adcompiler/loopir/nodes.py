@@ -228,7 +228,7 @@ class Allocate(Stmt):
         return self.shape
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class For(Stmt):
     """`for axis in range(start, stop, step)`: over elements, over iterations of a loop of the program, or
     over the blocks of a nest."""

@@ -6,7 +6,7 @@ Without them a loop around may be vectorised, and what they compute stays in reg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
 from adcompiler.loopir.walk import walk
@@ -17,9 +17,19 @@ FOLDING = 18_000  # where it asks which iteration it is, as blocks of a Jacobian
 MOST = 32  # iterations of such a loop and those inside
 
 
-@lru_cache(maxsize=1024)
+_known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # a kernel that is dropped leaves nothing
+
+
 def short(loop: Node) -> range | None:
     """The iterations of a loop that is written out; None for any other."""
+    if not isinstance(loop, For):
+        return None
+    if loop not in _known:
+        _known[loop] = _short(loop)
+    return _known[loop]
+
+
+def _short(loop: For) -> range | None:
     match loop:
         case For(
             axis=axis,
