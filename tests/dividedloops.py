@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from adcompiler.codegen import cpu, cuts
+from adcompiler.codegen import block_partition as cuts
+from adcompiler.codegen import cpu
 
 
 @contextmanager

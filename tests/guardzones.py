@@ -30,7 +30,8 @@ from randomloops import loop_programs
 from randommixed import mixed_programs
 
 import adcompiler as adc
-from adcompiler.codegen import cpu, cuts
+from adcompiler.codegen import block_partition as cuts
+from adcompiler.codegen import cpu
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.llvm import machine
 from adcompiler.runtime import specialise

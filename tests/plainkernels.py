@@ -1,5 +1,5 @@
 """A backend of the tests: kernels as they are written, run by Python itself, without a compiler; and with the
-loops that the compiler from text to LLVM runs several iterations of at once (`jam.py`).
+loops that the compiler from text to LLVM runs several iterations of at once (`loopir/unroll_and_jam.py`).
 
 It is slow, but starts at once: a thousand random programs are judged in the time that a compiler takes for a
 few dozen. So what the schedule and the writer do is tested apart from what compilers make of it.
@@ -28,11 +28,11 @@ from adcompiler.codegen.kernels import Kernels
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.targets import Finished
 from adcompiler.ir.nodes import Func
-from adcompiler.loopir import inorder
-from adcompiler.loopir.jam import Jam
+from adcompiler.loopir import interleaved_unrolling as inorder
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
+from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.ops import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.specialise import BACKENDS

@@ -1,4 +1,4 @@
-"""Guards: where a cotangent means anything.
+"""Guards: the predicate under which a cotangent is defined.
 
 The adjoint of a branch flows unmasked along the branch's own chain, together with the condition
 under which the branch is taken, and is masked only where it leaves that condition. Masked at the

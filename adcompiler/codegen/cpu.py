@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.codegen import cache
+from adcompiler.codegen.block_partition import HEAVY, PARALLEL, Lengths, is_long, lengths, plan
 from adcompiler.codegen.buffers import POOL, Into
-from adcompiler.codegen.cuts import HEAVY, PARALLEL, Lengths, is_long, lengths, plan
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernel import Buffer, Kernel
 from adcompiler.codegen.llvm.entry import Param, Source
@@ -22,8 +22,8 @@ from adcompiler.codegen.trips import are_low
 from adcompiler.ir.nodes import Array, Const, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.lanes import found as with_lanes
-from adcompiler.loopir.lanes import widened
+from adcompiler.loopir.outer_vectorisation import found as with_lanes
+from adcompiler.loopir.outer_vectorisation import widened
 from adcompiler.progress import compiling
 
 MOST_LAYOUTS = 1000  # that are remembered

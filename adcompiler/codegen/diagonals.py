@@ -11,7 +11,7 @@ from __future__ import annotations
 from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.predicates import ties
 from adcompiler.codegen.branches import Conditions, assume, join
-from adcompiler.codegen.nests import Task
+from adcompiler.codegen.schedule_tree import Task
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
 

@@ -15,7 +15,11 @@ from adcompiler.codegen.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.codegen.kernel import Buffer, Kernel, over_blocks
 from adcompiler.codegen.materialise import Scheduled
 from adcompiler.codegen.names import Names
-from adcompiler.codegen.nests import (
+from adcompiler.codegen.parallel_scan import Strands, StrandWriter
+from adcompiler.codegen.recurrence import recurrence
+from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.rounding import uncontracted
+from adcompiler.codegen.schedule_tree import (
     HERE,
     Loop,
     Recurrence,
@@ -26,11 +30,7 @@ from adcompiler.codegen.nests import (
     is_divisible,
     tasks_of,
 )
-from adcompiler.codegen.recurrence import recurrence
-from adcompiler.codegen.reductions import neutral, update
-from adcompiler.codegen.rounding import uncontracted
 from adcompiler.codegen.statements import Statements
-from adcompiler.codegen.strands import Strands, StrandWriter
 from adcompiler.codegen.writer import Row, Writer, zero
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.types import Dtype

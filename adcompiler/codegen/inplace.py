@@ -1,4 +1,4 @@
-"""What an iteration does to an array that it carries, when that is less than to make another one.
+"""Bufferisation of carried arrays: in-place updates, where an iteration changes a part of what it carries.
 
 `x[e] = v` leaves x as it is but at one place: it is a *store* there; and `x[a:b] = v`, or an adjoint of
 x[a:b], is one of a part, if the iteration computes a or b. A sum that is scattered onto what is carried adds

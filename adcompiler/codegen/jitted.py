@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.codegen import cache
-from adcompiler.codegen.cuts import plan_lines
+from adcompiler.codegen.block_partition import plan_lines
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.header import with_header
 from adcompiler.codegen.kernel import Kernel

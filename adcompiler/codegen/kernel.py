@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from adcompiler.codegen.header import with_header
-from adcompiler.codegen.nests import Loop, Recurrence
+from adcompiler.codegen.schedule_tree import Loop, Recurrence
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.lazy import cached_property

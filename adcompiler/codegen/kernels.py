@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
+from adcompiler.codegen.block_partition import lengths
 from adcompiler.codegen.buffers import Into
 from adcompiler.codegen.cpu import PLAIN, Mode
-from adcompiler.codegen.cuts import lengths
 from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.gemm import Product, chosen, with_calls

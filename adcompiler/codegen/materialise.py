@@ -3,8 +3,8 @@
 Passes put the bodies of arrays where they are read (`passes/inline.py`), so that a nest computes all that it
 needs from inputs and sums. Only the schedule tells where that does the same work again. So candidates are
 found in it, become arrays, and the schedule that is made again must bear them out: those that it does not are
-computed where they were. In order: rows of one iteration of a nest (`rows.py`), values that take longer to
-compute again than to read (`stored.py`), and values in the memory of results (`loans.py`).
+computed where they were. In order: rows of one iteration of a nest (`scratchpads.py`), values that take
+longer to compute again than to read (`stored.py`), and values in the memory of results (`buffer_reuse.py`).
 
 Bodies of loops of the program are left as they are: an iteration has no nests of its own, but for those that
 threads divide, and a value of one iteration is in the cache when the next statement reads it.
@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from adcompiler.codegen.loans import Loans
-from adcompiler.codegen.nests import Schedule
+from adcompiler.codegen.buffer_reuse import Loans
 from adcompiler.codegen.parts import Candidate, Materialiser
-from adcompiler.codegen.rows import Rows
 from adcompiler.codegen.schedule import CPU, Style, schedule
+from adcompiler.codegen.schedule_tree import Schedule
+from adcompiler.codegen.scratchpads import Rows
 from adcompiler.codegen.stored import Recomputed
 from adcompiler.ir.nodes import Array, Func
 

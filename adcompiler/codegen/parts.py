@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from adcompiler.codegen.nests import Loop, Schedule, Task
+from adcompiler.codegen.schedule_tree import Loop, Schedule, Task
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.nodes import Array, Element, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled

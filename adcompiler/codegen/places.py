@@ -1,4 +1,4 @@
-"""Where an iteration of a loop puts what it makes: where it stays, if nothing reads afterwards what was
+"""Bufferisation of loops: what an iteration makes is put where it stays, if nothing reads afterwards what was
 there.
 
 Else an iteration computes beside what it carries, and copies: every element of it in every iteration.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.writer import Row, axis_name
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from adcompiler.codegen import inplace
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.places import Memory, Places
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Schedule, Task, filling
 from adcompiler.codegen.writer import Row, Writer, axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Shape, const
 from adcompiler.loopir.nodes import (

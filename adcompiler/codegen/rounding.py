@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from adcompiler.codegen.branches import join
-from adcompiler.codegen.nests import Recurrence, Schedule, Task
+from adcompiler.codegen.schedule_tree import Recurrence, Schedule, Task
 from adcompiler.ir.nodes import Array, Element, Read
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.decisions import is_repeatable

@@ -16,7 +16,7 @@ from itertools import chain, count
 from adcompiler.analysis.intervals import Range, Ranges, up_to
 from adcompiler.codegen.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.codegen.inplace import Store, scattered, stores
-from adcompiler.codegen.nests import HERE, Loop, Recurrence, Schedule, Task, filling, reads_of
+from adcompiler.codegen.schedule_tree import HERE, Loop, Recurrence, Schedule, Task, filling, reads_of
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, const_places, fresh, standing
 from adcompiler.ir.call import Call

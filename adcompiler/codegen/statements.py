@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adcompiler.codegen.calls import call
-from adcompiler.codegen.nests import Task
 from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.schedule_tree import Task
 from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.loopir.nodes import (

@@ -1,4 +1,4 @@
-"""Values that several nests need are stored where computing them again takes longer.
+"""Materialise values that several nests need, where computing them again takes longer.
 
 For a function or two that costs no more than an array does, which is written and read. But where sums over
 all points stand between layers, as in y = f(y, sum(y)) again and again, each nest would compute all layers
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from adcompiler.codegen.nests import Schedule, Task
 from adcompiler.codegen.parts import Candidate, Part, Use, uses
 from adcompiler.codegen.schedule import Style
+from adcompiler.codegen.schedule_tree import Schedule, Task
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Read, Select
 from adcompiler.ir.walk import elements_of, is_computed, postorder
 from adcompiler.ops.costs import nanoseconds

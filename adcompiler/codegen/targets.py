@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from adcompiler.codegen.apart import Apart, product_of_two, worth
+from adcompiler.codegen.block_partition import lengths
 from adcompiler.codegen.cpu import PLAIN, Compiled, Mode
-from adcompiler.codegen.cuts import lengths
+from adcompiler.codegen.gemm_epilogue import Apart, product_of_two, worth
 from adcompiler.codegen.kernels import Form, Kernels, Pays, Sizes
 from adcompiler.codegen.materialise import scheduled
 from adcompiler.codegen.schedule import schedule

@@ -13,7 +13,7 @@ from time import perf_counter
 from adcompiler.codegen.cpu import Compiled, Mode
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.materialise import Scheduled
-from adcompiler.codegen.nests import Loop, Recurrence, Task
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task
 from adcompiler.ir.call import Call
 from adcompiler.loopir.nodes import Assign, literal
 from adcompiler.loopir.nodes import Call as LoopCall

@@ -1,5 +1,4 @@
-"""Loops with low trip counts in the iterations of a program's loops: a kernel of its own, which lengths
-choose.
+"""Low trip counts of loops in the iterations of a program's loops: a kernel of its own, which lengths choose.
 
 LLVM makes innermost loops for long arrays: whole vectors, several at a time, and what is left one by one.
 Where the state of a recurrence is a few numbers, as in most filters and small systems, none of that runs,

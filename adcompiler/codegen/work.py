@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from adcompiler.codegen.calls import PRODUCTS
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.codegen.reference import REAL, evaluate
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
 from adcompiler.ir.text import lengths

@@ -10,8 +10,8 @@ from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.codegen.branches import Conditions
-from adcompiler.codegen.nests import HERE, Loop
 from adcompiler.codegen.primitives import filled, repeats
+from adcompiler.codegen.schedule_tree import HERE, Loop
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, build, closed_rule, fresh, like, opened, roots_of
 from adcompiler.ir.call import Call
-from adcompiler.ir.hull import longest
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -31,6 +30,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.upper_bounds import longest
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, inputs_of_rule, read_by, with_args
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")

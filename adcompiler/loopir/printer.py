@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 from adcompiler.ir.types import NUMPY
-from adcompiler.loopir.across import LANE, Alone, Lane, Lanes
-from adcompiler.loopir.jam import Jam
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -40,6 +38,8 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.precedence import ATOM, BINARY, COMPARE, POWER, PREFIX, SIGN, SUM, TERNARY, Text
 from adcompiler.loopir.tiled import Tiled
+from adcompiler.loopir.unroll_and_jam import Jam
+from adcompiler.loopir.vector_statements import LANE, Alone, Lane, Lanes
 
 INDENT = "    "
 LIMITS = {-(2**63): Text("-(2**63)", SIGN), 2**63 - 1: Text("2**63 - 1", SUM)}

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from adcompiler.loopir.dependence import are_independent, own_of
-from adcompiler.loopir.jam import Jam, depends
 from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer
 from adcompiler.loopir.short import short
+from adcompiler.loopir.unroll_and_jam import Jam, depends
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
 TILE = 16  # iterations: rows that are a power of two apart lie in few sets of a cache

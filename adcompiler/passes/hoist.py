@@ -1,4 +1,4 @@
-"""Give costly parts that a loop would repeat an array of their own.
+"""Loop-invariant code motion in nests: costly parts that a loop would repeat become arrays of their own.
 
 A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops
 themselves if its axes are the outermost ones. Else it becomes an array, if that has one long axis at

@@ -31,8 +31,8 @@ from adcompiler.passes.accumulators import accumulators
 from adcompiler.passes.blocks import Blocks, Leaf
 from adcompiler.passes.chunks import Chunked, Spec
 from adcompiler.passes.chunkunroll import written_out
-from adcompiler.passes.dissolve import dissolve
 from adcompiler.passes.fold import fold
+from adcompiler.passes.inline_rules import dissolve
 from adcompiler.passes.prune import prune
 from adcompiler.passes.strict import strict
 

@@ -7,8 +7,8 @@ points as soon as one of them has one; in a sum of p[i] y[i, a] z[i, b] that is 
     sum p y z = sum (s p) y z / s        where s is a large power of two, or 1
 
 in which multiplying by s and by 1 / s does not round. s is 1 unless the largest weight, and a bound on what
-the weights are multiplied with (`passes/zeros.py`), leave room enough. Factors that do not depend on the
-innermost of the axes that the sum keeps are multiplied once, in an array of their own.
+the weights are multiplied with (`passes/structural_zeros.py`), leave room enough. Factors that do not depend
+on the innermost of the axes that the sum keeps are multiplied once, in an array of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.factor import factors_of
-from adcompiler.passes.zeros import Zeros
+from adcompiler.passes.structural_zeros import Zeros
 
 # Powers of two: what weights are multiplied by; the largest weight, and the largest of what they meet, for
 # which they are. There is room for sums of 2^20 terms and more.

@@ -1,4 +1,4 @@
-"""Compute equal terms once: (a b) c and (a c) b are one product, and like terms of a sum are one term.
+"""Common subexpressions modulo associativity and commutativity: (a b) c is (a c) b, and like terms are one.
 
 Every value is a number times a core. Numbers are drawn out of products, out of the terms of sums and out of
 whole sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). Of the terms a z - b z one

@@ -1,8 +1,9 @@
 """Sums over triangles of matrices, and along what the lanes of vectors go in them.
 
 A product L z of a lower triangular matrix takes half of the operations: what is zero by construction adds
-nothing (`passes/zeros.py`). So does the gradient of L, a sum of y zᵀ over points, of which nobody reads what
-is above the diagonal (`analysis/demand.py`). Either becomes a condition of the sum, and a bound of its loops.
+nothing (`passes/structural_zeros.py`). So does the gradient of L, a sum of y zᵀ over points, of which nobody
+reads what is above the diagonal (`analysis/demand.py`). Either becomes a condition of the sum, and a bound of
+its loops.
 
 Rows of a triangle are short and of all lengths; in the loops over them vectors are hardly filled. But points,
 or whatever else there are many of for one matrix, are as many for each element: their loop becomes the
@@ -47,7 +48,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.loops import long_axes, loop_order
 from adcompiler.passes.scaled import scaled
-from adcompiler.passes.zeros import Zeros, finite
+from adcompiler.passes.structural_zeros import Zeros, finite
 
 FEWEST = 64  # points, or whatever the innermost loop is over
 LEAST = 32  # rows of a triangle, times how many matrices there are

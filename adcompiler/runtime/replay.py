@@ -87,7 +87,7 @@ def runner(
     program: Specialisation, lengths: Sequence[int], values: Sequence[Any]
 ) -> Callable[..., Sequence[Any]]:
     """What runs a program on values like these and gives its results, flat: a door if there is one."""
-    from adcompiler.codegen.doors import door, fits
+    from adcompiler.codegen.inline_cache import door, fits
 
     def general(*values: Any) -> Sequence[Any]:
         return program(values, False, lengths)

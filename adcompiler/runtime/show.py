@@ -89,7 +89,7 @@ def _kernel(f: Shown, types: Types, wrt: Any) -> str:
 
 def _loopir(f: Shown, types: Types, wrt: Any) -> str:
     """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
-    from adcompiler.loopir.lanes import transformed
+    from adcompiler.loopir.outer_vectorisation import transformed
     from adcompiler.loopir.printer import source
 
     kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))

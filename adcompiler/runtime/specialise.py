@@ -20,8 +20,8 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
+from adcompiler.passes.copy_aliased import own
 from adcompiler.passes.known import MANY, Known, short
-from adcompiler.passes.own import own
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.syntax.program import Lowered
@@ -313,7 +313,7 @@ class Specialisation:
     ) -> Callable[..., Any]:
         """What answers calls like that with `args`: a function that does so at once, or `general`, where
         arguments must be converted or looked into."""
-        from adcompiler.codegen.doors import door, fits
+        from adcompiler.codegen.inline_cache import door, fits
 
         if self.func.counts or not all(map(fits, types, args)):
             return general

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.apart import OPERANDS, product_of_two
+from adcompiler.codegen.gemm_epilogue import OPERANDS, product_of_two
 from adcompiler.codegen.kernels import Configuration, Kernels
 from adcompiler.codegen.targets import Cpu, Finished
 from adcompiler.ir.call import Call

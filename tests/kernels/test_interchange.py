@@ -8,7 +8,8 @@ from irprograms import arguments, check, optimised, program, sizes_of
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import cuts, targets
+from adcompiler.codegen import block_partition as cuts
+from adcompiler.codegen import targets
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.kernels import Kernels

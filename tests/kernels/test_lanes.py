@@ -11,11 +11,11 @@ import adcompiler as adc
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.llvm import functions as llvm_functions
 from adcompiler.codegen.materialise import scheduled
-from adcompiler.loopir.across import Alone, Kept, Lane, Lanes
 from adcompiler.loopir.dependence import updated
-from adcompiler.loopir.lanes import MOST, found, vectorised
 from adcompiler.loopir.nodes import Binary, Store, Var
+from adcompiler.loopir.outer_vectorisation import MOST, found, vectorised
 from adcompiler.loopir.parse import functions
+from adcompiler.loopir.vector_statements import Alone, Kept, Lane, Lanes
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 

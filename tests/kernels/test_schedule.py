@@ -9,8 +9,8 @@ from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
 from adcompiler.codegen.emit import emit
 from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.nests import Loop, Task
 from adcompiler.codegen.schedule import schedule
+from adcompiler.codegen.schedule_tree import Loop, Task
 from adcompiler.ir.nodes import Apply, Const, Map, Reduce
 from adcompiler.ir.walk import arrays_of, elements_of
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.cuts import LINE
-from adcompiler.loopir.lanes import transformed
+from adcompiler.codegen.block_partition import LINE
 from adcompiler.loopir.nodes import For
+from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.tiled import TILE, Tiled
 from adcompiler.loopir.walk import walk
 

@@ -8,11 +8,11 @@ import pytest
 from plainkernels import ran as run_by_python
 from plainkernels import several as at_once
 
-from adcompiler.loopir.inorder import several
-from adcompiler.loopir.jam import Jam
+from adcompiler.loopir.interleaved_unrolling import several
 from adcompiler.loopir.nodes import For, Function
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.printer import lines
+from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.loopir.walk import statements
 
 HORNER = """

@@ -5,10 +5,10 @@ import pytest
 from plainkernels import ran as run_by_python
 from plainkernels import several
 
-from adcompiler.loopir.jam import Jam, jammed
 from adcompiler.loopir.nodes import For, Function
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.printer import lines
+from adcompiler.loopir.unroll_and_jam import Jam, jammed
 from adcompiler.loopir.walk import statements
 
 PRODUCT = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adcompiler.loopir.lanes import vectorised
+from adcompiler.loopir.outer_vectorisation import vectorised
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.verify import verify

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from adcompiler.codegen.cuda import tiles
+from adcompiler.codegen.cuda.cooperative_groups import TeamEmitter
 from adcompiler.codegen.cuda.header import with_header
 from adcompiler.codegen.cuda.hosted import host_loop
 from adcompiler.codegen.cuda.order import last_read
@@ -30,11 +31,10 @@ from adcompiler.codegen.cuda.steps import (
     computes_lengths,
     is_product,
 )
-from adcompiler.codegen.cuda.teams import TeamEmitter
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
 from adcompiler.codegen.materialise import Scheduled
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.codegen.statements import kept
 from adcompiler.codegen.writer import Row, Writer
 from adcompiler.ir.call import Call

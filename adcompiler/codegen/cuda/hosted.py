@@ -16,8 +16,8 @@ from typing import Protocol
 from adcompiler.codegen.cuda.recurrence import DeviceRecurrence
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, Step
 from adcompiler.codegen.cuda.writer import DeviceWriter, Slot
-from adcompiler.codegen.nests import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.recurrence import Emitter as EmitterLike
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.codegen.writer import Row, axis_name, constant
 from adcompiler.ir.nodes import Array, Const, Read, Shape
 from adcompiler.ir.types import Dtype

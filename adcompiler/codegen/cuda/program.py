@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from adcompiler.codegen.block_partition import Lengths, lengths
 from adcompiler.codegen.cuda.arrays import handle, is_half
 from adcompiler.codegen.cuda.copies import Row, copy_row
 from adcompiler.codegen.cuda.copies import copy as copy_array
@@ -24,10 +25,9 @@ from adcompiler.codegen.cuda.reduction import add_slices
 from adcompiler.codegen.cuda.scatter import fill, scatter
 from adcompiler.codegen.cuda.steps import Copy, HostLoop, KernelText, Nest, Product, Scatter, Step
 from adcompiler.codegen.cuda.tiles import is_wide, iterations_of
-from adcompiler.codegen.cuts import Lengths, lengths
 from adcompiler.codegen.materialise import Scheduled
-from adcompiler.codegen.nests import computed
 from adcompiler.codegen.reference import extent, require
+from adcompiler.codegen.schedule_tree import computed
 from adcompiler.ir.nodes import Array, Element, Input, const
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import read_by, substitute

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.inplace import Store
-from adcompiler.codegen.nests import Recurrence
 from adcompiler.codegen.recurrence import Emitter, RecurrenceWriter
+from adcompiler.codegen.schedule_tree import Recurrence
 from adcompiler.codegen.writer import Row
 from adcompiler.ir.nodes import Array, Const, Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task, computed
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
 from adcompiler.lazy import cached_property

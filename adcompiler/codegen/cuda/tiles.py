@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from adcompiler.codegen.cuda.device import TILE
 from adcompiler.codegen.cuda.steps import NOWHERE, Shared, Wide
 from adcompiler.codegen.cuda.writer import DeviceWriter
-from adcompiler.codegen.nests import Loop, Task
+from adcompiler.codegen.schedule_tree import Loop, Task
 from adcompiler.codegen.writer import TYPES
 from adcompiler.ir.nodes import Array, Const, Element, Index, Read, Size, const
 from adcompiler.ir.types import NUMPY, Dtype

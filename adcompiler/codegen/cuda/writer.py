@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.codegen.cuda.unroll import copies, unrolled
-from adcompiler.codegen.nests import Loop
+from adcompiler.codegen.schedule_tree import Loop
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.nodes import Array, Element, Input, Read
 from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, While, unsigned

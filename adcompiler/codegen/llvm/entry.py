@@ -1,5 +1,5 @@
-"""The functions of a kernel that others call: Python, which passes objects, and the door (`door.py`), which
-passes what it has taken out of objects.
+"""The functions of a kernel that others call: Python, which passes objects, and the door (`inline_cache.py`),
+which passes what it has taken out of objects.
 
 The machine code takes numbers and arrays out of objects itself, by Python's stable C interface and the head
 of NumPy's arrays, which is as stable: extension modules read it in the same way. A call costs little more

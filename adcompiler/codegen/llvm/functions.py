@@ -16,9 +16,6 @@ from adcompiler.codegen.llvm.special import special
 from adcompiler.codegen.llvm.tables import SOURCES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.loopir import nodes as loopir
-from adcompiler.loopir.across import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
-from adcompiler.loopir.jam import Jam
-from adcompiler.loopir.lanes import transformed
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -39,8 +36,11 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
+from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short import has_loops, short
 from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.unroll_and_jam import Jam
+from adcompiler.loopir.vector_statements import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
 from adcompiler.loopir.walk import accesses, assigned, names, statements
 
 

@@ -10,9 +10,9 @@ from adcompiler.codegen.llvm.memory import Memory
 from adcompiler.codegen.llvm.values import Needs, Value, literal
 from adcompiler.codegen.llvm.vectors import total, vectorises
 from adcompiler.codegen.trips import WIDTH, have_no_order
-from adcompiler.loopir.across import LANE
 from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
 from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.vector_statements import LANE
 from adcompiler.loopir.walk import assigned, read_by, statements, variables, walk
 
 SOME = 1 << 10  # iterations of a loop of which nothing is known

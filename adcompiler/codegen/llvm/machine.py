@@ -17,8 +17,8 @@ import numpy as np
 
 from adcompiler import store
 from adcompiler.codegen.llvm.blocks import POLL
-from adcompiler.codegen.llvm.door import door
 from adcompiler.codegen.llvm.entry import PYTHON, Code, Source, translated
+from adcompiler.codegen.llvm.inline_cache import door
 from adcompiler.codegen.llvm.polls import polls
 from adcompiler.codegen.llvm.pool import pool as pool_code
 from adcompiler.codegen.llvm.second import closed_by_errors, inlined, parsed, run, version
@@ -94,7 +94,7 @@ def report(name: str, error: BrokenModuleError) -> None:
 
 
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
-    """The door of a kernel (`door.py`): its table, what else it calls, and what it holds."""
+    """The door of a kernel (`inline_cache.py`): its table, what else it calls, and what it holds."""
     return _callable(_doors(), METH_FASTCALL | METH_KEYWORDS, table, general, *held)
 
 

@@ -8,7 +8,7 @@ from math import prod
 from adcompiler.codegen.llvm.tables import BYTES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.codegen.llvm.variables import Variables
-from adcompiler.loopir.across import LANE
+from adcompiler.loopir.vector_statements import LANE
 
 SMALL = 64  # elements of an array on the stack
 

@@ -1,8 +1,8 @@
 """Variables and arrays of one function: where their values are, and elements of arrays.
 
 A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
-makes a register again. Where iterations are lanes (`lanes.py`), the variables of an iteration are vectors,
-and so are elements of arrays that each lane has for itself.
+makes a register again. Where iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an
+iteration are vectors, and so are elements of arrays that each lane has for itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from adcompiler.codegen.llvm.values import (
     suffix,
     typed,
 )
-from adcompiler.loopir.across import LANE, Lane
 from adcompiler.loopir.nodes import Access, Choice, Expr, Length, Var
+from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import walk
 
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'

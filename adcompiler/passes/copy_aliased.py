@@ -1,4 +1,4 @@
-"""Give each result an array of its own, which kernels fill beside the others.
+"""Copy aliased outputs: each result is an array of its own, which kernels fill beside the others.
 
 A result may be an input, or the same node as another result. A caller that changes one array shall change
 nothing else.

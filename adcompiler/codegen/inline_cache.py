@@ -1,4 +1,5 @@
-"""What a kernel's door must know (`llvm/door.py`): a table, for calls that are like one made before."""
+"""The inline cache of calls: a table of what the fast path (`llvm/inline_cache.py`) of a kernel must know,
+for calls that are like one made before."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 from adcompiler.codegen.buffers import POOL
 from adcompiler.codegen.cpu import Compiled
 from adcompiler.codegen.kernels import kernel_at
-from adcompiler.codegen.llvm.door import (
+from adcompiler.codegen.llvm.inline_cache import (
     ARRAY,
     FROM_FLOAT,
     MOST,

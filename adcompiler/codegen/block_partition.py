@@ -1,4 +1,4 @@
-"""How nests are cut into blocks: by lengths only, so that results do not depend on the number of threads."""
+"""Block partition of nests: by lengths only, so that results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from math import prod
 
 from adcompiler.codegen.calls import is_product, tile
 from adcompiler.codegen.kernel import Kernel
-from adcompiler.codegen.nests import Loop, computed
 from adcompiler.codegen.reference import length
+from adcompiler.codegen.schedule_tree import Loop, computed
 from adcompiler.codegen.writer import Writer
 from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
 from adcompiler.ir.walk import is_computed
-from adcompiler.loopir.lanes import LEAST
-from adcompiler.loopir.lanes import MOST as LANES
+from adcompiler.loopir.outer_vectorisation import LEAST
+from adcompiler.loopir.outer_vectorisation import MOST as LANES
 from adcompiler.loopir.precedence import ATOM
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache

@@ -1,4 +1,4 @@
-"""Lengths that vary from case to case: the longest of them."""
+"""Upper bounds of lengths that vary from case to case of a batch: the longest of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices after a kernel: results that nothing else reads, from factors that the kernel gives.
+"""Matrix products after a kernel (GEMM): results that nothing else reads, of factors that the kernel gives.
 
 Where a program has loops of its own, and a product is the last that is done, as for the gradient of a matrix
 that every iteration reads, it has a kernel to itself: the other one stays what it is without products.

@@ -1,5 +1,5 @@
-"""Statements for all lanes of vectors, where iterations are lanes (`lanes.py`), and the elements of arrays
-that each lane has."""
+"""Vector statements of outer-loop vectorisation (`outer_vectorisation.py`), and the elements of arrays that
+each lane has."""
 
 from __future__ import annotations
 

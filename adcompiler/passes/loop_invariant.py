@@ -1,4 +1,4 @@
-"""Make before a loop what does not change in it.
+"""Loop-invariant code motion: arrays that no iteration changes are made before a loop of the program.
 
 `ir/bodies.py` builds loops so, but passes give parts of bodies arrays of their own. One that reads nothing
 that changes would be made in every iteration. And one that several loops have would be made in several

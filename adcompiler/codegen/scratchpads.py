@@ -1,4 +1,5 @@
-"""Rows: costly values that several loops of one iteration of a nest read are computed once, into a row.
+"""Scratchpads: costly values that several loops of one iteration of a nest read are computed once, into a
+row.
 
 A costly part over two long axes is computed again wherever it is read (`passes/hoist.py`): stored, it may
 take more memory than all the inputs. But where all that reads it stands in the same iteration of a nest it
@@ -10,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adcompiler.codegen.nests import Loop, Schedule, Task
 from adcompiler.codegen.parts import Candidate, Part, Use, uses
 from adcompiler.codegen.schedule import Style
+from adcompiler.codegen.schedule_tree import Loop, Schedule, Task
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.costs import is_function

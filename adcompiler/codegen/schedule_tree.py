@@ -1,4 +1,4 @@
-"""What a schedule is made of: tasks, the loops that run them, and the loops of the program."""
+"""The schedule tree: tasks, the loops that run them, and the loops of the program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Loops of a program whose iterations go over one axis element by element: run block by block, all iterations
-of each.
+"""Scans whose carry is elementwise along a parallel axis: run block by block of it, all iterations of each.
 
     for iteration:                               for block:  (in threads)
         for i in range(n):                      for iteration:
@@ -17,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.recurrence import Emitter, RecurrenceWriter
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.writer import Writer, axis_name
 from adcompiler.ir.call import Call
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape

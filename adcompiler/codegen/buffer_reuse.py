@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from adcompiler.codegen.nests import Loop, Schedule, Task, reads_of
 from adcompiler.codegen.parts import Candidate, Part, Use, uses
 from adcompiler.codegen.schedule import Style
+from adcompiler.codegen.schedule_tree import Loop, Schedule, Task, reads_of
 from adcompiler.ir.nodes import Array, Element, Func, Map
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_function

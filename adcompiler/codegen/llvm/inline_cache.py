@@ -1,4 +1,4 @@
-"""The door of a kernel: the function that Python calls where arguments are as they were at the call before.
+"""Fast-path dispatch of a kernel, its *door*: what Python calls where arguments are as at the call before.
 
 Then all is known beforehand: lengths, how nests are cut, what memory is needed, how results nest. So the
 door compares, fills in addresses and numbers, calls the kernel and nests its results, in one go and without

@@ -1,4 +1,4 @@
-"""Several iterations of an outer loop at once, so that what an inner loop loads or stores serves all of them.
+"""Unroll and jam: several iterations of an outer loop at once share what an inner loop loads or stores.
 
     for i:                                  for i by fours:
         for j:                                  for j:

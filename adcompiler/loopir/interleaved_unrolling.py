@@ -1,4 +1,4 @@
-"""Several iterations of a loop in order, element by element: what each loads and stores serves all of them.
+"""Interleaved unrolling: several iterations in order, element by element, share what each loads and stores.
 
     for t:                                  for t by fours:
         for i:                                  for i:
@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from adcompiler.loopir.jam import DIVISION, ITERATIONS, LEAST, LOAD, OPERATION, STORE, Jam, jammed
-from adcompiler.loopir.jam import several as with_several
 from adcompiler.loopir.nodes import (
     Allocate,
     Assign,
@@ -32,6 +30,8 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Restructurer, numbered
 from adcompiler.loopir.short import short
+from adcompiler.loopir.unroll_and_jam import DIVISION, ITERATIONS, LEAST, LOAD, OPERATION, STORE, Jam, jammed
+from adcompiler.loopir.unroll_and_jam import several as with_several
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
 WIDEST = 4.0  # the cost of what one iteration computes: registers are few

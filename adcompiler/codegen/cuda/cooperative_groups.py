@@ -1,4 +1,4 @@
-"""What a team of threads does: a block or a warp, whose threads do the same until they share a loop.
+"""Cooperative groups: what a *team* does, a block or warp whose threads do the same until they share a loop.
 
 Between what one thread stores and others read there are barriers.
 """
@@ -13,8 +13,8 @@ from adcompiler.codegen.cuda.writer import DeviceWriter
 from adcompiler.codegen.emit import Emitter
 from adcompiler.codegen.kernel import Buffer
 from adcompiler.codegen.materialise import Scheduled
-from adcompiler.codegen.nests import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.reductions import neutral, update
+from adcompiler.codegen.schedule_tree import Loop, Recurrence, Task, computed, reads_of, tasks_of
 from adcompiler.codegen.writer import Writer
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call

@@ -1,4 +1,4 @@
-"""Merge sums: a sum of reductions over one domain is one reduction of a sum.
+"""Horizontal fusion: a sum of reductions over one domain is one reduction of a sum.
 
 Where x[i] and x[j] both stand in a pairwise body, the gradient has two sums over pairs; merged they
 share what they have in common, and one register. So (z + x) + y is z + (x + y) where x and y are such sums.

@@ -1,4 +1,5 @@
-"""Arrays with rules of their own are their values: nothing is differentiated from here on."""
+"""Inline calls of custom derivative rules: arrays with rules are their values, once nothing is
+differentiated."""
 
 from __future__ import annotations
 

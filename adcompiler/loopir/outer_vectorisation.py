@@ -1,4 +1,4 @@
-"""Iterations of a nest as lanes of vectors, where what one does is loops in loops.
+"""Outer-loop vectorisation: iterations of a nest as lanes of vectors, where what one does is loops in loops.
 
     for i:                                      for i by eights, all at once:
         for j:                                      for j:
@@ -11,9 +11,9 @@ LLVM vectorises innermost loops only. Here that would be k, a dot product: its l
 number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
 the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
-Rows, the arrays that each iteration has for itself (`codegen/rows.py`), have the lanes side by side. So have
-copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above: they are filled
-before a vector of iterations, and written back after it.
+Rows, the arrays that each iteration has for itself (`codegen/scratchpads.py`), have the lanes side by side.
+So have copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above: they are
+filled before a vector of iterations, and written back after it.
 """
 
 from __future__ import annotations
@@ -25,23 +25,9 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple, TypeVar
 
-from adcompiler.loopir.across import (
-    COPY,
-    LANE,
-    TOTALS,
-    Alone,
-    Kept,
-    Lane,
-    Lanes,
-    Total,
-    added_up,
-    filled,
-)
 from adcompiler.loopir.contraction import rounded
 from adcompiler.loopir.dependence import are_independent, inner_axes, own_of, updated
-from adcompiler.loopir.inorder import several
-from adcompiler.loopir.jam import chosen as jam
-from adcompiler.loopir.jam import depends
+from adcompiler.loopir.interleaved_unrolling import several
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -61,6 +47,20 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short import short
 from adcompiler.loopir.tiled import Tiled, tiled
+from adcompiler.loopir.unroll_and_jam import chosen as jam
+from adcompiler.loopir.unroll_and_jam import depends
+from adcompiler.loopir.vector_statements import (
+    COPY,
+    LANE,
+    TOTALS,
+    Alone,
+    Kept,
+    Lane,
+    Lanes,
+    Total,
+    added_up,
+    filled,
+)
 from adcompiler.loopir.walk import (
     accesses,
     assigned,

@@ -1,4 +1,4 @@
-"""Where the elements of an array are zero by construction, and what must be finite for a product to be so.
+"""Structural sparsity: where elements are zero by construction, and what must be finite for a product to be.
 
 Of `l[i, j] if i > j else 0` nothing is left outside of a triangle, and of its product with x[j] neither, if
 x[j] is a number: 0 times infinity is NaN. That is a matter of values, but one number tells it beforehand: a
