@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from adcompiler.codegen.words import INTRINSICS, NUMBA, SPECIAL
+from adcompiler.codegen.words import NUMBA, SPECIAL
+from adcompiler.loopir.intrinsics import INTRINSICS
 
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 

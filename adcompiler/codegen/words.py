@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from adcompiler.loopir.intrinsics import INTRINSICS
+
 NUMBA = ("carray", "njit", "types", "uint64")
-INTRINSICS = ("fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "rsqrt", "select", "ticks")
 SPECIAL = ("bessel", "series")
 CUDA = (
     "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",

@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeVar
 from adcompiler.loopir.contraction import rounded
 from adcompiler.loopir.dependence import are_independent, inner_axes, own_of, updated
 from adcompiler.loopir.interleaved_unrolling import several
+from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -52,7 +53,6 @@ from adcompiler.loopir.unroll_and_jam import depends
 from adcompiler.loopir.vector_statements import (
     COPY,
     LANE,
-    TOTALS,
     Alone,
     Kept,
     Lane,
@@ -161,7 +161,7 @@ class _Nest:
     @property
     def has_lanes(self) -> bool:
         """Whether the iterations may be lanes, and that pays."""
-        if not self.pays or not TOTALS.keys() >= set(self.totals.values()):
+        if not self.pays or not REDUCTIONS.keys() >= set(self.totals.values()):
             return False
         fit = all(self.fits(s, depth) for s, depth in self.statements())
         copied = fit and all(map(self.may_copy, self.copies))
@@ -202,7 +202,7 @@ class _Nest:
             return False
         for at, stored in places:
             if stored and not self.is_own(at):
-                return at.array in self.sums or (depth < DEEP and _operation(statement) in TOTALS)
+                return at.array in self.sums or (depth < DEEP and _operation(statement) in REDUCTIONS)
         return not isinstance(statement, Update)
 
     def may_stand_alone(self, loop: For) -> bool:
@@ -225,7 +225,7 @@ class _Nest:
                     how = _operation(s) if others and not self.is_own(at) else ""
                     added.setdefault(at.array, set()).add((how, len(others)))
         for name, found in added.items():
-            if name in deep and len(found) == 1 and (one := found.pop())[0] in TOTALS:
+            if name in deep and len(found) == 1 and (one := found.pop())[0] in REDUCTIONS:
                 yield name, one
 
     def is_own(self, at: Access) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, only_added, own_of, updated
+from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Node, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short import has_loops, short
@@ -28,9 +29,6 @@ WIDEST = 12.0  # the cost of what one iteration does alone in an inner loop: reg
 DEEPER = 32  # how much more often a loop inside another is taken to run
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
-CHEAP = frozenset(
-    ("select", "abs", "min", "max", "fma", "mul_rn", "reduce_add", "reduce_max", "reduce_min", "uint64")
-)
 
 
 @dataclass(eq=False, slots=True)

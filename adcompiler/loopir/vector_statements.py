@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 
+from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -23,7 +23,6 @@ from adcompiler.loopir.nodes import (
 )
 
 LANE = ".v"  # what stands behind the names of variables that are vectors
-TOTALS = {"reduce_add": 0.0, "reduce_max": -inf, "reduce_min": inf}  # sums, and what they start from
 COPY = "_copied"  # the axis of loops over what lanes have
 
 
@@ -84,7 +83,7 @@ class Kept(Store):
 
 def filled(name: str, how: str, rank: int) -> Stmt:
     """Loops that fill the sums of lanes with what they start from."""
-    return all_over(name, rank, Store(Lane(name, axes(rank), row=True), literal(TOTALS[how])))
+    return all_over(name, rank, Store(Lane(name, axes(rank), row=True), literal(REDUCTIONS[how])))
 
 
 def added_up(name: str, how: str, rank: int) -> Stmt:

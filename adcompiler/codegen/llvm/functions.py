@@ -16,6 +16,7 @@ from adcompiler.codegen.llvm.special import special
 from adcompiler.codegen.llvm.tables import SOURCES, TYPES
 from adcompiler.codegen.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.loopir import nodes as loopir
+from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -40,7 +41,7 @@ from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short import has_loops, short
 from adcompiler.loopir.tiled import TILE, Tiled
 from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, TOTALS, Alone, Kept, Lane, Lanes, Total
+from adcompiler.loopir.vector_statements import LANE, Alone, Kept, Lane, Lanes, Total
 from adcompiler.loopir.walk import accesses, assigned, names, statements
 
 
@@ -238,10 +239,8 @@ class Function(Loops):
             return
         self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})
         if self.depth and self.inside:
-            iterations = self.emit(f"sub {stop}, {first.text}", "i64")
-            self.spend(
-                self.call("llvm.umin.i64", "i64", [self.product(iterations, weight), literal(1 << 40)])
-            )
+            count = self.emit(f"sub {stop}, {first.text}", "i64")
+            self.spend(self.call("llvm.umin.i64", "i64", [self.product(count, weight), literal(1 << 40)]))
             self.elements(loop, first, stop)
         else:
             fewest = LEAST if isinstance(loop, Lanes | Jam | Tiled) else 1
@@ -318,7 +317,7 @@ class Function(Loops):
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
         kinds = {n: self.value(Var(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
-            self.bind(n + LANE, literal(TOTALS[how], kinds[n]))
+            self.bind(n + LANE, literal(REDUCTIONS[how], kinds[n]))
         if loop.sums:
             begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
             with self.when(begins):
@@ -366,7 +365,7 @@ class Function(Loops):
         """Add what all lanes have to one element."""
         value = self.spread(value, self.width)
         if self.mask is not None:
-            value = self.select(self.mask, value, literal(TOTALS[how], value.type))
+            value = self.select(self.mask, value, literal(REDUCTIONS[how], value.type))
         self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
     def forever(self, body: Sequence[Stmt]) -> None:

@@ -20,12 +20,12 @@ from adcompiler.codegen.llvm.values import (
     suffix,
     typed,
 )
+from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import Access, Choice, Expr, Length, Var
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import walk
 
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
-HORIZONTAL = {"reduce_add": "fadd", "reduce_max": "fmaximum", "reduce_min": "fminimum"}
 
 
 class Variables(Blocks):
@@ -247,7 +247,7 @@ class Variables(Blocks):
 
     def added_up(self, how: str, value: Value) -> Value:
         """The sum of all lanes, or their extremum."""
-        kind, name = value.element, f"llvm.vector.reduce.{HORIZONTAL[how]}.{suffix(value)}"
+        kind, name = value.element, f"llvm.vector.reduce.{INTRINSICS[how].horizontal}.{suffix(value)}"
         if how != "reduce_add":
             return self.call(name, kind, [value])
         zero = literal(-0.0, kind)
