@@ -157,7 +157,7 @@ def add_optional(a: Variable | None, b: Variable | None) -> Variable | None:
 
 
 def simple_variable(a: Variable, b: Variable) -> Variable:
-    """The notebook's last version: None is handled where it iterations up, throughout propagate."""
+    """The notebook's last version: None is handled where it turns up, throughout propagate."""
     t = a.value + b.value
     t_v = Variable(t, name="t_v")
     r = Variable(t * b.value)

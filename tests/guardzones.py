@@ -47,7 +47,7 @@ _mapped: dict[int, tuple[int, int]] = {}  # by address: the pages
 
 def _made(size: int) -> int:
     """The address of memory that ends where a page begins that may not be touched, or begins where one ends,
-    by iterations."""
+    by turns."""
     pages = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     whole = pages + 2 * mmap.PAGESIZE
     base = _libc.mmap(None, whole, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)

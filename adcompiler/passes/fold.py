@@ -2,7 +2,7 @@
 bit.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), (-x) * y, x + -0.0.
-Not x + 0 (which iterations -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
+Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
 """
 
 from __future__ import annotations

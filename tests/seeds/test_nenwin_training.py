@@ -133,7 +133,7 @@ def test_without_an_optimiser_nothing_crashes():
 
 
 def test_versions_of_five_parameters():
-    """On "The _version does iteration to 1 in the second epoch": a step is one change of each, and
+    """On "The _version does turn to 1 in the second epoch": a step is one change of each, and
     harmless."""
     p = particle()
     named = [p.init_pos, p.init_vel, p.init_acc, p._Particle__mass]
