@@ -26,7 +26,7 @@ MATRICES = (
     "[[exp(-(x[i] - x[j])**2) + (2.0 if i == j else 0.0) for j in range(n)] for i in range(n)]",
     "(outer(x, x) + diag(2 + t[0] * x**2))",
 )
-SYMMETRIC = (*MATRICES[2:4], "(outer(x, x) + eye(n))")
+SYMMETRIC = (*MATRICES[2:4], "(outer(x, x) + diag(arange(n) + 1.0))")
 STACKS = ("(B + 3 * eye(n))", "(B * w - 4 * eye(n))", "[A * t[i] + 3 * eye(n) for i in range(m)]")
 VECTORS = (
     "solve({M}, {v})",
