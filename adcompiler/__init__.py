@@ -20,8 +20,8 @@ from adcompiler.errors import (
 )
 
 if TYPE_CHECKING:
-    import adcompiler.interop.dask as dask
-    import adcompiler.interop.torch as torch
+    import adcompiler.interop.dask as dask  # noqa: F401
+    import adcompiler.interop.torch as torch  # noqa: F401
     import adcompiler.runtime.optim as optim
     import adcompiler.runtime.tape as tape
     from adcompiler.codegen.threads import get_num_threads, set_num_threads
@@ -72,6 +72,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+# What `from adcompiler import *` gives: not the modules of extras, which may be missing.
 __all__ = [
     "DiffPair",
     "DtypeError",
@@ -90,7 +91,6 @@ __all__ = [
     "check_report",
     "compile",
     "custom_vjp",
-    "dask",
     "enable_grad",
     "explain_nan",
     "function",
@@ -111,7 +111,6 @@ __all__ = [
     "set_num_threads",
     "tape",
     "taylor",
-    "torch",
     "value_and_grad",
     "vjp",
     "vmap",
@@ -134,4 +133,4 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME_OF})

@@ -154,8 +154,7 @@ class Places:
     def holds(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
         """Whether a task reads a spot of what is carried in any case: then a variable has it, or what is made
         of it, for tasks that come after."""
-        sure = postorder(task.array.elements, lambda e: () if isinstance(e, Select) else e.args)
-        reads = [r for r in sure if isinstance(r, Read) and r.array is slot]
+        reads = [r for r in _sure(task.array.elements) if isinstance(r, Read) and r.array is slot]
         return any(tuple(substitute(i, task.index) for i in r.args) == tuple(spot) for r in reads)
 
     def put_off(self, slot: Array, task: Task) -> None:
@@ -215,6 +214,18 @@ class Places:
         """The arrays that are carried on."""
         results = self.rec.results
         return [a for r in results for a in ([s.array for s in r] if isinstance(r, tuple) else [r])]
+
+
+def _sure(elements: Sequence[Element]) -> set[Element]:
+    """What is evaluated in any case: of a choice its condition, and what both of its sides evaluate."""
+    found: dict[Element, set[Element]] = {}
+    for e in postorder(elements, lambda e: e.args):
+        parts = [found[a] for a in e.args]
+        if isinstance(e, Select):
+            condition, one, other = parts
+            parts = [condition, one & other]
+        found[e] = {e}.union(*parts)
+    return set().union(*(found[e] for e in elements))
 
 
 def _apart(one: Sequence[Element], other: Sequence[Element]) -> bool:

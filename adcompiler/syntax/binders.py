@@ -46,7 +46,10 @@ class Binders:
         self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
         self.around: list[tuple[int | None, Element]] = []  # the ranges around: an open axis, and the length
-        self.checks: list[Check] = []
+        self.checks: list[Check] = []  # of the program, or of the iteration that is lowered
+        self.enclosing: list[Check] = []  # made before the loops around it, and in their iterations
+        # Whether the checks of earlier iterations hold, of each loop around, and what it carries.
+        self.carrying: list[tuple[Array, list[Array]]] = []
         self.observed = False  # whether what is printed is computed
         self.printed = 0  # how many things are printed
         self.tallies: list[Tally] = []

@@ -7,13 +7,13 @@ a scalar an array) it is lowered again on that, until the types are those that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold_left
 from typing import Any
 
-from adcompiler.errors import DtypeError, ShapeError, Span
-from adcompiler.ir.bodies import Body, Carried, build, fresh
+from adcompiler.errors import ShapeError, Span
+from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
 from adcompiler.ir.nodes import (
     Array,
     Check,
@@ -22,204 +22,22 @@ from adcompiler.ir.nodes import (
     Map,
     Read,
     Reduce,
-    Shape,
-    closed,
     const,
     select,
 )
 from adcompiler.ir.origins import Within
-from adcompiler.ir.types import Dtype, is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
+from adcompiler.ir.walk import arrays_of, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax.binders import ONE, ZERO, open_axes
-from adcompiler.syntax.context import Context, over
+from adcompiler.syntax.carries import Carries, Scope
+from adcompiler.syntax.context import Context
 from adcompiler.syntax.printing import TALLIES, after
 from adcompiler.syntax.printing import carried as summed
-from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import RESULT, AnyValue, Foreign, Tally, Value, as_array, describe, is_number
+from adcompiler.syntax.values import AnyValue, Foreign, Tally, Value
 
 MOST_WIDENINGS = 8
-Scope = dict[str, AnyValue]
 UNROLL = 4  # iterations up to which a loop of constant length is written out
-KEEP = "let it keep its shape"
 LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop")
-
-
-@dataclass(frozen=True, slots=True)
-class _Type:
-    """What an iteration is lowered on: the type of one carried scalar or array, open in the axes `lead`."""
-
-    dtype: Dtype
-    shape: Shape
-    lead: tuple[int, ...]
-    weak: bool
-
-
-class _Carries:
-    """The carried names of one loop, as a flat list of arrays and how they nest."""
-
-    def __init__(self, context: Context, names: Sequence[str], scope: Scope, span: Span) -> None:
-        self.context, self.names, self.span = context, names, span
-        self.before = {name: scope[name] for name in names}
-        self.inits: list[AnyValue] = []
-        self.labels: list[str] = []
-        for name in names:
-            self.collect(name, self.before[name])
-        self.types = [self.type_of(v) for v in self.inits]
-
-    def collect(self, name: str, value: AnyValue) -> None:
-        """The numbers and arrays of a value, in order."""
-        value = as_array(value)
-        if isinstance(value, tuple):
-            for part in value:
-                self.collect(name, part)
-        elif isinstance(value, Value) or is_number(value):
-            self.inits.append(value)
-            self.labels.append(name)
-
-    def nested(self, value: AnyValue, leaves: list[Value]) -> AnyValue:
-        """A value with its numbers and arrays replaced, first to last."""
-        value = as_array(value)
-        if isinstance(value, tuple):
-            return tuple(self.nested(part, leaves) for part in value)
-        return leaves.pop(0) if isinstance(value, Value) or is_number(value) else value
-
-    def bind(self, scope: Scope, leaves: Sequence[Value]) -> None:
-        """Give the names their values."""
-        rest = list(leaves)
-        for name in self.names:
-            scope[name] = self.nested(self.before[name], rest)
-
-    def type_of(self, value: AnyValue) -> _Type:
-        if not isinstance(value, Value):
-            return _Type(self.context.meet((value,))[0], (), (), True)
-        return _Type(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
-
-    # -- the arrays ------------------------------------------------------------------------------
-
-    def slots(self) -> list[Array]:
-        """Placeholders in the types of the carried values."""
-        return [fresh(t.dtype, self.whole_shape(t)) for t in self.types]
-
-    def whole_shape(self, kind: _Type) -> Shape:
-        return tuple(self.context.binders.lengths[a] for a in kind.lead) + kind.shape
-
-    def values(self, arrays: Sequence[Array]) -> list[Value]:
-        """The carried values, read from arrays that have their open axes first."""
-        return [
-            Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak)
-            for t, a in zip(self.types, arrays, strict=True)
-        ]
-
-    def lead(self, kind: _Type) -> tuple[Element, ...]:
-        lengths = self.context.binders.lengths
-        return tuple(ZERO if unit(lengths[a]) else Index(a) for a in kind.lead)
-
-    def array(self, value: AnyValue, kind: _Type) -> Array:
-        """The array of a value in a type that it fits."""
-        count = len(kind.lead)
-        element = over(value, kind.shape, kind.dtype)
-        moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
-        moved |= {a: Index(p) for p, a in enumerate(kind.lead)}
-        return closed(self.whole_shape(kind), substitute(element, moved))
-
-    # -- an iteration ----------------------------------------------------------------------------------
-
-    def after(self, scope: Scope) -> list[AnyValue]:
-        """The numbers and arrays of the names after an iteration."""
-        found: list[AnyValue] = []
-        for name in self.names:
-            self.match(name, self.before[name], scope[name], found)
-        return found
-
-    def match(self, name: str, before: AnyValue, now: AnyValue, found: list[AnyValue]) -> None:
-        """Collect the parts of a value after an iteration; it must nest as it did before."""
-        before, now = as_array(before), as_array(now)
-        if isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
-            for one, other in zip(before, now, strict=True):
-                self.match(name, one, other, found)
-        elif (isinstance(before, Value) or is_number(before)) and (isinstance(now, Value) or is_number(now)):
-            found.append(now)
-        elif before is not now:
-            if name == RESULT:
-                kind = describe(now) if isinstance(now, tuple) else "what is no number or array"
-                cause = f"a loop of the program cannot return {kind} here"
-                remedy = (
-                    "give names their values before the loop, assign them, break, and return them after it"
-                )
-                self.context.fail(DtypeError, cause, self.span, remedy)
-            self.context.fail(
-                DtypeError,
-                f"{name} is {describe(before)} before the loop and {describe(now)} after an iteration",
-                self.span, "let it be one kind of value",
-            )  # fmt: skip
-
-    def keep_shapes(self, results: Sequence[AnyValue]) -> None:
-        """Demand that no array is a smaller one after an iteration."""
-        for name, kind, result in zip(self.labels, self.types, results, strict=True):
-            shape = result.shape if isinstance(result, Value) else ()
-            if len(shape) < len(kind.shape):
-                self.changed(name, len(kind.shape), len(shape))
-            for k, n in enumerate(kind.shape):
-                if not unit(self.context.sizes.find(n)) and unit(self.context.sizes.find(shape[k])):
-                    cause = f"axis {k} of {name} has length 1 after an iteration, and another before the loop"
-                    self.context.fail(ShapeError, cause, self.span, KEEP)
-
-    def changed(self, name: str, before: int, after: int) -> None:
-        cause = f"{name} has rank {before} before the loop and {after} after an iteration"
-        self.context.fail(ShapeError, cause, self.span, KEEP)
-
-    def spread_evenly(self, slots: Sequence[Array], results: Sequence[AnyValue]) -> None:
-        """Demand that what is larger after an iteration than before the loop is only used element by element:
-        in the first iteration it is not yet so large, and a sum of it would not be the same."""
-        for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
-            start = self.type_of(init).shape
-            same = [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]
-            if same or name == RESULT:  # a loop does not use what it returns
-                continue
-            behind = {slot}
-            for array in arrays_of(_arrays_in(results)):
-                if any(a in behind for a in arrays_read(array)):
-                    behind.add(array)
-                    if not isinstance(array, Map):
-                        cause = f"{name} is {_ranked(start)} before the loop and {_ranked(kind.shape)} after"
-                        remedy = f"start it in the shape that it has later: {name} = zeros(...)"
-                        self.context.fail(ShapeError, cause, self.span, remedy)
-
-    def widen(self, results: Sequence[AnyValue]) -> bool:
-        """Widen the types to take the results of an iteration; whether any had to be."""
-        wider = [self.join(*pair) for pair in zip(self.labels, self.types, results, self.inits, strict=True)]
-        changed, self.types = wider != self.types, wider
-        return changed
-
-    def join(self, name: str, kind: _Type, result: AnyValue, init: AnyValue) -> _Type:
-        """The type that takes both."""
-        other = self.type_of(result)
-        here = Value(kind.shape, const(0, kind.dtype), kind.weak)
-        there = Value(other.shape, const(0, other.dtype), other.weak)
-        dtype, weak = self.context.meet((here, there))
-        if not is_float(kind.dtype) and kind.weak and not other.weak:
-            dtype, weak = other.dtype if dtype == other.dtype else dtype, False
-        shape = self.context.broadcast(f"{name}, carried by the loop,", (here, there), self.span)
-        start = self.type_of(init)
-        if start.shape and len(start.shape) != len(shape):
-            self.changed(name, len(start.shape), len(shape))
-        lead = tuple(sorted({*kind.lead, *other.lead}, reverse=True))
-        return _Type(dtype, shape, lead, weak)
-
-
-def _arrays_in(values: Sequence[AnyValue]) -> tuple[Array, ...]:
-    """The arrays that values read."""
-    return read_by(v.element for v in values if isinstance(v, Value))
-
-
-def _ranked(shape: Shape) -> str:
-    return f"an array of rank {len(shape)}" if shape else "a scalar"
-
-
-def _behind(kind: _Type) -> tuple[Element, ...]:
-    """A value's own axes as it reads them."""
-    return tuple(ZERO if unit(n) else Index(k) for k, n in enumerate(kind.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +54,19 @@ class LoopForm:
 
 @dataclass(frozen=True, slots=True)
 class _Iteration:
-    """One iteration, lowered on placeholders."""
+    """One iteration, lowered on placeholders.
+
+    `tested` are the checks that its test makes, `before` those that are made before the loop, and `sound`
+    stands for whether those of earlier iterations hold.
+    """
 
     step: Array
     slots: list[Array]
+    sound: Array
     results: list[AnyValue]
     test: Element | None
+    before: list[Check]
+    tested: list[Check]
     checks: list[Check]
     returned: list[Any]
     tallies: list[Tally]
@@ -249,7 +74,7 @@ class _Iteration:
 
 def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scope, span: Span) -> None:
     """Lower a loop: the carried `names` have their values after it."""
-    carries = _Carries(context, names, scope, span)
+    carries = Carries(context, names, scope, span)
     for _ in range(MOST_WIDENINGS):
         iteration = _lowered(context, form, carries, scope, span)
         if not carries.widen(iteration.results):
@@ -258,33 +83,35 @@ def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scop
         remedy = "let each name keep its type and shape"
         context.fail(ShapeError, "what the loop carries changes its type in every iteration", span, remedy)
     carries.spread_evenly(iteration.slots, iteration.results)
-    finals, held = _built(context, form, carries, iteration)
+    finals, tested, held, tallied = _built(context, form, carries, iteration)
     if iteration.tallies:
-        context.binders.tallies += after(iteration.tallies, held[len(iteration.checks) :])
-        held = held[: len(iteration.checks)]
+        context.binders.tallies += after(iteration.tallies, tallied)
     for label, array in zip(carries.labels, finals, strict=True):
         context.names.setdefault(array, label)
         context.place(array, span)
     context.returned += iteration.returned
-    for check, holds in zip(iteration.checks, held, strict=True):
+    for check, holds in zip(iteration.tested + iteration.checks, tested + held, strict=True):
         context.binders.checks.append(replace(check, holds=holds))
     carries.bind(scope, carries.values(finals))
 
 
-def _lowered(context: Context, form: LoopForm, carries: _Carries, scope: Scope, span: Span) -> _Iteration:
+def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, span: Span) -> _Iteration:
     """One iteration on placeholders in the carried types."""
     binders = context.binders
     outer, binders.checks = binders.checks, []
+    around, binders.enclosing = binders.enclosing, [*binders.enclosing, *outer]
     returned, context.returned = context.returned, []
     tallies, binders.tallies = binders.tallies, []
-    step, slots = fresh("i64", ()), carries.slots()
+    step, slots, sound = fresh("i64", ()), carries.slots(), fresh("i64", ())
     number, inner = Read(step, ()), dict(scope)
+    carrying, binders.carrying = binders.carrying, [*binders.carrying, (sound, slots)]
     within = context.within
     context.within = (*within, Within("loop", context.source, span, step=number))
     try:
         stay = carries.values(slots)
         carries.bind(inner, stay)
         own = _own_conditions(form, number, inner)
+        tested, binders.checks = binders.checks, []
         if form.test is not None:
             binders.certain.update(c for c in own if not open_axes(c))
         skips = [] if form.test is None or form.guard is None else [form.guard(number)]
@@ -293,8 +120,7 @@ def _lowered(context: Context, form: LoopForm, carries: _Carries, scope: Scope, 
         results = carries.after(inner)
         carries.keep_shapes(results)
         found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
-        around = binders.doubtful(axis for axes in found for axis in axes)
-        conditions = [*own, *around]
+        conditions = [*own, *binders.doubtful(axis for axes in found for axis in axes)]
         if form.test is None or any(open_axes(c) for c in conditions):
             for active in conditions:
                 where = Value((), active)
@@ -303,8 +129,10 @@ def _lowered(context: Context, form: LoopForm, carries: _Carries, scope: Scope, 
             where = Value((), active)
             results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         test = None if form.test is None else fold_left(_both, conditions)
-        return _Iteration(step, slots, results, test, binders.checks, context.returned, binders.tallies)
+        checks = binders.enclosing, tested, binders.checks
+        return _Iteration(step, slots, sound, results, test, *checks, context.returned, binders.tallies)
     finally:
+        binders.enclosing, binders.carrying = around, carrying
         binders.checks, context.within, context.returned = outer, within, returned
         binders.tallies = tallies
 
@@ -321,9 +149,13 @@ def _both(x: Element, y: Element) -> Element:
 
 
 def _built(
-    context: Context, form: LoopForm, carries: _Carries, iteration: _Iteration
-) -> tuple[list[Array], list[Array]]:
-    """The arrays after the loop: those of the carried values, and of the checks made in every iteration."""
+    context: Context, form: LoopForm, carries: Carries, iteration: _Iteration
+) -> tuple[list[Array], list[Array], list[Array], list[Array]]:
+    """The arrays after the loop: the carried values, what the checks of its test hold when it ends, those of
+    all iterations, and tallies.
+
+    What the test checks is checked once more on the values after the loop, where it was evaluated last.
+    """
     kinds = carries.types
     carried = [
         Carried(carries.array(init, kind), slot, carries.array(result, kind))
@@ -331,18 +163,52 @@ def _built(
             carries.inits, iteration.slots, iteration.results, kinds, strict=True
         )
     ]
-    for check in iteration.checks:
-        slot = fresh("i64", ())
-        held = Map((), apply("minimum", Read(slot, ()), Read(check.holds, ())))
-        carried.append(Carried(Map((), ONE), slot, held))
+    held = [fresh("i64", ()) for _ in iteration.checks]
+    for check, slot in zip(iteration.checks, held, strict=True):
+        least = Map((), apply("minimum", Read(slot, ()), Read(check.holds, ())))
+        carried.append(Carried(Map((), ONE), slot, least))
     for tally in summed(iteration.tallies):
         op, start = TALLIES[tally.kind]
         slot = fresh("f64", ())
         total = Map((), apply(op, Read(slot, ()), Read(tally.array, ())))
         carried.append(Carried(Map((), const(start, "f64")), slot, total))
-    test = None if iteration.test is None else _any(context, iteration.test)
-    built = build(Body(form.length, iteration.step, tuple(carried), test=test))
-    return list(built.finals[: len(kinds)]), list(built.finals[len(kinds) :])
+    test = None if iteration.test is None else _going(context, iteration, iteration.test, carried, held)
+    body = Body(form.length, iteration.step, tuple(carried), test=test)
+    if iteration.sound in arrays_of(roots_of(body)):
+        sound = Map((), select(_sound(held), ONE, ZERO) if held else ONE)
+        body = with_roots(body, Replace({iteration.sound: sound}).run(roots_of(body)), carried)
+    built = build(body)
+    finals = built.finals[: len(kinds)]
+    ended = Replace(dict(zip(iteration.slots, finals, strict=True)))
+    if built.count is not None:
+        ended.arrays[iteration.step] = built.count
+    tested = ended.run(c.holds for c in iteration.tested)
+    rest = built.finals[len(kinds) :]
+    return list(finals), list(tested), list(rest[: len(held)]), list(rest[len(held) :])
+
+
+def _going(
+    context: Context, iteration: _Iteration, test: Element, carried: Sequence[Carried], held: Sequence[Array]
+) -> Array:
+    """The test of a loop that has one; `held` stand for the checks of its earlier iterations.
+
+    A check is raised after the program has run. Until then a loop must not wait for what a failed one made of
+    the values: `while x[i] < v: i += 1` reads 0 behind the end of x. So the loop also ends where a check does
+    not hold that the test made, or one before the loop or in an earlier iteration (also of a loop around that
+    carries what it uses).
+    """
+    going, before = _any(context, test), [c.holds for c in iteration.before]
+    read = arrays_of((going, *(a for c in carried for a in (c.init, c.result))))
+    before += [sound for sound, slots in context.binders.carrying if any(a in read for a in slots)]
+    made = [*(c.holds for c in iteration.tested), *held]
+    if before:
+        made.append(Map((), select(_sound(before), ONE, ZERO)))
+    return Map((), _both(Read(going, ()), _sound(made))) if made else going
+
+
+def _sound(checks: Iterable[Array]) -> Element:
+    """Whether checks hold."""
+    return fold_left(_both, (apply("not_equal", Read(c, ()), ZERO) for c in checks))
 
 
 def _any(context: Context, test: Element) -> Array:

@@ -96,7 +96,8 @@ def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
     for axis, count in enumerate(times):
         if not unit(count):
             n = context.sizes.find(value.shape[axis])
-            value = replaced(value, axis, combine("multiply", n, count), apply("remainder", Index(axis), n))
+            length = _times(context, "tile", n, count, span)
+            value = replaced(value, axis, length, apply("remainder", Index(axis), n))
     return value
 
 
@@ -110,8 +111,16 @@ def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, spa
         remedy = "repeat by one number, or gather by indices that you make before the call: x[idx]"
         context.fail(ShapeError, cause, span, remedy)
     count = shapes.axis_length(context, repeats, span)
-    n = combine("multiply", context.sizes.find(value.shape[along]), count)
+    n = _times(context, "repeat", context.sizes.find(value.shape[along]), count, span)
     return replaced(value, along, n, combine("floor_divide", own_index(n, along), count))
+
+
+def _times(context: Context, name: str, length: Element, count: Element, span: Span) -> Element:
+    """A length, `count` times; the product is an int64."""
+    product = combine("multiply", length, count)
+    cause = f"{name}: the result has more than 2**63 elements"
+    shapes.no_overflow(context, (length, count), product, cause, "pass fewer repetitions", span)
+    return product
 
 
 # -- axes ----------------------------------------------------------------------------------------------

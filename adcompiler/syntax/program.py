@@ -23,6 +23,7 @@ from adcompiler.syntax.lower import Lowering
 from adcompiler.syntax.printing import shown
 from adcompiler.syntax.ragged import rows_of
 from adcompiler.syntax.records import Records
+from adcompiler.syntax.refused import without_refused_lengths
 from adcompiler.syntax.rows import equally_long
 from adcompiler.syntax.sizes import Constraint, settle
 from adcompiler.syntax.values import (
@@ -142,7 +143,8 @@ def lower(
         spans=lowering.spans,
         source=closure.source,
     )
-    settled, constraints = settle(func, lowering.sizes), tuple(lowering.sizes.constraints)
+    settled = settle(without_refused_lengths(func), lowering.sizes)
+    constraints = tuple(lowering.sizes.constraints)
     return Lowered(settled, constraints, structure, lowering.prints, lines)
 
 

@@ -4,6 +4,7 @@ other indices; nothing is copied."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.analysis.intervals import lowest
@@ -98,11 +99,25 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
             span,
             "keep the number of elements",
         )
+    if sum(map(is_computed, lengths)) > 1:
+        cause = "reshape: the number of elements: two lengths differ"
+        no_overflow(context, lengths, total, cause, "keep the number of elements", span)
     shape_ = context.ranked(tuple(lengths), span)
     flat: Element = ZERO
     for index, n in zip(axes_of(Value(shape_, value.element)), shape_, strict=True):
         flat = combine("add", combine("multiply", flat, n), index)
     return moved(value, shape_, unravel(flat, value.shape))
+
+
+def no_overflow(
+    context: Context, lengths: Sequence[Element], total: Element, cause: str, remedy: str, span: Span
+) -> None:
+    """Demand of computed lengths that their product is `total` itself, not only modulo 2^64."""
+    if any(map(is_computed, lengths)):
+        product = reduce(partial(apply, "multiply"), (cast(n, "f64") for n in lengths))
+        context.binders.check(
+            apply("equal", product, cast(total, "f64")), (), cause, remedy, span, ShapeError
+        )
 
 
 def _product(lengths: Iterable[Element]) -> Element:
