@@ -1,4 +1,4 @@
-"""`from adcompiler import *` needs no extra; what it gives is what `dir` lists but for the modules of extras."""
+"""`from adcompiler import *` needs no extra: it gives what `dir` lists but for the modules of extras."""
 
 import subprocess
 import sys
