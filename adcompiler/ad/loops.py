@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adcompiler.ad.guards import mask
+from adcompiler.ad.liveness import liveness
 from adcompiler.ad.partials import active_arrays
 from adcompiler.ad.stacks import outlined, stacked
 from adcompiler.ir.bodies import (
@@ -35,6 +36,7 @@ from adcompiler.ir.nodes import (
     Array,
     Element,
     Index,
+    Input,
     Map,
     Read,
     closed,
@@ -45,12 +47,11 @@ from adcompiler.ir.nodes import (
     zeros_like,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of
+from adcompiler.ir.walk import arrays_of, read_by
 from adcompiler.ops.build import apply
 
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
-Relevance = Callable[[Sequence[Array], int, Sequence[Array]], Sequence[Element]]
 Push = Callable[[Sequence[Array], dict[Array, Array]], list[Array | None]]
 
 
@@ -74,12 +75,12 @@ class _Iteration:
 
 
 def reverse(
-    loop: Loop, cotangents: Cotangents, active: set[Array], vjp: Pull, relevance: Relevance
+    loop: Loop, cotangents: Cotangents, active: set[Array], vjp: Pull
 ) -> Iterator[tuple[Array, Array]]:
     """The contributions of a loop to the cotangents of its operands: pairs of operand and array.
 
     `cotangents` are those of what the loop gives; `active` are the arrays that a derivative flows to, and
-    `vjp` and `relevance` are those of a program without this loop.
+    `vjp` is that of a program without this loop.
     """
     iteration = _iteration(loop, active)
     body = iteration.body
@@ -118,7 +119,7 @@ def reverse(
             carried.append(Carried(zeros_like(whole), total, _plus(total, contribution)))
     outs = [(whole, found[row]) for whole, row in iteration.rows]
     made = tuple(o for _, o in outs if o is not None)
-    yield from _run_back(loop, iteration, live, carried, totals, outs, made, rows, relevance)
+    yield from _run_back(loop, iteration, live, carried, totals, outs, made, rows)
 
 
 def _run_back(
@@ -130,7 +131,6 @@ def _run_back(
     outs: list[tuple[Array, Array | None]],
     made: tuple[Array, ...],
     rows: Sequence[tuple[Array, Array]],
-    relevance: Relevance,
 ) -> Iterator[tuple[Array, Array]]:
     """Run the reverse iterations over the stacks that they read."""
     length = loop.length if loop.length is not None else Read(loop.items[-1], ())
@@ -143,7 +143,7 @@ def _run_back(
         None,
         not loop.backward,
     )
-    back = _with_stacks(loop, iteration, back, relevance)
+    back = _with_stacks(loop, iteration, back)
     built = build(back)
     results = iter(built.finals)
     for c in iteration.varied:
@@ -193,14 +193,13 @@ def _rows_of(stack: Array, whole: Array) -> Array:
     return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))
 
 
-def _with_stacks(loop: Loop, iteration: _Iteration, back: Body, relevance: Relevance) -> Body:
+def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     """The reverse body with what it needs of the iterations as rows of stacks, and its consts where they
     are."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     roots, saved = stacked(iteration.body, given, roots_of(back))
-    stacks = dict(
-        zip(saved, _stacks(loop, iteration, back, _where_read(iteration, saved, relevance)), strict=True)
-    )
+    found = _where_read(iteration, given, roots, saved)
+    stacks = dict(zip(saved, _stacks(loop, iteration, back, found), strict=True))
     new: dict[Array, Array] = {place: whole for whole, place in iteration.consts}
     rows = {array: standing(array, new) for array in saved}
     new |= rows
@@ -208,16 +207,27 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body, relevance: Relev
     return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new)
 
 
-def _where_read(iteration: _Iteration, saved: Sequence[Array], relevance: Relevance) -> list[Array]:
-    """What is saved, but zeros where only a branch that is not taken reads it: its own derivative need not
-    exist there."""
-    roots = roots_of(replace(iteration.body, test=None))
-    slots = {c.slot for c in iteration.body.carried}
-    guards = relevance((*roots, *saved), len(roots), iteration.wanted)[len(roots) :]
-    return [
-        a if a in slots else closed(a.shape, mask(Read(a, identity(a.shape)), g))
-        for a, g in zip(saved, guards, strict=True)
-    ]
+def _where_read(
+    iteration: _Iteration, given: set[Array], roots: Sequence[Array], saved: Sequence[Array]
+) -> list[Array]:
+    """What is saved, but zeros where `roots` do not read it: its own derivative need not exist there.
+
+    All that the reverse iteration reads counts, conditions and indices included. What is only read from an
+    input of the iteration has a derivative everywhere, and stays as it is.
+    """
+    inputs = given | {c.slot for c in iteration.body.carried}
+
+    def known(condition: Element) -> bool:
+        reached = arrays_of(read_by((condition,)))
+        return all(a in inputs for a in reached if isinstance(a, Input))
+
+    def copied(array: Array) -> bool:
+        return array in inputs or (
+            isinstance(array, Map) and isinstance(array.body, Read) and array.body.array in inputs
+        )
+
+    live = liveness(roots, set(saved), known)
+    return [a if copied(a) else closed(a.shape, mask(Read(a, identity(a.shape)), live[a])) for a in saved]
 
 
 def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array]) -> list[Array]:

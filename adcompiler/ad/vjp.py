@@ -113,7 +113,7 @@ def _totals(
             if any(g is not None for g in given):
                 guard = either(totals[item].guard for item in array.loop.items if item in totals)
                 guard = TRUE if guard.axes else guard  # where nothing of it matters, it hands on nothing
-                for target, found in reverse(array.loop, given, active, vjp, relevance):
+                for target, found in reverse(array.loop, given, active, vjp):
                     pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
                     derived((found,), array)
         elif pending[array] and isinstance(array, Ruled):

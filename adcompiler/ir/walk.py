@@ -304,14 +304,14 @@ class Rewriter:
         return found | dict[Node, Node](chain(self.arrays.items(), self.elements.items()))
 
     def func(self, func: Func) -> Func:
-        """Rewrite a whole program; inputs stay inputs."""
+        """Rewrite a whole program; an input that something computed replaces stays an input."""
         results = self.run(func.results)
         checks = tuple(replace(c, holds=self.run((c.holds,))[0]) for c in func.checks)
         for old in func.inputs:
             if old not in self.arrays:
                 self.arrays[old] = self.array(with_elements(old, self._change))
-        inputs = tuple(self.arrays[i] for i in func.inputs)
-        assert all(isinstance(i, Input) for i in inputs)
+        moved_inputs = ((i, self.arrays[i]) for i in func.inputs)
+        inputs = tuple(new if isinstance(new, Input) else old for old, new in moved_inputs)
         moved = self.moved()
         return func.with_(
             inputs=inputs,

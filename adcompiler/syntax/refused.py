@@ -25,7 +25,7 @@ def without_refused_lengths(func: Func) -> Func:
         return func
     holds = (apply("not_equal", Read(c.holds, ()), ZERO) for c in early)
     sound = Read(Map((), reduce(lambda x, y: apply("logical_and", x, y), holds)), ())
-    guarded: dict[Array, Array] = {a: Map((), select(sound, Read(a, ()), ZERO)) for a in numbers}
+    guarded: dict[Array, Array] = {a: Map((), select(sound, Read(a, ()), const(0, a.dtype))) for a in numbers}
     made = Replace(guarded).func(func)
     checks = (old if old in early else new for old, new in zip(func.checks, made.checks, strict=True))
     return made.with_(checks=tuple(checks))

@@ -66,3 +66,20 @@ def test_a_length_that_a_check_refuses(program, backend: str) -> None:
         for call in (f, slope):
             with pytest.raises(adc.ShapeError):
                 call(X, np.array(given))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("places", ["k", "x, k"])
+def test_a_length_that_a_scalar_holds(places: str, backend: str) -> None:
+    """The scalar stays an input where the checked length that it gives replaces it throughout."""
+    f = adc.compile(
+        f"def f({places}):\n    s = 1.0\n    for i in range(int(k)):\n        s = s * k * 0.5\n    return s",
+        backend=backend,
+    )
+    before = [0.0] * (places.count(",") > 0)
+    assert f(*before, 3.7) == pytest.approx(1.85**3, rel=1e-14)
+    assert f(*before, 0.2) == 1.0
+    np.testing.assert_allclose(adc.grad(f, "k")(*before, 3.7), 1.5 * 1.85**2, rtol=1e-14)
+    np.testing.assert_allclose(adc.hvp(f, "k")((*before, 3.7), 1.0), 1.5 * 1.85, rtol=1e-14)
+    with pytest.raises(adc.OutOfRangeError, match="no number of 64 bits"):
+        f(*before, 1e300)
