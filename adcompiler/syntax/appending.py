@@ -150,7 +150,8 @@ class Appending(Returning):
         if fixed:
             depth = len(self.binders.path)
             probes = {n: Probe(depth, _first(scope[n], scope)) for n in fixed}
-            run({**scope, **probes})
+            with self.binders.trial():
+                run({**scope, **probes})
             for name, probe in probes.items():
                 self.prepare(name, probe, scope, loop)
         for name in names:

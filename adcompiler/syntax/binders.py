@@ -78,6 +78,15 @@ class Binders:
         finally:
             del self.path[count:]
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What is lowered inside is no part of the program: it leaves no checks, and prints nothing."""
+        checks, tallies = len(self.checks), len(self.tallies)
+        try:
+            yield
+        finally:
+            del self.checks[checks:], self.tallies[tallies:]
+
     def doubtful(self, axes: Iterable[int]) -> list[Element]:
         """The conditions around that may not hold where what they govern is computed all the same; those
         that depend on no other open axes than `axes`."""

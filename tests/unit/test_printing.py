@@ -33,6 +33,15 @@ PROGRAMS = {
                      "[nan nan  1.] [    -inf 0.       1.098612]\n"),
     "many": ("print(tile(x, 5))\nreturn x", "(15,) 1 to 4\n"),
     "many with nan": ("print(tile(sqrt(x - 2), 5))\nreturn x", "(15,) 0 to 1.41421 and 5 nan\n"),
+    "a loop that appends": (
+        "out = []\nfor v in x:\n    out.append(v * w)\n    print(v, len(out), out[-1])\nreturn sum(out)",
+        "1 to 4 1 to 3 2 to 8 (3 times)\n",
+    ),
+    "loops that append": (
+        "out = []\nfor v in x:\n    print(v)\n    for u in x:\n        out.append(v * u)\n"
+        "        print(len(out))\nprint(out)\nreturn sum(out)",
+        "1 to 4 (3 times)\n1 to 9 (9 times)\n[ 1.  2.  4.  2.  4.  8.  4.  8. 16.]\n",
+    ),
     "known while compiling": ("for k in (1, 2):\n    print('k', k, k * w)\nreturn x", "k 1 2.\nk 2 4.\n"),
 }  # fmt: skip
 
