@@ -50,6 +50,7 @@ class Writer:
     vectors: list[str] = field(default_factory=lambda: ["x"])
     counts: list[str] = field(default_factory=list)
     indices: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)  # nested, of one number and of the names around
     made: int = 0
     around: list[str] = field(default_factory=list)  # of each loop around: what its next iteration needs
 
@@ -83,6 +84,8 @@ class Writer:
         kind = self.draw(st.integers(0, 5))
         if kind == 0 and len(self.indices) < 3:
             return self.reduced(depth)
+        if kind == 2 and self.functions:
+            return f"{self.pick(self.functions)}({self.scalar(depth - 1)})"
         if kind == 1:
             return f"({self.scalar(depth - 1)} if {self.condition()} else {self.scalar(depth - 1)})"
         text = self.pick(BINARY).format(self.scalar(depth - 1), self.scalar(depth - 1))
@@ -162,6 +165,19 @@ class Writer:
         places = ["1:", ":-1", "::2", "arange(n)[::-1]", "[(k + 1) % n for k in range(n)]", "x > 0.2"]
         whole = f"{self.pick(self.vectors)}[{self.pick(places)}] *= {self.scalar(1)}"
         self.write(depth, self.pick([text, text, whole]))
+
+    def function(self, depth: int) -> None:
+        """A function that reads names of the def around it, as they are when it is called."""
+        g, a = self.fresh("g"), self.fresh("a")
+        self.write(depth, f"def {g}({a}):")
+        self.scalars.append(a)
+        text = self.scalar(1)
+        if self.draw(st.booleans()):
+            self.write(depth + 1, f"if {self.condition()}:")
+            self.write(depth + 2, f"return {self.scalar(1)}")
+        self.scalars.remove(a)
+        self.write(depth + 1, f"return {text}")
+        self.functions.append(g)
 
     def append(self, depth: int) -> None:
         """A list that a loop appends to, an element an iteration."""
@@ -252,6 +268,8 @@ def loop_programs(draw: Draw) -> Program:
     ):
         writer.write(0, f"{name} = {start}")
         names.append(name)
+    if draw(st.booleans()):
+        writer.function(0)
     writer.loop(0)
     for _ in range(draw(st.integers(0, 3))):
         writer.statement(0)

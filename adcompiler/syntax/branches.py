@@ -97,17 +97,18 @@ def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statemen
     return *before, tree.Assign(last.span, (tree.Name(call.span, element),), call.arguments[0])
 
 
-def assigned(statements: Sequence[tree.Statement], lists: bool = True) -> list[str]:
-    """The names that statements bind, in order; `x[i] = v` and, if `lists`, `x.append(v)` bind x anew."""
+def assigned(statements: Sequence[tree.Statement], lists: bool = True, stores: bool = True) -> list[str]:
+    """The names that statements bind, in order; if `stores`, `x[i] = v` binds x anew, and if `lists`,
+    `x.append(v)` does."""
     names: dict[str, None] = {}
     work = list(reversed(statements))
     while work:
         statement = work.pop()
         match statement:
             case tree.Assign(targets=targets):
-                names |= dict.fromkeys(_targets(targets))
+                names |= dict.fromkeys(_targets(targets, stores))
             case tree.Augmented(target=target):
-                names |= dict.fromkeys(_targets((target,)))
+                names |= dict.fromkeys(_targets((target,), stores))
             case tree.Def(name=name):
                 names[name] = None
             case tree.Bare() if lists and (grown := appended(statement)) is not None:
@@ -115,14 +116,14 @@ def assigned(statements: Sequence[tree.Statement], lists: bool = True) -> list[s
             case tree.If(body=body, otherwise=otherwise):
                 work.extend(reversed(body + otherwise))
             case tree.For(target=target, body=body):
-                names |= dict.fromkeys(_targets((target,)))
+                names |= dict.fromkeys(_targets((target,), stores))
                 work.extend(reversed(body))
             case tree.While(body=body):
                 work.extend(reversed(body))
     return list(names)
 
 
-def _targets(targets: Iterable[tree.Expression]) -> list[str]:
+def _targets(targets: Iterable[tree.Expression], stores: bool) -> list[str]:
     found: list[str] = []
     work = list(targets)[::-1]
     while work:
@@ -130,7 +131,7 @@ def _targets(targets: Iterable[tree.Expression]) -> list[str]:
         match target:
             case tree.Name(id=name):
                 found.append(name)
-            case tree.Subscript(value=value):
+            case tree.Subscript(value=value) if stores:
                 work.append(value)
             case tree.Sequence(items=items):
                 work.extend(reversed(items))

@@ -38,7 +38,7 @@ from adcompiler.syntax.narrow import narrowed
 from adcompiler.syntax.powers import exponent
 from adcompiler.syntax.sizes import Sizes, unit
 from adcompiler.syntax.unmasked import has_selection, unmasked
-from adcompiler.syntax.values import PARTS, AnyValue, Value, as_array, describe, instead_of, is_number
+from adcompiler.syntax.values import PARTS, AnyValue, Frame, Value, as_array, describe, instead_of, is_number
 
 ONE = const(1, "i64")
 NOTHING: Mapping[str, AnyValue] = MappingProxyType({})
@@ -69,6 +69,7 @@ class Context:
         self.sizes = Sizes(self.binders.check)
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
+        self.frame = Frame(NOTHING)  # of the call that is lowered now
         self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
         self.returned: list[Any] = []  # the ranks of what the loop that is lowered now returns
         self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)

@@ -20,6 +20,7 @@ from adcompiler.syntax.annotations import declared
 from adcompiler.syntax.arguments import BoundError
 from adcompiler.syntax.branches import assigned, returns
 from adcompiler.syntax.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
+from adcompiler.syntax.closures import seen
 from adcompiler.syntax.context import NOTHING
 from adcompiler.syntax.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.syntax.dimensions import names_in
@@ -31,7 +32,7 @@ from adcompiler.syntax.program import no_result, result_span
 from adcompiler.syntax.reductions import axes_of
 from adcompiler.syntax.slices import SliceValue, step_of
 from adcompiler.syntax.subscripts import not_an_index, subscript
-from adcompiler.syntax.values import AnyValue, Closure, FunctionValue, Value, describe, is_number
+from adcompiler.syntax.values import AnyValue, Closure, Frame, FunctionValue, Value, describe, is_number
 
 SCALAR = Value((), const(0.0, "f64"))  # in whose words attributes are refused
 
@@ -74,7 +75,9 @@ class _Checker(Lowering):
         names = [n for p in definition.parameters for n in names_in(p.annotation)]
         given |= {n: ARRAY for n in names if n not in closure.scope.get(OF_TEXT, ())}
         self.returned.clear()
-        self.block(definition.body, {**closure.scope, **given})
+        scope = {**seen(closure), **given}
+        self.frame = Frame(scope)
+        self.block(definition.body, scope)
         if not returns(definition.body):
             self.never_returns(closure)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Span
@@ -15,6 +15,7 @@ from adcompiler.syntax.aliases import refuse_stores
 from adcompiler.syntax.annotations import annotate
 from adcompiler.syntax.appending import Appending
 from adcompiler.syntax.branches import appended, assigned, leaves, returns
+from adcompiler.syntax.closures import seen
 from adcompiler.syntax.expressions import Steps
 from adcompiler.syntax.iterables import Iterable, iterable, literal
 from adcompiler.syntax.leaving import BROKEN
@@ -32,8 +33,10 @@ from adcompiler.syntax.values import (
     AnyValue,
     Closure,
     Foreign,
+    Frame,
     FunctionValue,
     Growing,
+    Listed,
     Probe,
     Value,
     as_array,
@@ -87,9 +90,10 @@ class Lowering(Appending):
         rest = list(reversed(statements))
         while rest:
             statement = rest.pop()
+            self.frame.scope = scope
             match statement:
                 case tree.Return():
-                    return Returned(self.expression(statement.value, scope))
+                    return Returned(self.settled(self.expression(statement.value, scope)))
                 case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
                 case tree.If() if (parts := self.apart(statement, scope)) is not None:
@@ -136,7 +140,7 @@ class Lowering(Appending):
             case tree.Def():
                 assert self.source is not None
                 defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
-                scope[statement.name] = Closure(statement, scope, self.source, defaults=defaults)
+                scope[statement.name] = Closure(statement, self.frame, self.source, defaults=defaults)
             case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
                 pass
             case tree.Bare(value=tree.Call(function=tree.Name(id="print")) as call) if "print" not in scope:
@@ -159,6 +163,7 @@ class Lowering(Appending):
 
     def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
         """The value of a condition: known while compiling, or a scalar of truth."""
+        self.frame.scope = scope
         value = as_array(self.expression(test, scope))
         if not isinstance(value, Value):
             return bool(value)
@@ -227,6 +232,7 @@ class Lowering(Appending):
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
         """The result of a generator that asks for values of expressions."""
+        self.frame.scope = scope
         value: AnyValue = None
         while True:
             try:
@@ -341,7 +347,7 @@ class Lowering(Appending):
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
             )
-        caller = self.source, self.body, self.within
+        caller = self.source, self.body, self.within, self.frame
         if self.calls:
             self.within = (*self.within, Within("call", self.source, span))
         self.source = closure.source
@@ -349,13 +355,23 @@ class Lowering(Appending):
         self.calls += 1
         try:
             sizes = annotate(self, closure, bound, self.sizes.named if self.calls == 1 else {})
-            returned = self.block(closure.definition.body, {**closure.scope, **sizes, **bound})
+            scope = {**seen(closure), **sizes, **bound}
+            self.frame = Frame(scope)
+            returned = self.block(closure.definition.body, scope)
         finally:
             self.calls -= 1
-            self.source, self.body, self.within = caller
+            self.source, self.body, self.within, self.frame = caller
         if returned is not None:
             return returned.value
         self.never_returns(closure)
+
+    def settled(self, value: AnyValue) -> AnyValue:
+        """What is returned: a definition of this call sees its names as they are now."""
+        if isinstance(value, tuple) and not isinstance(value, Listed):
+            return tuple(map(self.settled, value))
+        if isinstance(value, Closure) and value.scope is self.frame:
+            return replace(value, scope=Frame(dict(self.frame)))
+        return value
 
     def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
         """The value of a parameter that is left out: known while compiling."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -72,6 +72,23 @@ class Value:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+
+class Frame(Mapping[str, Any]):
+    """The names of a call that is lowered, as they are where it is now: `scope` is that of the statement
+    it has come to, in a branch or an iteration too. A definition inside of it sees them at its own call."""
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self.scope = scope
+
+    def __getitem__(self, name: str) -> Any:
+        return self.scope[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scope)
+
+    def __len__(self) -> int:
+        return len(self.scope)
 
 
 @dataclass(frozen=True, slots=True)
