@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from adcompiler.errors import Error
 
 F = TypeVar("F", bound=Callable[..., Any])
+OUTSIDE = "a graph of torch.compile calls f.torch() or adc.grad(f).torch(), made outside of what is compiled"
 OURS = ("adcompiler", "contextlib", "functools", "lark")  # packages whose frames tell a user nothing
 
 
@@ -28,6 +29,8 @@ def public(function: F) -> F:
         except Error as error:
             raise shown(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames
 
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]  # torch.compile calls it, as it stands
+    call._torchdynamo_disable_msg = OUTSIDE  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 

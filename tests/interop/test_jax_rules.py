@@ -277,6 +277,15 @@ def test_calls_with_arrays_alone_give_arrays_of_jax():
     equal(pullback((jnp.ones(7), 1.0)), (np.full(7, A + 1), X.sum()))
 
 
+def test_one_jit_for_several_functions():
+    step = jax.jit(lambda f, x: f(x), static_argnums=0)
+    mapped = [adc.vmap(adc.grad(adc.compile(t))) for t in ("x**2", "x**3")]
+    for f, expected in zip(mapped, (2 * X, 3 * X**2), strict=True):
+        for given in (f, f.jax()):
+            equal(step(given, X), expected)
+            equal(jax.jit(lambda x: given(x))(X), expected)  # noqa: B023
+
+
 def test_it_is_one_function():
     f = adc.compile("x * x")
     assert f.jax() is f.jax()

@@ -11,6 +11,8 @@ from adcompiler.errors import Error
 if find_spec("torch") is None:
     raise Error("PyTorch is not installed", remedy='pip install "adcompiler[torch]"')
 
+import torch
+
 from adcompiler.interop.torch.functions import TorchFunction, of
 from adcompiler.interop.torch.memory import memory_of, plain
 from adcompiler.interop.torch.module import Module
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 
+@torch.compiler.disable  # the first call imports this module, which has Dynamo leave later ones alone
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call of a compiled function with tensors among its arguments."""
     return of(function).entered(bound)

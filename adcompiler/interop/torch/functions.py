@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.utils._pytree import register_constant
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.interop.programs import Program, known_lengths
 from adcompiler.interop.torch import opaque
+from adcompiler.interop.torch.dynamo import Guarded
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
@@ -35,7 +37,7 @@ def of(function: Any) -> TorchFunction:
     return made
 
 
-class TorchFunction:
+class TorchFunction(Guarded):
     """A compiled function of tensors, numbers and arrays, or containers of these; it returns tensors."""
 
     def __init__(self, function: Any) -> None:
@@ -45,7 +47,6 @@ class TorchFunction:
         self.by_value = any(p.static for p in function.parameters)
         self.programs: dict[Any, Program] = {}
         self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
-        self.traced = torch._dynamo.nonstrict_trace(lambda *a, **k: self.call(*a, **k))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return of, (self.function,)
@@ -56,15 +57,9 @@ class TorchFunction:
     def __repr__(self) -> str:
         return f"<{self.function!r} for PyTorch>"
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The results for tensors, nested as the function's."""
-        if torch.compiler.is_compiling():
-            return self.traced(*args, **keywords)
-        return self.call(*args, **keywords)
-
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
-        """A call that is not compiled."""
+        """The results for tensors, nested as the function's."""
         return self.performed(bind(self.function.__name__, self.function.parameters, args, keywords))
 
     def performed(self, args: Sequence[Any]) -> Any:
@@ -143,6 +138,9 @@ class TorchFunction:
                 made = Program(for_lengths(of.func, known), backend)
             found = self.programs.setdefault(key, made)
         return found
+
+
+register_constant(TorchFunction)  # so Dynamo compares its objects
 
 
 def _nested(site: Site, values: Sequence[Any]) -> Any:

@@ -1,0 +1,43 @@
+"""What torch.compile sees of a compiled function: one call, and a guard that tells it from others.
+
+Dynamo guards a Python function by its code alone, which all of ours share. So it is shown an object of a
+class whose objects it compares, and a function of this module that is called with it. It traces and compiles
+no other code of this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from adcompiler.frames import public
+
+
+class Guarded:
+    """Something callable that a graph of torch.compile is for: no other object runs that graph."""
+
+    call: Any  # what a call does
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The results for tensors, nested as the function's."""
+        if torch.compiler.is_compiling():
+            return _traced(self, *args, **keywords)
+        return self.call(*args, **keywords)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@torch._dynamo.nonstrict_trace
+def _traced(function: Guarded, *args: Any, **keywords: Any) -> Any:
+    return function.call(*args, **keywords)
+
+
+# Dynamo runs what public functions do as it stands, with all that they call. They share one code.
+if (strategy := getattr(torch._dynamo.eval_frame, "set_code_exec_strategy", None)) is not None:
+    skip = torch._dynamo.types.FrameAction.SKIP
+    strategy(public(abs).__code__, torch._dynamo.types.FrameExecStrategy(skip, skip))
