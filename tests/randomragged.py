@@ -1,6 +1,6 @@
 """Random programs of ragged sums, `range(s[i], s[i + 1])`: rows of different lengths, some of them empty.
 
-All work on `x, y: f64[m]`, `v: f64[r]`, `w`, `s: i64[q]` with r + 1 places and `at: i64[m]`.
+All work on `x, y: f64[m]`, `v: f64[r]`, `w`, `s: i64[q]` with r + 1 places, `at: i64[m]` and `a: f64[r, m]`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from programs import Draw, Program
 
-HEAD = "def f(x: f64[m], y: f64[m], v: f64[r], w, s: i64[q], at: i64[m]):"
+HEAD = "def f(x: f64[m], y: f64[m], v: f64[r], w, s: i64[q], at: i64[m], a: f64[r, m]):"
 BODIES = (
     "x[{0}]**2",
     "x[{0}] * y[{0}]",
@@ -38,6 +38,8 @@ INNER = (
     "sum(x[s[i]:] ** 2) * sum(y[:s[i]])",
     "sum(x[i : min(i + 2, len(x))] * w)",
     "(std(x[{cut}] + y[{cut}]) if s[i + 1] > s[i] + 1 else v[i])",
+    "sum(sum(a.T[{cut}], axis=1) ** 2)",
+    "sum(sum(a[h, j] * {j} for h in range(r)) ** 2 for j in range({row}))",
 )
 OUTER = ("{0}**2", "sin({0})", "log(1 + {0}**2)", "v[i] * {0}", "{0} * {1}", "{0} / (1.5 + {1}**2)", "{0}",
          "{0} * sum(x[y > 0.8] ** 2)", "{0} + mean(y[y > v[i] - 2]) * w", "{0} * len(x[x > v[i]])",
@@ -70,11 +72,23 @@ def looped(draw: Draw) -> list[str]:
     ]
 
 
+def helped(draw: Draw) -> tuple[str, list[str]]:
+    """A loop in a helper that a comprehension calls with rows of a matrix, as long as the ragged ones are."""
+    steps = "g += v[int(u[j] * len(v) * 0.99)]", "g += sin(u[j]) * g + u[j]", "g = max(g, u[j])"
+    step = draw(st.sampled_from(steps))
+    outer = draw(st.sampled_from(OUTER[:4])).format("chain(a[i], v, s[i + 1] - s[i])")
+    helper = f"def chain(u, v, m):\n    g = 0.1\n    for j in range(m):\n        {step}\n    return g\n\n"
+    return helper, [f"return [{outer} for i in range(r)]"]
+
+
 @st.composite
 def ragged_programs(draw: Draw) -> Program:
     """A def that gives one number a row, and arguments; the sum of the squares is what has a Hessian."""
-    if draw(st.integers(0, 3)) == 0:
+    kind, helper = draw(st.integers(0, 4)), ""
+    if kind == 0:
         lines = [*looped(draw), "return z"]
+    elif kind == 1:
+        helper, lines = helped(draw)
     else:
         lines = [f"return [{row(draw)} for i in {draw(st.sampled_from(ENDS))}]"]
     lengths = draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
@@ -83,10 +97,11 @@ def ragged_programs(draw: Draw) -> Program:
     m = int(starts[-1]) + draw(st.integers(0, 1)) or 1
     y, v = random.uniform(0.3, 1.5, m), random.uniform(-1, 1, len(lengths)).round(2)
     x = random.uniform(-1.5, 1.5, m).round(2) + 0.005  # no difference meets a condition
-    source = "\n    ".join([HEAD, *lines])
-    return Program(source, (x, y, v, random.uniform(0.3, 1), starts, random.integers(0, m, m)))
+    source = helper + "\n    ".join([HEAD, *lines])
+    at, a = random.integers(0, m, m), random.uniform(-1, 1, (len(lengths), m)).round(2)
+    return Program(source, (x, y, v, random.uniform(0.3, 1), starts, at, a))
 
 
 def total(source: str) -> str:
     """The sum of squares of what a program gives, as one more def."""
-    return f"{source}\n\n{HEAD.replace('def f', 'def total')}\n    return sum(f(x, y, v, w, s, at)**2)\n"
+    return f"{source}\n\n{HEAD.replace('def f', 'def total')}\n    return sum(f(x, y, v, w, s, at, a)**2)\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, is_const
-from adcompiler.ir.walk import elements_of
+from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, Reduce, is_const
+from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
 
 SHORT = 16  # iterations of a loop that is written out
@@ -26,7 +26,9 @@ def loop_order(array: Array) -> tuple[int, ...]:
     """The axes of the domain, outermost first: those of the access with most axes in their order, the
     rest after them, and innermost the axis that most accesses have last, so that they are contiguous.
 
-    The store comes first among equals: the sums of a pairwise reduction stay in a register.
+    The store comes first among equals: the sums of a pairwise reduction stay in a register. Where only the
+    running kernel knows how long the sums' array is, blocks have none of their own: an axis that it keeps
+    comes first.
     """
     axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
     accesses = [tuple(k for k in range(array.rank) if k in axes)]
@@ -44,6 +46,10 @@ def loop_order(array: Array) -> tuple[int, ...]:
         innermost = max(reversed(order), key=last.count)
         order.remove(innermost)
         order.append(innermost)
+    if any(map(is_computed, array.shape)) and isinstance(array, Reduce) and order[0] >= array.rank:
+        outermost = next(k for k in order if k < array.rank)
+        order.remove(outermost)
+        order.insert(0, outermost)
     return _hoisting(array, order, last)
 
 
