@@ -14,6 +14,7 @@ from adcompiler.errors import (
     GradientError,
     GraphError,
     LimitError,
+    MissingError,
     OutOfRangeError,
     ParseError,
     ShapeError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = ("dask", "optim", "tape", "torch")  # public names that are modules
+_NEEDS = {"torch": "torch"}  # those that load with a library only
 _HOMES = {
     "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
     "adcompiler.interop": ("dask", "torch"),
@@ -122,7 +124,13 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME_OF[name]
-    value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
+    if name in _MODULES:
+        try:
+            value: Any = import_module(f"{home}.{name}")
+        except Error as error:  # hasattr says no, and who asks for the name reads what to install
+            raise MissingError(error.cause, remedy=error.remedy) from None
+    else:
+        value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
@@ -133,4 +141,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    from importlib.util import find_spec
+
+    missing = {name for name, library in _NEEDS.items() if find_spec(library) is None}
+    return sorted({*globals(), *_HOME_OF} - missing)

@@ -101,6 +101,10 @@ class OutOfRangeError(Error, IndexError):
     """An index, axis or position is outside its range."""
 
 
+class MissingError(Error, AttributeError):
+    """A name of the package needs a library that is not installed."""
+
+
 class GraphError(Error, RuntimeError):
     """The tape or a gradient was asked for something it does not hold."""
 
