@@ -49,6 +49,8 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
+# Libraries of which programs know no function: what stands behind their names is refused, with NumPy's name.
+FOREIGN = frozenset(("torch", "jax", "jnp", "tensorflow", "cupy"))
 CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
     {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
 )
@@ -65,9 +67,9 @@ def dotted(node: tree.Expression) -> str | None:
 
 def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
     """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
-    text = dotted(node)
-    known = text is not None and text in PREFIXES and text.partition(".")[0] not in scope
-    return text if known else None
+    text = dotted(node) or ""
+    root = text.partition(".")[0]
+    return text if (text in PREFIXES or root in FOREIGN) and root not in scope else None
 
 
 def _elementwise(op: str, name: str) -> Builtin:

@@ -39,7 +39,7 @@ from adcompiler.syntax.sequences import combined, is_display, refuse_comparison
 from adcompiler.syntax.shapes import listed, transpose
 from adcompiler.syntax.slices import SliceValue
 from adcompiler.syntax.subscripts import subscript
-from adcompiler.syntax.suggestions import instead, missing, similar
+from adcompiler.syntax.suggestions import instead, missing, ours, similar
 from adcompiler.syntax.values import (
     AnyValue,
     Closure,
@@ -270,7 +270,9 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if library(node.value, scope) is not None:
+        if (prefix := library(node.value, scope)) is not None:
+            if prefix not in PREFIXES:
+                self.foreign(prefix, node)
             if node.name in CONSTANTS or node.name == "newaxis":
                 return CONSTANTS.get(node.name)
             whole = dotted(node)
@@ -366,6 +368,8 @@ class Expressions(Context):
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, similar(name, scope))
             case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+                if prefix not in PREFIXES:
+                    self.foreign(prefix, node.function)
                 if (prefix, name) in OTHERWISE:
                     self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
                 if (prefix, name) in PREFIXED:
@@ -388,6 +392,12 @@ class Expressions(Context):
                 cause = f"arrays have no method .{name}()"
                 self.fail(ParseError, cause, node.function.span, instead(name))
         self.fail(ParseError, "only a function's name can be called", node.function.span)
+
+    def foreign(self, prefix: str, node: tree.Attribute) -> NoReturn:
+        """Refuse a name of a library of which programs know no names."""
+        self.fail(
+            ParseError, f"{dotted(node)} is not part of the language", node.span, ours(prefix, node.name)
+        )
 
 
 def _is_bool(value: AnyValue) -> bool:

@@ -93,6 +93,9 @@ ATTRIBUTES = {
 }
 # Functions, by name, beside those of `operators.ELSEWHERE`.
 FUNCTIONS = {
+    "tensor": VALUE,
+    "as_tensor": VALUE,
+    "from_numpy": VALUE,
     "meshgrid": "let them broadcast: x[None, :] and y[:, None]",
     "mgrid": "let them broadcast: arange(n)[:, None] and arange(m)[None, :]",
     "triu_indices": "write the pairs: sum(r[i, j] for i in range(n) for j in range(i + 1, n))",

@@ -12,6 +12,7 @@ import numpy as np
 from adcompiler.syntax import habits, tree
 from adcompiler.syntax.builtins import BUILTINS, CONSTANTS, METHODS, dotted
 from adcompiler.syntax.operators import ELSEWHERE
+from adcompiler.syntax.prefixed import PREFIXED
 
 UNKNOWN = "give it a value before, make it a parameter, or define it: def name(x): ..."
 UNUSED = "assign it to a name or return it"
@@ -29,6 +30,19 @@ def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
         if (found := habits.MODULES.get(".".join(before[:count]))) is not None:
             return found
     return similar(name, {})
+
+
+def ours(prefix: str, name: str) -> str:
+    """What to write for a name of another library, as `torch.sum`."""
+    if prefix == "torch" and name in ("std", "var"):
+        return f"write {name}(x, ddof=1)"
+    if ("np", name) in PREFIXED:
+        return f"write np.{name}(...)"
+    if name in CONSTANTS:
+        return f"write {name}"
+    if name in BUILTINS:
+        return f"write {name}(...), or np.{name}(...)"
+    return habits.MODULES.get(prefix) or similar(name, {})
 
 
 def alone(node: tree.Expression) -> str:

@@ -20,7 +20,7 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     ("»np.sine(x)", (1,), adc.ParseError, "unknown function np.sine", "did you mean sin"),
     ("sum(»range(3)) * x", (1,), adc.ParseError, "unknown function 'range'", "behind `in`"),
     ("x + »zip(x, x)", (1,), adc.ParseError, "unknown function 'zip'", "behind `in`"),
-    ("def f(x):\n    return »torch.sin(x)", (1,), adc.ParseError, "unknown name 'torch'", "write sin(...)"),
+    ("def f(x):\n    return »torch.sin(x)", (1,), adc.ParseError, "torch.sin is not part", "write sin(...)"),
     ("»np.sin", (), adc.ParseError, "np.sin", "call it as np.sin(...)"),
     ("»np.foo", (), adc.ParseError, "unknown name np.foo", ""),
     ("def f(alpha):\n    return »alhpa", (1,), adc.ParseError, "unknown name 'alhpa'", "did you mean alpha?"),

@@ -101,7 +101,10 @@ def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor
 
 def refuse_trace() -> None:
     """Refuse to be recorded by torch.jit.trace, which takes results for constants."""
-    raise LimitError("compiled functions are not traced by torch.jit", remedy="use torch.export.export")
+    raise LimitError(
+        "compiled functions are not traced by torch.jit",
+        remedy="use torch.export.export(adc.torch.Module(f), args)",
+    )
 
 
 def explained(error: RuntimeError) -> Exception:
