@@ -17,6 +17,15 @@ from programs import Draw, Program
 
 SQUEEZED = ("sin({})", "tanh({})", "cos({} + 0.3)")
 BINARY = ("{} + {}", "{} - 0.5 * {}", "{} * {}", "{} / (1.5 + {}**2)", "{} + 0.1 * {}**2")
+KINKS = (
+    "max({}, {})",
+    "min({}, {})",
+    "minimum({}, 0.137)",
+    "clip({}, -0.613, 0.457)",
+    "abs({} - 0.137)",
+    "where({} > 0.137, {}, {})",
+    "floor(3 * {} + 0.137) * 0.1",
+)
 RANGES = (
     "range(n)",
     "range(1, n)",
@@ -81,7 +90,10 @@ class Writer:
             leaves += [f"y[{self.index()}, {self.pick(('0', '-1'))}]"]
             leaves += [f"0.1 * {i}" for i in (*self.indices, *self.counts)]
             return str(self.pick(leaves))
-        kind = self.draw(st.integers(0, 5))
+        kind = self.draw(st.integers(0, 7))
+        if kind >= 6:
+            text = self.pick(KINKS)
+            return str(text.format(*(self.scalar(depth - 1) for _ in range(text.count("{}")))))
         if kind == 0 and len(self.indices) < 3:
             return self.reduced(depth)
         if kind == 2 and self.functions:
@@ -122,8 +134,11 @@ class Writer:
         return str(self.pick([comprehension, plain, gathered]))
 
     def condition(self) -> str:
-        """A test that no small change of an input changes."""
+        """A test that no small change of an input changes, often one of a computed value."""
         tests = ["w > 0.1", f"x[{self.index()}] > 0.2", "n > 2"]
+        tests += [f"{s} > 0.137" for s in self.scalars] + [
+            f"{self.scalar(0)} * 0.7 < {self.scalar(0)} - 0.137"
+        ]
         tests += [f"{i} % 2 == 0" for i in (*self.indices, *self.counts)]
         if len(self.indices) > 1:
             tests.append(f"{self.indices[-1]} < {self.indices[0]}")

@@ -43,6 +43,7 @@ class Kind:
     holds: Callable[[Any, bool], None]  # of a program, in float32 or not
     examples: int
     single: bool = True  # in float32 too
+    adjoint: bool = True  # whether forward and reverse mode are compared first
 
 
 def every() -> dict[str, Kind]:
@@ -73,6 +74,7 @@ def every() -> dict[str, Kind]:
         return st.one_of(large_programs(), some())
 
     return {
+        "adjoint": Kind(loop_programs, lambda program, narrow: None, 40),
         "extrema": Kind(extremum_programs, either(checks.exact_extrema), 20),
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
         "rows": Kind(rows_programs, either(checks.same_rows), 12, single=False),
@@ -119,7 +121,7 @@ def batch(name: str, first: int, examples: int, apart: bool) -> None:
         if apart:
             alone(name, program, narrow)
         else:
-            kind.holds(program, narrow)
+            judge(kind, program, narrow)
 
     with in_parallel(first % 2 == 0), short_constants(first % 3 == 0), np.errstate(all="ignore"):
         try:
@@ -127,6 +129,15 @@ def batch(name: str, first: int, examples: int, apart: bool) -> None:
         except BaseException as error:
             print(f"{MINIMAL}\n{last}\n{why(error)}", flush=True)
             sys.exit(1)
+
+
+def judge(kind: Kind, program: Any, narrow: bool) -> None:
+    """What holds for every program, then what the kind asks."""
+    from sweepchecks import adjoint, narrowed
+
+    if kind.adjoint:
+        adjoint(narrowed(program) if narrow else program)
+    kind.holds(program, narrow)
 
 
 MINIMAL = "==== minimal program ===="
@@ -173,7 +184,7 @@ def one(name: str, file: str) -> None:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        every()[name].holds(*pickle.loads(Path(file).read_bytes()))
+        judge(every()[name], *pickle.loads(Path(file).read_bytes()))
 
 
 # -- the driver ----------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import randomextrema
 import randomragged
-from compared import leaves
+from compared import leaves, totalled
 from oracle import evaluate
 from programs import Program
 from threads import same_bits
@@ -56,13 +56,73 @@ def bits(value: Any) -> list[bytes]:
 
 def floats(args: Sequence[Any]) -> tuple[int, ...]:
     """The arguments that have a derivative."""
-    return tuple(k for k, a in enumerate(args) if np.asarray(a).dtype.kind == "f")
+    return tuple(
+        k for k, a in enumerate(args) if np.asarray(a[0] if isinstance(a, list) else a).dtype.kind == "f"
+    )
 
 
 def narrowed(program: Program) -> Program:
     """In float32."""
     args = [np.asarray(a, np.float32)[()] if np.asarray(a).dtype.kind == "f" else a for a in program.args]
     return Program(program.source.replace("f64", "f32"), tuple(args))
+
+
+# -- forward and reverse mode ----------------------------------------------------------------------------
+
+MODES: tuple[dict[str, Any], ...] = ({}, {"save": "auto"}, {"memory": 1}, {"memory": 300})
+
+
+def adjoint(program: Program) -> None:
+    """Forward and reverse mode agree, however reverse mode saves values: for a program, and in one of these
+    modes for the gradient of its sum."""
+    args, wrt = program.args, floats(program.args)
+    if not wrt:
+        return
+    for mode in MODES:
+        with suppress(adc.LimitError):  # segments may be refused
+            identity(adc.compile(program.source, backend="numpy", **mode), args, wrt)
+    if any(isinstance(a, list) for a in args):  # of which the gradient is a list, too
+        return
+    mode = MODES[len(program.source) % len(MODES)]
+    with suppress(adc.LimitError):
+        total = adc.compile(totalled(program).source, name="total", backend="numpy", **mode)
+        identity(adc.grad(total, wrt), args, wrt)
+
+
+def identity(f: adc.Function, args: Sequence[Any], wrt: Sequence[int]) -> None:
+    """⟨u, J v⟩ = ⟨Jᵀ u, v⟩, where forward mode gives J v and reverse mode Jᵀ u; or neither is finite."""
+    random = np.random.default_rng(len(wrt))
+    tangents = tuple(direction(a, random) if k in wrt else None for k, a in enumerate(args))
+    value, pushed = adc.jvp(f, args, tangents)
+    seeds = direction(value, random)
+    pulled = adc.vjp(f, *args, wrt=tuple(wrt))[1](seeds)
+    forward = np.concatenate([[0.0], *products(seeds, pushed)])
+    reverse = np.concatenate([[0.0], *products(pulled, tuple(tangents[k] for k in wrt))])
+    finite = bool(np.isfinite(forward).all())
+    assert finite == np.isfinite(reverse).all(), f"{pushed} by jvp, {pulled} by vjp"
+    relative = 1e-3 if any(np.asarray(p).dtype == np.float32 for p in leaves(pushed)) else 1e-8
+    scale = max(1.0, np.abs(forward).sum(), np.abs(reverse).sum())
+    apart = abs(forward.sum() - reverse.sum()) if finite else 0.0
+    assert apart <= relative * scale, f"{forward.sum()} by jvp, {reverse.sum()} by vjp"
+
+
+def direction(value: Any, random: np.random.Generator) -> Any:
+    """Random floats where a value has floats, None where it has integers; nested as the value."""
+    if isinstance(value, list | tuple):
+        return type(value)(direction(part, random) for part in value)
+    dtype = np.asarray(value).dtype
+    return random.uniform(-1, 1, np.shape(value)).astype(dtype)[()] if dtype.kind == "f" else None
+
+
+def products(one: Any, other: Any) -> Iterator[np.ndarray]:
+    """The products of elements at the same places, where neither is None."""
+    if one is None or other is None:
+        return
+    if isinstance(one, list | tuple):
+        for pair in zip(one, other, strict=True):
+            yield from products(*pair)
+    else:
+        yield np.multiply(one, other, dtype=float).ravel()
 
 
 # -- extrema -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import adcompiler as adc
 SQUARES = Program("def f(x):\n    return x**2, x * 3", (np.array([1.0, 2.0]),))
 # How many programs of each kind: what compiles long has one.
 QUICK = {
+    "adjoint": 2,
     "extrema": 1,
     "ragged": 1,
     "rows": 1,
@@ -163,6 +164,20 @@ def test_a_derivative_that_reads_a_result_is_found(monkeypatch) -> None:
     monkeypatch.setattr(adc, "vjp", by_reference)
     with pytest.raises(AssertionError, match="vjp"):
         checks.unharmed(SQUARES)
+
+
+def test_a_derivative_that_one_mode_has_wrong_is_found(monkeypatch) -> None:
+    """`adjoint` sees a pullback that differs from the tangents."""
+    checks.adjoint(SQUARES)
+    plain = adc.vjp
+
+    def halved(f: Any, *args: Any, wrt: Any) -> Any:
+        value, pullback = plain(f, *args, wrt=wrt)
+        return value, lambda seeds: tuple(0.5 * g for g in pullback(seeds))
+
+    monkeypatch.setattr(adc, "vjp", halved)
+    with pytest.raises(AssertionError, match="by jvp"):
+        checks.adjoint(SQUARES)
 
 
 # -- programs ------------------------------------------------------------------------------------------
