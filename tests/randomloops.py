@@ -37,6 +37,16 @@ RANGES = (
 TRIANGLES = ("range({})", "range({}, n)", "range({} % 2, n, 2)")
 LONGEST = 8  # lines, more or less: a second derivative of thirty lines may take a minute
 REDUCED = ("sum", "max", "min", "mean", "logsumexp")
+CUT = (
+    "{0}[: {1} % n + 1]", "{0}[{1} % n :]", "{0}[{1} % n // 2 : {1} % n + 1]", "{0}[{1} % n :: -1]",
+)  # fmt: skip
+OF_CUTS = (
+    "sum({0})", "prod({0})", "mean({0})", "var({0})", "std(concatenate(({0}, [3.7, -4.1])))", "norm({0} + 3)",
+    "max({0})", "min({0})", "logsumexp({0})", "median({0})", "average({0}, weights=1 + {0}**2)",
+    "{0}[argmax({0})]", "{0}[argmin({0})]", "{0} @ {0}", "sum(softmax({0}) * {0})", "sum(cumsum({0}) * {0})",
+    "sum(cumprod({0}))", "sum(cummax({0}) * {0})", "sum(sort({0}) * {0})", "quantile({0}, 0.3)",
+    "trapezoid({0})", "norm(outer({0} + 3, {0} - 3))",
+)  # fmt: skip
 PARAMETERS = (
     "x: f64[n], y: f64[n, d], w, at: i64[m_]",
     "x: np.ndarray, y: f64[n, d], w: float, at: np.ndarray",
@@ -100,8 +110,16 @@ class Writer:
             return f"{self.pick(self.functions)}({self.scalar(depth - 1)})"
         if kind == 1:
             return f"({self.scalar(depth - 1)} if {self.condition()} else {self.scalar(depth - 1)})"
+        counted = [i for i in self.indices if not i.startswith("k")]  # of loops, not of clauses
+        if kind == 2 and counted:
+            return self.cut(self.pick(counted))
         text = self.pick(BINARY).format(self.scalar(depth - 1), self.scalar(depth - 1))
         return str(self.pick(SQUEEZED).format(f"({text})"))
+
+    def cut(self, index: str) -> str:
+        """A reduction of a slice that is as long as an iteration says, and not empty."""
+        part = self.pick(CUT).format(self.pick(self.vectors), index)
+        return f"tanh({self.pick(OF_CUTS).format(part)})"
 
     def reduced(self, depth: int) -> str:
         """A generator, perhaps over a triangle or under a condition."""
@@ -150,7 +168,7 @@ class Writer:
     def statement(self, depth: int) -> None:
         kinds = [self.assignment, self.assignment, self.swap, self.store, self.count]
         if depth < 3 and len(self.lines) < LONGEST:
-            kinds += [self.loop, self.branch, self.repeat]
+            kinds += [self.loop, self.branch, self.repeat, self.total]
         kinds += [self.append] if depth < 2 and len(self.lines) < LONGEST else []
         kinds += [self.leave] if self.around else []
         kinds += [self.show] * (self.draw(st.integers(0, 3)) == 0)
@@ -262,6 +280,12 @@ class Writer:
         """A line that changes nothing."""
         names = [*self.scalars, *self.vectors, *self.counts, *self.indices]
         self.write(depth, f"print('{len(self.lines)}:', {self.pick(names)}, {self.scalar(0)})")
+
+    def total(self, depth: int) -> None:
+        """A loop that only adds up: its iterations are computed at once, with slices of many lengths."""
+        i = self.fresh("i")
+        self.write(depth, f"for {i} in range(n):")
+        self.write(depth + 1, f"{self.pick(self.scalars)} += {self.scalar(0)} * {self.cut(i)}")
 
     def branch(self, depth: int) -> None:
         self.write(depth, f"if {self.condition()}:")

@@ -148,7 +148,8 @@ def gathered(array: Array, body: Element, tangent: Element) -> Array:
             one, zero = const(1, body.dtype), const(0, body.dtype)
             total = Reduce("sum", shape, reduced, select(attains, tangent, zero))
             count = Reduce("sum", shape, reduced, select(attains, one, zero))
-            return Map(shape, apply("divide", Read(total, identity(shape)), Read(count, identity(shape))))
+            some = apply("maximum", Read(count, identity(shape)), one)  # none attain it where there are none
+            return Map(shape, apply("divide", Read(total, identity(shape)), some))
         case Accumulate(shape=shape, domain=domain, indices=indices):
             return Accumulate(shape, domain, indices, tangent)
     raise AssertionError(f"no tangent of {type(array).__name__}")

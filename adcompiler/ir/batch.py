@@ -110,7 +110,16 @@ def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
     stand: dict[Array, Array] = dict(zip(inputs_of_rule(array), places, strict=True))
     pulled = batch(array.pulled, stand, axes)
     roots = [spread(p, axes) if p is old else p for p, old in zip(pulled, array.pulled, strict=True)]
-    return closed_rule(value, args, places, roots)
+    inside = [_domain(old.shape, stand, axes)[1] for old in array.pulled]
+    return closed_rule(value, args, places, [_cut(p, i) for p, i in zip(roots, inside, strict=True)])
+
+
+def _cut(array: Array, inside: Sequence[Element]) -> Array:
+    """An array that is zero outside of the length of each case."""
+    body: Element = Read(array, identity(array.shape))
+    for condition in inside:
+        body = select(condition, body, const(0, array.dtype))
+    return Map(array.shape, body) if inside else array
 
 
 def shifted(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,14 +103,15 @@ def _argsort(x: Any) -> Any:
     return np.concatenate(both * 2, axis=-2)
 
 
-def _search(side: str) -> Callable[..., Any]:
+def _search(side: Literal["left", "right"]) -> Callable[..., Any]:
     def found(a: Any, v: Any) -> Any:
         """Where the numbers of each case would stand in its sorted row."""
-        rows = np.broadcast_to(a, (*v.shape[:-2], *a.shape[-2:]))
         if a.ndim == 2:
-            return np.searchsorted(a[0], v, side).astype(v.dtype)  # type: ignore[call-overload]
-        places = [np.searchsorted(rows[c][0], v[c], side) for c in np.ndindex(v.shape[:-2])]  # type: ignore[call-overload]
-        return np.array(places, v.dtype).reshape(v.shape)
+            return np.searchsorted(a[0], v, side).astype(v.dtype)
+        cases = np.broadcast_shapes(a.shape[:-2], v.shape[:-2])
+        rows, wanted = (np.broadcast_to(x, (*cases, *x.shape[-2:])) for x in (a, v))
+        places = [np.searchsorted(rows[c][0], wanted[c], side) for c in np.ndindex(cases)]
+        return np.array(places, v.dtype).reshape(wanted.shape)
 
     return found
 

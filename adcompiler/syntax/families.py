@@ -8,7 +8,7 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import cast
 from adcompiler.syntax.context import Context
-from adcompiler.syntax.reductions import REDUCTIONS
+from adcompiler.syntax.reductions import REDUCTIONS, Mean
 from adcompiler.syntax.values import AnyValue, Family, Value
 
 # What a reduction of nothing is: it stands where the condition of a generator does not hold.
@@ -29,10 +29,9 @@ def reduce_family(context: Context, name: str, family: Family, span: Span) -> An
     holds = family.value_of(family.guard, own=False)
     if name == "mean":
         ones = Value(holds.shape, cast(holds.element, "i64"), weak=True)
+        number = REDUCTIONS["sum"](context, ones, axes, False, span)
         total = REDUCTIONS["sum"](context, context.where(holds, value, 0, span), axes, False, span)
-        return context.elementwise(
-            "divide", (total, REDUCTIONS["sum"](context, ones, axes, False, span)), span
-        )
+        return Mean(context, number, span).of(total, number)
     if name not in NEUTRAL:
         context.fail(
             ParseError, f"{name} of a generator with a condition", span, "use where(...) over a list"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from adcompiler.analysis.affine import linear, whole
 from adcompiler.errors import ParseError, Span
-from adcompiler.ir.nodes import Element, Index, const, is_const, select
+from adcompiler.ir.nodes import Const, Element, Index, Size, const, is_const, select
 from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply, cast
 from adcompiler.syntax import shapes
 from adcompiler.syntax.context import ONE, Context
@@ -53,17 +56,47 @@ def total(op: str) -> Reduction:
     return reduction
 
 
-def mean(
-    context: Context,
-    x: AnyValue,
-    axes: tuple[int, ...] | None,
-    keepdims: bool,
-    span: Span,
-    number: AnyValue = None,
-) -> AnyValue:
-    """The sum, divided by a number: how many elements there are, unless it is given."""
-    number = count(context, x, axes, span) if number is None else number
-    return context.elementwise("divide", (context.reduce("sum", x, axes, keepdims, span), number), span)
+class Mean:
+    """A quotient by a number that is 0 where there are no `terms`: then it is NaN, and depends on nothing.
+
+    So its derivative is 0 there in forward mode too, which would divide a sum of no tangents by 0.
+    """
+
+    def __init__(self, context: Context, terms: AnyValue, span: Span) -> None:
+        self.do = partial(_do, context, span)
+        doubtful = isinstance(terms, Value) and not _is_some(context, terms.element)
+        self.some = self.do("not_equal", terms, 0) if doubtful else None
+
+    def of(self, total: AnyValue, number: AnyValue) -> AnyValue:
+        """A total divided by a number."""
+        return self.checked(self.do("divide", total, self.divisor(number)))
+
+    def divisor(self, number: AnyValue) -> AnyValue:
+        """The number, or 1 where there are no terms."""
+        return number if self.some is None else self.do("add", number, self.do("logical_not", self.some))
+
+    def checked(self, found: AnyValue) -> AnyValue:
+        """What was found with the divisor; 0 / 0 where there are no terms."""
+        return found if self.some is None else self.do("subtract", found, self.do("divide", 0, self.some))
+
+
+def _do(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
+    return context.elementwise(op, args, span)
+
+
+def _is_some(context: Context, number: Element) -> bool:
+    """Whether a number of elements is 0 only where an argument is empty."""
+    given = context.sizes.counts.values()
+    parts = (e for e in elements_of((number,)) if not isinstance(e, Const))
+    if all(e not in given if isinstance(e, Size) else getattr(e, "op", "") == "multiply" for e in parts):
+        return True
+    return context.binders.sure(linear(number) - whole(1))
+
+
+def mean(context: Context, x: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
+    """The sum, divided by how many elements there are."""
+    number = count(context, x, axes, span)
+    return Mean(context, number, span).of(context.reduce("sum", x, axes, keepdims, span), number)
 
 
 def variance(
@@ -77,8 +110,9 @@ def variance(
     """The mean squared distance from the mean; `ddof` is subtracted from the number of elements."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
     squares = context.elementwise("square", (centred,), span)
-    number = degrees(context, count(context, x, axes, span), ddof, span)
-    return mean(context, squares, axes, keepdims, span, number)
+    number = count(context, x, axes, span)
+    total = context.reduce("sum", squares, axes, keepdims, span)
+    return Mean(context, number, span).of(total, degrees(context, number, ddof, span))
 
 
 def deviation(
@@ -91,8 +125,10 @@ def deviation(
 ) -> AnyValue:
     """The square root of the variance; where that is 0 all its derivatives are 0."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
-    number = degrees(context, count(context, x, axes, span), ddof, span)
-    return root_of_squares(context, centred, axes, keepdims, span, number)
+    number = count(context, x, axes, span)
+    average = Mean(context, number, span)
+    free = average.divisor(degrees(context, number, ddof, span))
+    return average.checked(root_of_squares(context, centred, axes, keepdims, span, free))
 
 
 def degrees(context: Context, number: AnyValue, ddof: AnyValue, span: Span) -> AnyValue:

@@ -17,7 +17,7 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import cast
 from adcompiler.syntax.context import ONE, Context
 from adcompiler.syntax.families import NEUTRAL
-from adcompiler.syntax.reductions import REDUCTIONS, count, degrees, mean
+from adcompiler.syntax.reductions import REDUCTIONS, Mean, count, degrees
 from adcompiler.syntax.shapes import array, matmul
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL
@@ -156,7 +156,8 @@ class _Reduction:
         if name == "var":
             return self.mean(self.do("square", self.centred()), keepdims, self.degrees(ddof))
         if name == "std":
-            return self.do("divide", self.root(self.centred(), keepdims), self.do("sqrt", self.degrees(ddof)))
+            root, free = self.root(self.centred(), keepdims), self.do("sqrt", self.degrees(ddof))
+            return Mean(self.context, self.count(), self.span).of(root, free)
         filled = self.filled(self.x.value, self.neutral(name))
         return REDUCTIONS[name](self.context, filled, self.axes, keepdims, self.span)
 
@@ -177,7 +178,8 @@ class _Reduction:
         return -(2**63) if name == "amax" else 2**63 - 1
 
     def mean(self, value: AnyValue, keepdims: bool, number: AnyValue) -> AnyValue:
-        return mean(self.context, self.filled(value, 0), self.axes, keepdims, self.span, number)
+        total = self.context.reduce("sum", self.filled(value, 0), self.axes, keepdims, self.span)
+        return Mean(self.context, self.count(), self.span).of(total, number)
 
     def count(self) -> AnyValue:
         """How many elements are reduced together."""

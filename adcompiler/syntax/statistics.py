@@ -15,7 +15,7 @@ from adcompiler.syntax.arguments import Builtin, bind_arguments, known_integer, 
 from adcompiler.syntax.binders import open_axes
 from adcompiler.syntax.context import Context
 from adcompiler.syntax.moving import one_axis, own_index, squeeze
-from adcompiler.syntax.reductions import axes_of, mean
+from adcompiler.syntax.reductions import Mean, axes_of, count, mean
 from adcompiler.syntax.shapes import ZERO
 from adcompiler.syntax.sizes import unit
 from adcompiler.syntax.slices import ALL
@@ -51,7 +51,8 @@ def average(
         context.fail(ShapeError, cause, span, "give a weight for each element, or for each entry of the axis")
     by = context.elementwise("multiply", (by, Value(value.shape, const(1, "i64"), weak=True)), span)
     total = context.reduce("sum", context.elementwise("multiply", (value, by), span), axes, keeps, span)
-    return context.elementwise("divide", (total, context.reduce("sum", by, axes, keeps, span)), span)
+    terms = count(context, value, axes, span)
+    return Mean(context, terms, span).of(total, context.reduce("sum", by, axes, keeps, span))
 
 
 def _behind(element: Element, count: int) -> Element:
@@ -69,8 +70,8 @@ def cov(
     centred = context.elementwise("subtract", (value, mean(context, value, (1,), True, span)), span)
     products = shapes.matmul(context, centred, shapes.transpose(context, centred, None, span), span)
     n = Value((), context.sizes.find(value.shape[1]), weak=True)
-    count = context.elementwise("maximum", (context.elementwise("subtract", (n, less), span), 0), span)
-    return squeeze(context, context.elementwise("divide", (products, count), span), None, span)
+    free = context.elementwise("maximum", (context.elementwise("subtract", (n, less), span), 0), span)
+    return squeeze(context, Mean(context, n, span).of(products, free), None, span)
 
 
 def _rows(context: Context, x: AnyValue, in_rows: bool, span: Span) -> Any:

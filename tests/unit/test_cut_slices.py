@@ -1,9 +1,11 @@
 """Slices with bounds that are computed: rows cut by offsets, windows, prefixes and suffixes."""
+# ruff: noqa: F821
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.special
 
 import adcompiler as adc
 
@@ -66,12 +68,32 @@ OPERATIONS = {
     "a while": "r = a\n        while sum(r) < 9:\n            r = r * 1.5\n        t += sum(r ** 2)",
     "a condition": "t += sum(a ** 3) if len(a) > 2 else 0.0",
 }
+REDUCTIONS = (
+    "sum({})", "prod({})", "mean({})", "var({})", "std({})", "var({}, ddof=1)", "std({}, ddof=1)",
+    "average({})", "average({0}, weights={0} ** 2)", "cov({0}, {0} ** 2)[0, 1]", "trapezoid({})",
+    "norm({})", "norm({}, 1)", "norm({}, inf)", "norm({}, -inf)", "norm(outer({}, x))",
+    "sum(norm(outer({}, x), axis=0))", "sum(std(outer({}, x), axis=1))", "sum(mean(outer({}, x), axis=0))",
+    "max({})", "min({})", "{0}[argmax({0})]", "{0}[argmin({0})]", "any({0} > 0.9) * sum({0})",
+    "all({0} > 0.5) * sum({0})", "logsumexp({})", "softmax({0}) @ {0}", "log_softmax({0}) @ {0}",
+    "{0} @ {0}", "dot({0}, {0})", "vdot({0}, {0})", "inner({0}, {0})", "einsum('i,i->', {0}, {0})",
+    "cumsum({0}) @ {0}", "cumprod({0}) @ {0}", "cummax({0}) @ {0}", "cummin({0}) @ {0}",
+    "logcumsumexp({0}) @ {0}", "sort({0}) @ {0}", "{0}[argsort({0})] @ {0}", "median({})",
+    "quantile({}, 0.3)", "percentile({}, 30)", "interp(0.6, sort({0}), {0})", "sum(diff({}) ** 2)",
+    "sum(convolve({}, [0.5, -1.0]) ** 2)", "segment_sum({0}, arange(len({0})) % 2, 2)[0] ** 2",
+)  # fmt: skip
+CUTS = {"x[:i]": "range(2, n)", "x[i:]": "range(n - 2)", "x[i // 2 : i + 2]": "range(1, n - 1)"}
 NAMES = (
-    "sin mean zeros argmax flip diff cumsum sort median stack concatenate outer eye arange linspace reshape"
+    "sin mean zeros argmax argmin argsort flip diff cumsum cumprod sort median stack concatenate outer eye "
+    "arange linspace reshape inf prod var std average cov trapezoid quantile percentile interp convolve dot "
+    "vdot inner einsum any all max min"
 )
 NUMPYS = {name: getattr(np, name) for name in NAMES.split()}
 NUMPYS |= {name: getattr(np.linalg, name) for name in ("norm", "inv", "det")}
+NUMPYS |= {name: getattr(scipy.special, name) for name in ("softmax", "log_softmax", "logsumexp")}
+NUMPYS |= {"cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
+NUMPYS["logcumsumexp"] = np.logaddexp.accumulate
 NUMPYS["sum"] = lambda terms: np.sum(terms if isinstance(terms, np.ndarray) else list(terms))
+NUMPYS["segment_sum"] = lambda terms, groups, count: np.bincount(groups, terms, count)
 
 
 def plain(source, x, s):
@@ -120,6 +142,94 @@ def test_arrays_whose_length_an_iteration_computes(name, backend):
     """All that takes arrays takes them."""
     source = ITERATION + OPERATIONS[name] + "\n    return t"
     agrees_with_python(source, np.array([0, 2, 3, 7]), backend)
+
+
+@pytest.mark.thinned(8)
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_a_reduction_over_a_computed_length_has_derivatives_of_that_length(reduction, cut):
+    """Of what a loop only adds up, all iterations are computed at once, padded to the longest."""
+    term = reduction.format(cut)
+    source = (
+        f"def f(x, s):\n    n, t = len(x), 0.0\n    for i in {CUTS[cut]}:\n        t += {term}\n    return t"
+    )
+    agrees_with_python(source, np.array([0]), "numpy")
+    f, x, way = adc.compile(source, backend="numpy"), values(), np.arange(7.0)
+    _, slope = adc.jvp(f, (x, np.array([0])), (way, None))
+    assert slope == pytest.approx(adc.grad(f, "x")(x, np.array([0])) @ way, rel=1e-12)
+
+
+RULED = """\
+def f(x, k):
+    t = 0.0
+    for i in range(len(x)):
+        t += {}
+    return t + mean([norm(x[:j]) ** 2 for j in k])
+"""
+
+
+@pytest.mark.parametrize("cut", ["norm(x[: k[i]])", "std(x[k[i] :]) + norm(x[i:] * x[i])"])
+def test_kernels_of_norms_over_a_computed_length(cut):
+    """Value, gradient and tangent of the kernels are those of the reference, in float32 too."""
+    k, x = np.array([2, 0, 5, 1, 4]), values(5)
+    for dtype, near in ((np.float64, 1e-13), (np.float32, 1e-5)):
+        found, expected = (
+            (*adc.value_and_grad(f, "x")(x.astype(dtype), k), adc.jvp(f, (x.astype(dtype), k), (x, None))[1])
+            for f in (adc.compile(RULED.format(cut), backend=b) for b in BACKENDS)
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=near, atol=near)
+
+
+@adc.function
+def slope(v, r, dr):
+    return 2 * v * dr
+
+
+@adc.custom_vjp(slope)
+def squares(v: f64[k]):
+    return sum(v**2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rules_of_the_users_own_over_a_computed_length(backend):
+    """A rule is asked for the elements that there are."""
+
+    @adc.function(backend=backend)
+    def f(x):
+        t = 0.0
+        for i in range(1, len(x)):
+            t += squares(x[:i])
+        return t
+
+    x = values()
+    np.testing.assert_allclose(adc.grad(f)(x), 2 * x * np.arange(6, -1, -1))
+    assert adc.jvp(f, (x,), (x,))[1] == pytest.approx(2 * f(x))
+
+
+EMPTY = (
+    "mean({})", "var({})", "std({})", "std({}, ddof=1)", "average({0}, weights={0} ** 2)", "cov({})",
+    "median({})", "max({})", "norm({})", "logsumexp({})", "mean(v for v in {} if v > 9)", "mean(x[x > 9])",
+    "std(x[x > 9])", "sum([mean(x[:j]) for j in range(len({}) + 1)])",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", ["k", "len(s)"])
+@pytest.mark.parametrize("reduction", EMPTY)
+def test_forward_and_reverse_mode_agree_where_there_are_no_elements(reduction, bound):
+    """What reads nothing has no derivative: 0, also where the value is NaN."""
+    text = f"def f(x, k: i64, s):\n    return {reduction.format(f'x[:{bound}]')}"
+    f, args = adc.compile(text, backend="numpy"), (values(), 0, np.zeros(0, int))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(adc.grad(f, "x")(*args), np.zeros(7))
+        assert adc.jvp(f, args, (np.ones(7), None, None))[1] == 0
+
+
+def test_a_mean_of_nothing_is_nan_in_kernels():
+    f, x = adc.compile("def f(x, k: i64):\n    return mean(x[:k]) + 0 * std(x[k - 1 :])"), values()
+    assert np.isnan(f(x, 0))
+    np.testing.assert_array_equal(adc.grad(f, "x")(x, 0), np.zeros(7))
+    np.testing.assert_allclose(adc.grad(f, "x")(x, 7), np.full(7, 1 / 7))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -272,8 +272,9 @@ def test_a_statement_is_mended_by_a_statement():
     assert not adc.explain_nan(adc.compile(source.replace("x /= y", found.guard)), 1.0, 0.0)
 
 
-def test_the_mean_of_nothing():
-    found = adc.explain_nan(adc.compile("mean(x)"), np.ones(0))
+@pytest.mark.parametrize("text", ["mean(x)", "mean(x[3:])", "std(x[3:])", "mean(x[x > 3])"])
+def test_the_mean_of_nothing(text):
+    found = adc.explain_nan(adc.compile(text), np.ones(0))
     assert "of no elements there is none" in found.suggestion
 
 
