@@ -14,7 +14,7 @@ import typer
 from adcompiler.cli.arguments import Arguments, collect
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.samples import Sizes, lengths, sampler
-from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.source import Backends, Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.runtime.cost import in_words
@@ -35,6 +35,7 @@ def bench_source(
     arg: Arguments = None,
     size: Sizes = None,
     types: Types = None,
+    backend: Backends = None,
     seconds: Annotated[
         float, typer.Option(min=0.0, help="How long to repeat each program; at least five times.")
     ] = 0.3,
@@ -46,7 +47,7 @@ def bench_source(
     without an annotation); named axes are 1000 long unless --size says otherwise. Prints for each program the
     first call, which compiles or loads it, and the median and the fastest of the calls after it.
     """
-    f = typed(function_of(source), types)
+    f = typed(function_of(source, backend), types)
     sample, sampled = sampler(f, {"": 1000} | lengths(size)), set[int]()
 
     def sample_of(k: int) -> Any:

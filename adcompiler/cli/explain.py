@@ -13,6 +13,7 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.types import Types, typed
 from adcompiler.runtime.cost import cost_of
 from adcompiler.runtime.explain import explanation
 from adcompiler.runtime.explain_nan import explain_nan
@@ -22,7 +23,8 @@ Examples:
   adc explain "where(x > 0, sqrt(x) * y, 0)"
   adc explain model.adc:loss --arg @data.csv --arg b1=250 --arg b2=5e-4 --wrt b1
   adc explain "floor(m) * x" --why-none m
-  adc explain model.adc:loss --cost --size n=1000000 --size d=3
+  adc explain model.adc:loss --cost --size n=1e6 --size d=3
+  adc explain "sum(x**2 * y)" --types "f64[n], f64[n]"
   adc explain "sqrt(x) * y" --nan --arg x=0 --arg y=0
 """
 
@@ -55,6 +57,7 @@ def explain_source(
         ),
     ] = False,
     size: Sizes = None,
+    types: Types = None,
     why_none: Annotated[
         str | None,
         typer.Option(
@@ -67,9 +70,9 @@ def explain_source(
 ) -> Text:  # fmt: skip
     """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
 
-    This is for arguments like those given; without any, as annotated, for scalars.
+    This is for arguments like those given, or of the types given; without any, as annotated, for scalars.
     """
-    f = function_of(source)
+    f = typed(function_of(source), types)
     names = names_of(f, wrt, "--wrt") if wrt else None
     if nan:
         found = explain_nan(f, *collect(f, arg).values(), wrt=names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.results import Results
-from adcompiler.cli.source import Source, Verb, function_of
+from adcompiler.cli.source import Backends, Source, Verb, function_of
 from adcompiler.errors import DtypeError
 from adcompiler.runtime.function import Function
 from adcompiler.runtime.transforms import value_and_grad
@@ -30,14 +29,6 @@ Examples:
   adc run model.adc:loss --arg @start.npz --arg y=@data.csv:volume -o result.npz
   adc run --arg x=3 -- "-x**2"
 """
-
-
-class Backend(StrEnum):
-    """What runs the program."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-    numpy = "numpy"
 
 
 class Run(Verb):
@@ -68,13 +59,7 @@ def run_source(
             help="Write the arrays value (value_0, ... of several results) and grad_NAME as well.",
         ),
     ] = None,
-    backend: Annotated[
-        Backend | None,
-        typer.Option(
-            show_default=False,
-            help="Compile for the CPU (unless a Python file says otherwise) or a CUDA device, or interpret.",
-        ),
-    ] = None,
+    backend: Backends = None,
     as_json: AsJson = False,
 ) -> Results:  # fmt: skip
     """Run SOURCE: print its value, and its gradient with --grad."""

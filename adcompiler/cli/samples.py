@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,10 +29,11 @@ def lengths(given: Sequence[str] | None) -> dict[str, int]:
     """The lengths that `--size` gives by name; "" is that of all others."""
     found: dict[str, int] = {}
     for text in given or ():
-        parts = re.fullmatch(r"\s*(?:(\w+)\s*=)?\s*(\d+)\s*", text)
-        if parts is None or int(parts[2]) < 1:
-            raise UsageError(f"--size {text} is no length", remedy="--size 1000, or --size n=1000")
-        found[parts[1] or ""] = int(parts[2])
+        parts = re.fullmatch(r"\s*(?:(\w+)\s*=)?\s*(\d[\d_]*(?:\.\d*)?(?:[eE]\+?\d{1,2})?)\s*", text)
+        length = Decimal(parts[2]) if parts is not None else Decimal(0)
+        if parts is None or not 1 <= length < 2**63 or length % 1:
+            raise UsageError(f"--size {text} is no length", remedy="--size 1000, or --size n=1e6")
+        found[parts[1] or ""] = int(length)
     return found
 
 

@@ -13,11 +13,13 @@ from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.source import Source, function_of
+from adcompiler.cli.types import Types, typed
 
 EXAMPLES = """\b
 Examples:
   adc show "a * sin(b)" --stage propagate
   adc show model.adc:loss --stage kernel --arg @data.csv --arg b1=250 --arg b2=5e-4
+  adc show "sum(exp(-x**2) * y)" --types "f64[n], f64" --stage kernel
   adc show model.adc:loss --stage forward --wrt b1 | less
 """
 
@@ -36,6 +38,9 @@ class Stage(StrEnum):
     ptx = "ptx"
 
 
+UNTYPED = (Stage.source, Stage.ast)  # what they show is the same for all types
+
+
 def show_source(
     source: Source,
     stage: Annotated[Stage, typer.Option(help="Which text to show.")] = Stage.ir,
@@ -47,13 +52,15 @@ def show_source(
             help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
         ),
     ] = None,
+    types: Types = None,
     as_json: AsJson = False,
 ) -> Program:  # fmt: skip
     """Print SOURCE at a stage of its compilation.
 
-    What is shown is for arguments like those given; without any, as annotated, for scalars.
+    What is shown is for arguments like those given, or of the types given; without any, as annotated, for
+    scalars.
     """
-    f = function_of(source)
+    f = typed(function_of(source), None if stage in UNTYPED else types)
     names = names_of(f, wrt, "--wrt") if wrt else None
     args = collect(f, arg) if arg else {}
     text = f.show(stage, *args.values(), wrt=names).rstrip("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from adcompiler.cli.inputs import STDIN, Input, existing
 from adcompiler.cli.python import functions_in
 from adcompiler.errors import Error
 from adcompiler.runtime.capture import compile, loaded
-from adcompiler.runtime.function import Function
+from adcompiler.runtime.function import Function, SourceFunction
 from adcompiler.runtime.options import options
 from adcompiler.syntax.program import main_of
 
@@ -33,6 +34,25 @@ Source = Annotated[
         "or - for a program from standard input (-:name).",
     ),
 ]
+
+
+class Backend(StrEnum):
+    """What runs the program."""
+
+    cpu = "cpu"
+    numba = "numba"
+    cuda = "cuda"
+    numpy = "numpy"
+
+
+Backends = Annotated[
+    Backend | None,
+    typer.Option(
+        "--backend", show_default=False,
+        help="Compile for the CPU (unless a Python file says otherwise), by numba, or for a CUDA device; or "
+        "interpret.",
+    ),
+]  # fmt: skip
 
 
 class Verb(TyperCommand):
@@ -71,12 +91,13 @@ def _definitions(given: Input, backend: str | None) -> dict[str, Function]:
 
 
 def _main(given: Input, functions: Mapping[str, Function]) -> str:
-    """The last of some functions that no other one calls; the last one if some are no definitions."""
-    closures = {name: f.closure for name, f in functions.items() if f.closure is not None}
-    definitions = [c.definition for name, c in closures.items() if c.definition.name == name]
-    main = list(functions)[-1]
-    if len(definitions) == len(functions):
-        main = main_of(definitions, closures[main].source).name
+    """The last of some functions that no other one calls, but for derivatives; the last one if some are no
+    definitions."""
+    own = {name: f.closure for name, f in functions.items() if isinstance(f, SourceFunction)}
+    main = list(own or functions)[-1]
+    definitions = [closure.definition for name, closure in own.items() if closure.definition.name == name]
+    if own and len(definitions) == len(own):
+        main = main_of(definitions, own[main].source).name
     others = [name for name in functions if name != main]
     if others:
         print(

@@ -28,7 +28,10 @@ def typed(f: Function, types: str | None) -> Function:
         return f
     texts = _split(types)
     names = [p.name for p in f.parameters]
-    if len(texts) != len(names) or f.closure is None:
+    if not isinstance(f, SourceFunction):
+        cause = f"--types are those of a definition, and {f.__name__} is made of another function"
+        raise UsageError(cause, remedy="name that function, or give arguments: --arg x=[1,2,3]")
+    if len(texts) != len(names):
         cause = f"--types names {len(texts)} types for the parameters {', '.join(names)}"
         raise UsageError(cause, remedy='one for each, as in "f64[n], f64"')
     params = ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True))

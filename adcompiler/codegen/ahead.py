@@ -39,6 +39,21 @@ KEYWORDS = frozenset(
     )
     for word in line.split()
 )
+# What the headers of the library, and its own text, have already.
+HEADERS = frozenset(
+    f"{word}{ending}"
+    for words, endings in (
+        ("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1", "fl"),
+        ("fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10", "fl"),
+        ("log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo", "fl"),
+        ("rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc", "fl"),
+        ("abort abs atexit atof atoi atol atoll bsearch calloc div exit getenv j0 j1 jn labs ldiv llabs", ""),
+        ("lldiv main qsort rand realloc srand strtod strtof strtol strtold strtoll strtoul strtoull", ""),
+        ("system y0 y1 yn errno HIDDEN HUGE_VAL INFINITY NAN NULL M_E M_PI RAND_MAX", ""),
+    )
+    for word in words.split()
+    for ending in ("", *endings)
+)
 ONE = const(1, "i64")
 # numba's own names of functions that the C library has.
 SHIMS = {"numba_gamma": "tgamma", "numba_lgamma": "lgamma"}
@@ -54,6 +69,11 @@ class Compiled:
     missing: frozenset[str]
 
 
+def _free(name: str) -> str:
+    """A name like another one that a C function may have."""
+    return "my_" + re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+
+
 def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constraint] = ()) -> Compiled:
     """The C function `name` of a program, which compares lengths: `int name(sizes, inputs, results)`.
 
@@ -61,8 +81,10 @@ def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constr
     inside. Arrays are contiguous, in row-major order; each result is written to its pointer. `native` is code
     for this machine's processor, otherwise for any of its kind.
     """
-    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS:
-        raise Error(f"{name!r} cannot be the name of a C function", remedy="rename the definition")
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS | HEADERS:
+        taken = "C has the name" if name in KEYWORDS | HEADERS else "names are letters, digits and _"
+        remedy = f"give the function another name: adc build --name {_free(name)}"
+        raise Error(f"{name!r} cannot be the name of a C function: {taken}", remedy=remedy)
     kernel = emit(scheduled(func), allocates=False)
     func = kernel.func
     entry = _Entry(kernel, compared)

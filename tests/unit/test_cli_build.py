@@ -244,6 +244,14 @@ def test_types_on_the_command_line(tmp_path):
         (["x", "--types", "f65"], 1, "no type"),
         (["x * y", "--types", "f64[n], f64[n]", "--wrt", "x"], 1, "not a scalar"),
         (["x", "--name", "double"], 1, "'double' cannot be the name of a C function"),
+        (
+            ["x", "--name", "int"],
+            1,
+            "C has the name\n  help: give the function another name: adc build --name my_int",
+        ),
+        (["x", "--name", "expf"], 1, "C has the name"),
+        (["x", "--name", "errno"], 1, "C has the name"),
+        (["x", "--name", "2x"], 1, "names are letters, digits and _\n"),
         (["x[0]", "--types", "f64[n]", "--emit", "ptx"], 1, "needs lengths to be checked at each call"),
     ],
 )
@@ -251,6 +259,11 @@ def test_what_cannot_be_built_is_refused(tmp_path, capsys, command, code, says):
     assert main(["build", *command, "-o", str(tmp_path / "lib")]) == code
     assert says in capsys.readouterr().err
     assert not (tmp_path / "lib").exists()
+
+
+def test_a_name_that_is_proposed_can_be_had(tmp_path):
+    assert main(["build", "x", "--name", "my_int", "-o", str(tmp_path)]) == 0
+    assert "int my_int(double x, double *r);" in (tmp_path / "my_int.h").read_text()
 
 
 def test_without_a_compiler_it_says_so(tmp_path, capsys, monkeypatch):

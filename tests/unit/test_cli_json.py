@@ -176,8 +176,8 @@ def test_notes_and_what_a_python_file_prints_go_to_stderr(capsys, tmp_path):
     file.write_text("import adcompiler as adc\nprint('hello')\nf = adc.compile('2 * x')\ng = adc.grad(f)\n")
     assert main(["run", str(file), "--arg", "x=3", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) == {"value": 2.0}
-    assert err == f"hello\nnote: {file}:g, no other one calls it; others: f\n"
+    assert json.loads(out) == {"value": 6.0}
+    assert err == f"hello\nnote: {file}:f, no other one calls it; others: g\n"
 
 
 def test_an_expression_behind_two_dashes_asks_for_nothing(capsys):

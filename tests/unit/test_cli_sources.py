@@ -163,6 +163,26 @@ def test_a_python_file_names_its_compiled_functions_only(piped):
     )
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "@adc.function\ndef area(x):\n    return x**2\nslope = adc.grad(area)\n",
+        "@adc.function\ndef half(x):\n    return x / 2\n"
+        "@adc.function\ndef area(x):\n    return (2 * half(x))**2\n"
+        "both, slope = adc.value_and_grad(area), adc.grad(area)\n",
+        "half = adc.compile('x / 2')\narea = adc.compile('x**2')\nslope = adc.vmap(adc.grad(area))\n",
+    ],
+)
+def test_the_main_definition_of_a_python_file_is_no_derivative(piped, folder, written):
+    (folder / "d.py").write_text(f"import adcompiler as adc\n{written}")
+    assert piped(b"", "run", "d.py", "-a", "x=3") == "value = 9.0\n"
+
+
+def test_the_only_function_of_a_python_file_may_be_a_derivative(piped, folder):
+    (folder / "d.py").write_text("import adcompiler as adc\nslope = adc.grad(adc.compile('x**2'))\n")
+    assert piped(b"", "run", "d.py", "-a", "x=3") == "value = 6.0\n"
+
+
 def test_the_backend_is_that_of_the_decorator_unless_told(piped):
     piped(b"", "run", "m.py:power", "-a", "x=3", "-a", "k=2", "--backend", "cpu")
     said = piped(b"", "run", "m.py:slope", "--backend", "numpy", code=2)

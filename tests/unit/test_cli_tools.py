@@ -14,6 +14,7 @@ import pytest
 import adcompiler as adc
 from adcompiler import store
 from adcompiler.cli import main
+from adcompiler.cli.samples import lengths
 
 GUARDED = """
 def f(x: f64[n], y: f64[n], k: i64, rest: f64):
@@ -112,6 +113,38 @@ def test_adc_bench_of_types_on_the_command_line(capsys):
     assert err == ""
     assert "value and grad" not in out  # the result is an array
     assert main(["bench", "x * y", "--types", "f64", "--seconds", "0"]) == 2
+
+
+def answered(capsys, *words):
+    """What a command prints, which it does without an error."""
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_show_and_explain_of_types_on_the_command_line(capsys):
+    formula = "sum(x**2 * y)"
+    assert "(%x: f64[n], %y: f32) ->" in answered(capsys, "show", formula, "--types", "f64[n], f32")
+    assert answered(capsys, "show", formula, "--types", "f64[n], f32", "--stage", "source") == f"{formula}\n"
+    assert "y: input, f64[n]" in answered(capsys, "explain", formula, "--types", "f64[n], f64[n]")
+    assert "for n = 1,000" in answered(capsys, "explain", formula, "--types", "f64[n], f64", "--cost",
+                                       "--size", "n=1e3")  # fmt: skip
+
+
+@pytest.mark.parametrize("written", ["1000", "1e3", "1.5E+3", "n=1_000", "n = 1000"])
+def test_lengths_as_they_are_written(written):
+    assert lengths([written])[("n" if "n" in written else "")] in (1000, 1500)
+
+
+@pytest.mark.parametrize("written", ["0", "-5", "1.5", "1e-3", "many", "n=", "1e30"])
+def test_what_is_no_length(written):
+    with pytest.raises(adc.Error, match="is no length"):
+        lengths([written])
+
+
+def test_every_backend_can_be_named(capsys):
+    for backend in ("cpu", "numpy", "numba"):
+        assert answered(capsys, "run", "x**2", "--arg", "x=3", "--backend", backend) == "value = 9.0\n"
+    assert "value and grad" in answered(capsys, "bench", "x", "--backend", "numpy", "--seconds", "0")
 
 
 def test_adc_bench_of_what_has_no_gradient(capsys):
