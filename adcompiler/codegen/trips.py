@@ -9,8 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from adcompiler.loopir.nodes import Allocate, Assign, Call, For, Function, Stmt, Store, Update, Var, While
-from adcompiler.loopir.walk import is_of_program, mentions, statements, variables
+from adcompiler.loopir.nodes import (
+    Allocate,
+    Assign,
+    Call,
+    Choice,
+    For,
+    Function,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.walk import is_of_program, mentions, statements, variables, walk
 
 LOW = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
 WIDTH = 4  # lanes of its vectors
@@ -39,7 +51,15 @@ def _inside(loop: For | While) -> Iterator[For]:
 def have_no_order(loop: For, changing: Collection[str]) -> bool:
     """Whether the iterations of a loop store elements of their own, or add where the order of additions is
     free. A demand for vectors is leave for LLVM to change that order everywhere."""
-    return all(_has_no_order(loop.axis, statement, changing) for statement in loop.body)
+    return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)
+
+
+def _chooses_extremum(loop: For) -> bool:
+    """Whether a loop takes the least or greatest of what it chooses. LLVM makes of `min(s, v if c else inf)`
+    the choice of a minimum, which it has no vectors for; where they are demanded, it says so on stderr."""
+    calls = {n.name for n in walk(*loop.body) if isinstance(n, Call)}
+    chooses = "select" in calls or any(isinstance(n, Choice) for n in walk(*loop.body))
+    return chooses and not calls.isdisjoint(("reduce_max", "reduce_min"))
 
 
 def _has_no_order(axis: str, statement: Stmt, changing: Collection[str]) -> bool:

@@ -3,6 +3,9 @@ no order of additions that the user wrote is changed."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from textwrap import indent
 
 import numpy as np
@@ -87,6 +90,9 @@ def test_a_call_of_other_lengths_takes_the_other_kernel():
         ("v = a[i]\nt[i] = v * v", True),
         ("s = reduce_add(s, a[i])", True),
         ("t[k] = reduce_add(t[k], a[i])", False),  # an element that all iterations add to
+        ("s = reduce_min(s, a[i])", True),
+        ("s = reduce_min(s, select(a[i] > 0.0, a[i], math.inf))", False),  # LLVM has no vectors for it
+        ("v = a[i] if b[i] else 0.0\ns = reduce_max(s, v)", False),
         ("s = s + a[i]", False),  # the order that the user wrote
         ("s = a[i] - s", False),
         ("if a[i] > 0:\n    s = s + a[i]", False),
@@ -97,6 +103,23 @@ def test_what_may_be_added_in_another_order(body, free):
     (loop,) = function.body
     assert isinstance(loop, For)
     assert have_no_order(loop, {"s"}) == free
+
+
+CHOSEN = """
+import adcompiler as adc, numpy as np
+for kind in ("f64", "f32"):
+    for value in ("min(x[j] for j in range(n) if x[j] > 0)", "max(x[j] for j in range(n) if j % 2 == 0)",
+                  "logsumexp(x[i[j]] for j in range(n) if x[j] > 0)", "min(where(x > 0.1, x, 1))"):
+        f = adc.compile(f"def f(x: {kind}[n], i: i64[n], t: i64):\\n    for k in range(t):\\n"
+                        f"        x = 0.9 * x + {value}\\n    return sum(x)")
+        adc.value_and_grad(f)(np.ones(4, {"f64": "d", "f32": "f"}[kind]), np.array([3, 1, 0, 2]), 3)
+"""
+
+
+def test_llvm_says_nothing_of_loops_that_it_makes_no_vectors_of(tmp_path):
+    kept = {**os.environ, "ADC_CACHE_DIR": str(tmp_path)}  # nothing is there, so all is compiled
+    done = subprocess.run([sys.executable, "-c", CHOSEN], capture_output=True, text=True, env=kept)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
