@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from adcompiler.errors import ShapeError, Span
+from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
@@ -16,7 +16,9 @@ from adcompiler.syntax.context import Context
 from adcompiler.syntax.einsum import contracted
 from adcompiler.syntax.shapes import ZERO, combine
 from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Value, describe
+from adcompiler.syntax.values import AnyValue, Listed, Value, describe
+
+PAIRS = "write axes=1, or axes=((1,), (0,))"
 
 
 def matrix(context: Context, name: str, x: AnyValue, span: Span) -> Value:
@@ -136,15 +138,15 @@ def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
 def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
     """The sum over the last `axes` axes of x and the first of y, or over the axes that two tuples name."""
     x, y = shapes.array(context, "tensordot", x, span), shapes.array(context, "tensordot", y, span)
-    axes = 2 if axes is None else axes
+    axes = _written(2 if axes is None else axes)
     if isinstance(axes, int) and axes <= min(x.rank, y.rank):
         left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
-    elif isinstance(axes, tuple) and len(axes) == 2:
-        left, right = (a if isinstance(a, tuple) else (a,) for a in axes)
+    elif isinstance(axes, Sequence) and not isinstance(axes, str) and len(axes) == 2:
+        left, right = (_axes_of(context, a, v.rank, span) for a, v in zip(axes, (x, y), strict=True))
     else:
         left = right = ()
-        context.fail(ShapeError, f"tensordot over {axes!r} axes", span, "write axes=1, or axes=((1,), (0,))")
-    left, right = (tuple(a % v.rank for a in one) for v, one in ((x, left), (y, right)))
+        what = describe(axes) if isinstance(axes, Value) else repr(axes)
+        context.fail(ShapeError, f"tensordot over {what} axes", span, PAIRS)
     if len(left) != len(right):
         context.fail(ShapeError, "tensordot: as many axes of one as of the other", span, "name them in pairs")
     names = [f"x{k}" for k in range(x.rank)]
@@ -152,6 +154,21 @@ def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: 
     kept = [n for k, n in enumerate(names) if k not in left]
     kept += [n for k, n in enumerate(others) if k not in right]
     return contracted(context, "tensordot", [(x, names), (y, others)], kept, span)
+
+
+def _written(value: AnyValue) -> Any:
+    """A list as it is written."""
+    return value.written if isinstance(value, Listed) else value
+
+
+def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[int, ...]:
+    """The axes that one of two tuples names, counted from 0."""
+    given = _written(given)
+    axes = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if not all(isinstance(a, int) and not isinstance(a, bool) for a in axes):
+        context.fail(ParseError, "tensordot: axes are integers known while compiling", span, PAIRS)
+    context.normalise(axes, rank, span)
+    return tuple(a % rank for a in axes)
 
 
 def kron(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:

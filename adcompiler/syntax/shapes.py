@@ -266,6 +266,7 @@ def listed(context: Context, items: Sequence[AnyValue], span: Span) -> Listed:
     """A list display: an array if its items are numbers, or arrays of one shape."""
     parts = [as_array(item) for item in items]
     found = Listed(parts)
+    found.written = items
     ranks = {v.rank if isinstance(v, Value) else 0 for v in parts}
     if parts and len(ranks) == 1 and all(isinstance(v, Value) or is_number(v) for v in parts):
         shapes = [v.shape if isinstance(v, Value) else () for v in parts]

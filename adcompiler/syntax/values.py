@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -138,6 +138,7 @@ class Listed(tuple[Any, ...]):
     """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
 
     array: Value | None = None
+    written: Sequence[Any] = ()  # its items, of which lists are arrays in the tuple
     grown = False  # whether it was appended to
 
 

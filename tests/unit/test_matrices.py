@@ -43,6 +43,11 @@ SOURCES = [
     "tensordot(m, c, axes=((0, 1), (1, 0)))",
     "tensordot(m, n, 1)",
     "tensordot(v, w, 0)",
+    "tensordot(m, n, axes=[[-1], [0]])",
+    "np.tensordot(m, c, axes=[(0, -1), [-2, 0]])",
+    "tensordot(m, n, [-1, 0])",
+    "tensordot(m, m, [[-1, -2], [-1, -2]])",
+    "tensordot(v, w, axes=[[], []])",
     *(f"{name}(c, axis={axis})" for name in ("cumsum", "cumprod") for axis in (0, 1, -1)),
     "cumsum(m)",
     "cumsum(v)",
@@ -127,9 +132,24 @@ def test_running_totals_inside_a_comprehension():
         ("trace(v)", "takes a matrix"),
         ("tensordot(m, n, 5)", "tensordot over 5 axes"),
         ("tensordot(m, n, ((0,), (0, 1)))", "as many axes"),
+        ("tensordot(m, n, [1])", "tensordot over"),
         ("inner(m, n)", "the axis"),
     ],
 )
 def test_mistakes_are_named(source, cause):
     with pytest.raises(adc.ShapeError, match=cause):
         adc.compile(source, backend="numpy")(*arguments(source))
+
+
+@pytest.mark.parametrize(
+    ("axes", "kind", "cause"),
+    [
+        ("[[2], [0]]", adc.OutOfRangeError, "axis 2 is out of range"),
+        ("[[0, 0], [0, 1]]", adc.OutOfRangeError, "an axis is named twice"),
+        ("[[0.5], [0]]", adc.ParseError, "integers known while compiling"),
+        ("[[sum(m)], [0]]", adc.ParseError, "integers known while compiling"),
+    ],
+)
+def test_axes_that_are_none(axes, kind, cause):
+    with pytest.raises(kind, match=cause):
+        adc.compile(f"tensordot(m, n, {axes})", backend="numpy")(M, M.T)
