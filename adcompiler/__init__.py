@@ -23,54 +23,54 @@ from adcompiler.errors import (
 if TYPE_CHECKING:
     import adcompiler.interop.dask as dask  # noqa: F401
     import adcompiler.interop.torch as torch  # noqa: F401
-    import adcompiler.runtime.optim as optim
-    import adcompiler.runtime.tape as tape
-    from adcompiler.codegen.threads import get_num_threads, set_num_threads
-    from adcompiler.runtime.capture import compile, function, load
-    from adcompiler.runtime.check import check_grad, check_report
-    from adcompiler.runtime.custom import custom_vjp
-    from adcompiler.runtime.explain_nan import explain_nan
-    from adcompiler.runtime.function import Function
-    from adcompiler.runtime.fusion.fuse import fuse
-    from adcompiler.runtime.gradmode import enable_grad, no_grad
-    from adcompiler.runtime.memory import recycle
-    from adcompiler.runtime.modes import hessian, hvp, jacobian, jvp
-    from adcompiler.runtime.pairs import DiffPair
-    from adcompiler.runtime.parameters import Parameter, parameters
-    from adcompiler.runtime.primitive import primitive
-    from adcompiler.runtime.ravel import ravel
-    from adcompiler.runtime.taylor import taylor
-    from adcompiler.runtime.transforms import grad, value_and_grad, vjp
-    from adcompiler.runtime.variable import Variable
-    from adcompiler.runtime.vmap import vmap
-    from adcompiler.runtime.why import why_none
+    import adcompiler.optim as optim
+    import adcompiler.tape as tape
+    from adcompiler.api.check_grad import check_grad, check_report
+    from adcompiler.api.compile import compile, function, load
+    from adcompiler.api.custom_vjp import custom_vjp
+    from adcompiler.api.function import Function
+    from adcompiler.api.modes import hessian, hvp, jacobian, jvp
+    from adcompiler.api.pairs.pairs import DiffPair
+    from adcompiler.api.ravel import ravel
+    from adcompiler.api.taylor import taylor
+    from adcompiler.api.transforms import grad, value_and_grad, vjp
+    from adcompiler.api.user_primitive import primitive
+    from adcompiler.api.vmap import vmap
+    from adcompiler.eager.aggregates.fuse import fuse
+    from adcompiler.eager.graph.gradmode import enable_grad, no_grad
+    from adcompiler.eager.variable.parameters import Parameter, parameters
+    from adcompiler.eager.variable.variable import Variable
+    from adcompiler.explain.nan.explain_nan import explain_nan
+    from adcompiler.explain.why.why import why_none
+    from adcompiler.runtime.programs.recycling import recycle
+    from adcompiler.targets.cpu.threads import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
 _MODULES = ("dask", "optim", "tape", "torch")  # public names that are modules
 _NEEDS = {"torch": "torch"}  # those that load with a library only
 _HOMES = {
-    "adcompiler.codegen.threads": ("get_num_threads", "set_num_threads"),
+    "adcompiler.targets.cpu.threads": ("get_num_threads", "set_num_threads"),
     "adcompiler.interop": ("dask", "torch"),
-    "adcompiler.runtime": ("optim", "tape"),
-    "adcompiler.runtime.capture": ("compile", "function", "load"),
-    "adcompiler.runtime.check": ("check_grad", "check_report"),
-    "adcompiler.runtime.custom": ("custom_vjp",),
-    "adcompiler.runtime.explain_nan": ("explain_nan",),
-    "adcompiler.runtime.function": ("Function",),
-    "adcompiler.runtime.fusion.fuse": ("fuse",),
-    "adcompiler.runtime.gradmode": ("enable_grad", "no_grad"),
-    "adcompiler.runtime.memory": ("recycle",),
-    "adcompiler.runtime.modes": ("hessian", "hvp", "jacobian", "jvp"),
-    "adcompiler.runtime.pairs": ("DiffPair",),
-    "adcompiler.runtime.parameters": ("Parameter", "parameters"),
-    "adcompiler.runtime.primitive": ("primitive",),
-    "adcompiler.runtime.ravel": ("ravel",),
-    "adcompiler.runtime.taylor": ("taylor",),
-    "adcompiler.runtime.transforms": ("grad", "value_and_grad", "vjp"),
-    "adcompiler.runtime.variable": ("Variable",),
-    "adcompiler.runtime.vmap": ("vmap",),
-    "adcompiler.runtime.why": ("why_none",),
+    "adcompiler": ("optim", "tape"),
+    "adcompiler.api.compile": ("compile", "function", "load"),
+    "adcompiler.api.check_grad": ("check_grad", "check_report"),
+    "adcompiler.api.custom_vjp": ("custom_vjp",),
+    "adcompiler.explain.nan.explain_nan": ("explain_nan",),
+    "adcompiler.api.function": ("Function",),
+    "adcompiler.eager.aggregates.fuse": ("fuse",),
+    "adcompiler.eager.graph.gradmode": ("enable_grad", "no_grad"),
+    "adcompiler.runtime.programs.recycling": ("recycle",),
+    "adcompiler.api.modes": ("hessian", "hvp", "jacobian", "jvp"),
+    "adcompiler.api.pairs.pairs": ("DiffPair",),
+    "adcompiler.eager.variable.parameters": ("Parameter", "parameters"),
+    "adcompiler.api.user_primitive": ("primitive",),
+    "adcompiler.api.ravel": ("ravel",),
+    "adcompiler.api.taylor": ("taylor",),
+    "adcompiler.api.transforms": ("grad", "value_and_grad", "vjp"),
+    "adcompiler.eager.variable.variable": ("Variable",),
+    "adcompiler.api.vmap": ("vmap",),
+    "adcompiler.explain.why.why": ("why_none",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -40,9 +40,9 @@ settings.load_profile("adcompiler")
 def verified() -> Iterator[None]:
     """What the NumPy backend runs, the reference of all tests, keeps the invariants."""
     from adcompiler.ir.nodes import Func
-    from adcompiler.ir.verify import verify
+    from adcompiler.ir.textform.verify import verify
     from adcompiler.ops.table import TABLE
-    from adcompiler.runtime.specialise import BACKENDS
+    from adcompiler.runtime.programs.specialise import BACKENDS
 
     plain = BACKENDS["numpy"]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from adcompiler.codegen import block_partition as cuts
-from adcompiler.codegen import cpu
+from adcompiler.kernels.emit import block_partition as cuts
+from adcompiler.targets.cpu import compiled as cpu
 
 
 @contextmanager

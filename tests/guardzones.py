@@ -30,11 +30,11 @@ from randomloops import loop_programs
 from randommixed import mixed_programs
 
 import adcompiler as adc
-from adcompiler.codegen import block_partition as cuts
-from adcompiler.codegen import cpu
-from adcompiler.codegen.buffers import POOL
-from adcompiler.codegen.llvm import machine
-from adcompiler.runtime import specialise
+from adcompiler.kernels.emit import block_partition as cuts
+from adcompiler.runtime.programs import specialise
+from adcompiler.targets.buffers import POOL
+from adcompiler.targets.cpu import compiled as cpu
+from adcompiler.targets.llvm.runtime import jit as machine
 
 _libc = ctypes.CDLL(None)
 _libc.mmap.restype = ctypes.c_void_p

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.split import value_and_grad
-from adcompiler.codegen.kernels import Kernels
-from adcompiler.codegen.reference import Reference
-from adcompiler.codegen.targets import finished
+from adcompiler.ad.programs.split import value_and_grad
+from adcompiler.interpreter.reference import Reference
 from adcompiler.ir.nodes import Array, Func, Index, Map, Read, Reduce, Size, const
-from adcompiler.ir.read import parse_func
+from adcompiler.ir.textform.reader import parse_func
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.ir.verify import verify
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.targets import finished
 
 
 def program(text: str) -> Func:

@@ -15,8 +15,8 @@ from oracle import derivative, evaluate
 from programs import Program
 
 import adcompiler as adc
-from adcompiler.runtime.modes import Tangent
-from adcompiler.runtime.transforms import Gradient
+from adcompiler.api.modes import Tangent
+from adcompiler.api.transforms import Gradient
 
 RELATIVE = 1e-9
 Vectors = Sequence[Any]

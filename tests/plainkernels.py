@@ -22,20 +22,20 @@ from compared import leaves, near, totalled
 from programs import Program
 
 import adcompiler as adc
-from adcompiler.codegen import library
-from adcompiler.codegen.cpu import Compiled, Mode
-from adcompiler.codegen.kernels import Kernels
-from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.targets import Finished
 from adcompiler.ir.nodes import Func
+from adcompiler.kernels.routines import library
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir import interleaved_unrolling as inorder
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.ops import bessel, series
+from adcompiler.ops.rules import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
-from adcompiler.runtime.specialise import BACKENDS
+from adcompiler.runtime.programs.specialise import BACKENDS
+from adcompiler.targets.cpu.compiled import Compiled, Mode
+from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.targets import Finished
 
 WORD = 2**64
 RENAMED = {

@@ -1,0 +1,1 @@
+"""The rules of differentiation, program to program: reverse mode, forward mode, Taylor mode."""

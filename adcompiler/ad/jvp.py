@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
 from adcompiler.ad.library import push
 from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
-from adcompiler.ad.ruled import forward as forward_ruled
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop

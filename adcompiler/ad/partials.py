@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
+from adcompiler.frontend.lowering.rule_texts import element_of, names_in
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_read
 from adcompiler.ops.build import apply, evaluated, operands
 from adcompiler.ops.table import TABLE
-from adcompiler.syntax.scalar import element_of, names_in
 
 RESULT = "r"
 

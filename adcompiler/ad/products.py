@@ -22,7 +22,8 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
-SHORT = 4  # factors, up to which products over all but one of them are written out (`passes/unroll.py`)
+# Up to so many factors, products over all but one of them are written out (`passes/arrays/unroll.py`).
+SHORT = 4
 
 
 def others(product: Reduce) -> Element:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from adcompiler.ad.saves import is_over_pairs
+from adcompiler.ad.saved_temporaries import is_over_pairs
 from adcompiler.ir.bodies import Body, Replace, roots_of
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (

@@ -18,11 +18,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
+from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, mask, support, total, within
 from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
-from adcompiler.ad.ruled import forward as forward_ruled
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.bodies import Carried, build, const_places, like, opened, replaced, roots_of
 from adcompiler.ir.loop import Item, Loop

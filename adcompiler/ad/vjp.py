@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold_left
 from typing import NamedTuple
 
+from adcompiler.ad.custom_rules import reverse as reverse_ruled
 from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, pinned, support, within
 from adcompiler.ad.guards import total as sum_of
-from adcompiler.ad.inverse import invert
 from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
-from adcompiler.ad.ruled import reverse as reverse_ruled
+from adcompiler.ad.read_inverse import invert
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (

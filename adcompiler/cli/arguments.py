@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from adcompiler.api.function import Function
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.files import all_columns, one_column
 from adcompiler.cli.source import PIPED
 from adcompiler.cli.tables import number
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.signature import REQUIRED
+from adcompiler.runtime.arguments.signature import REQUIRED
 
 Arguments = Annotated[
     list[str] | None,

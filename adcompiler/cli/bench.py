@@ -11,16 +11,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from adcompiler.api.function import Function
+from adcompiler.api.transforms import value_and_grad
 from adcompiler.cli.arguments import Arguments, collect
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Backends, Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.runtime.cost import in_words
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.transforms import value_and_grad
-from adcompiler.syntax.structures import flatten, unflatten
+from adcompiler.pytree.structures import flatten, unflatten
+from adcompiler.runtime.reports.cost import in_words
 
 EXAMPLES = """\b
 Examples:

@@ -19,10 +19,10 @@ from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.programs import WHATS, Program, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
-from adcompiler.codegen.ahead import SHIMS, Compiled, comment, compile_ahead
-from adcompiler.codegen.cuda.ahead import build, parsed_arch
 from adcompiler.errors import Error, ShapeError
-from adcompiler.runtime.show import toolkit
+from adcompiler.runtime.reports.show import toolkit
+from adcompiler.targets.cuda.ahead import build, parsed_arch
+from adcompiler.targets.numba.ahead import SHIMS, Compiled, comment, compile_ahead
 
 EXAMPLES = """\b
 Examples:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from adcompiler.api.check_grad import check_report
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
-from adcompiler.runtime.check import check_report
 
 EXAMPLES = """\b
 Examples:

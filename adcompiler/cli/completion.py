@@ -15,8 +15,8 @@ from pathlib import Path
 import typer
 
 from adcompiler.errors import Error
-from adcompiler.syntax.parse import parse
-from adcompiler.syntax.program import closure_of
+from adcompiler.frontend.grammar.parse import parse
+from adcompiler.frontend.lowering.program import closure_of
 
 BREAKS = (":", "=")  # at which bash breaks words, each a word of its own
 PREFIX = "_ADC_COMPLETES_BEHIND"

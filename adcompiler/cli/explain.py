@@ -14,9 +14,9 @@ from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, typed
-from adcompiler.runtime.cost import cost_of
-from adcompiler.runtime.explain import explanation
-from adcompiler.runtime.explain_nan import explain_nan
+from adcompiler.explain.nan.explain_nan import explain_nan
+from adcompiler.runtime.reports.cost import cost_of
+from adcompiler.runtime.reports.explain import explanation
 
 EXAMPLES = """\b
 Examples:

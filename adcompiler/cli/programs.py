@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from adcompiler.api.function import Function
+from adcompiler.api.modes import hessian, jacobian, product
+from adcompiler.api.transforms import grad, value_and_grad
 from adcompiler.cli.errors import UsageError
 from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Func
-from adcompiler.runtime.foreign import for_c
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import hessian, jacobian, product
-from adcompiler.runtime.show import default_types
-from adcompiler.runtime.transforms import grad, value_and_grad
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.runtime.reports.foreign import for_c
+from adcompiler.runtime.reports.show import default_types
 
 Wrt = tuple[str, ...] | None
 WHATS: dict[str, Callable[[Function, Wrt], Function]] = {

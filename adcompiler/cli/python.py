@@ -10,10 +10,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from adcompiler.api.function import Function, SourceFunction
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.inputs import Input
 from adcompiler.errors import Error, Source, Span
-from adcompiler.runtime.function import Function, SourceFunction
 
 
 def functions_in(given: Input, backend: str | None) -> dict[str, Function]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from adcompiler.api.function import Function
+from adcompiler.api.transforms import value_and_grad
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
@@ -17,8 +19,6 @@ from adcompiler.cli.output import AsJson
 from adcompiler.cli.results import Results
 from adcompiler.cli.source import Backends, Source, Verb, function_of
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.transforms import value_and_grad
 
 NAMES = re.compile(r"\w+(\s*,\s*\w+)*")
 EXAMPLES = """\b

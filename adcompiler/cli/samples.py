@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from adcompiler.api.function import Function
 from adcompiler.cli.errors import UsageError
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.function import Function
-from adcompiler.syntax import tree
-from adcompiler.syntax.annotations import declared
 
 Sizes = Annotated[
     list[str] | None,

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from adcompiler.api.compile import compile, loaded
+from adcompiler.api.function import Function, SourceFunction
 from adcompiler.cli.completion import names_in
 from adcompiler.cli.inputs import STDIN, Input, existing
 from adcompiler.cli.python import functions_in
 from adcompiler.errors import Error
-from adcompiler.runtime.capture import compile, loaded
-from adcompiler.runtime.function import Function, SourceFunction
-from adcompiler.runtime.options import options
-from adcompiler.syntax.program import main_of
+from adcompiler.frontend.lowering.program import main_of
+from adcompiler.runtime.programs.options import options
 
 PIPED = "<stdin>"  # standard input, where a word that begins with - would be an option
 FILE = re.compile(rf"(?P<path>-|{PIPED}|.*\.(?:adc|py))(?::(?P<name>\w*))?", re.DOTALL)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from adcompiler.api.compile import compile
+from adcompiler.api.function import Function, SourceFunction
 from adcompiler.cli.errors import UsageError
-from adcompiler.runtime.capture import compile
-from adcompiler.runtime.function import Function, SourceFunction
-from adcompiler.runtime.options import Options
-from adcompiler.syntax.values import Closure
+from adcompiler.frontend.values.values import Closure
+from adcompiler.runtime.programs.options import Options
 
 Types = Annotated[
     str | None,

@@ -1,0 +1,1 @@
+"""Arrays and compilers of other libraries, a module or folder for each library."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.adapters import adapter_of, any_leaf, each_leaf, refuse_beside
-from adcompiler.runtime.device import is_on_device
-from adcompiler.syntax.containers import mapped, opened
+from adcompiler.pytree.containers import mapped, opened
+from adcompiler.runtime.arguments.adapters import adapter_of, any_leaf, each_leaf, refuse_beside
+from adcompiler.runtime.arguments.device import is_on_device
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:

@@ -15,18 +15,18 @@ from weakref import WeakKeyDictionary
 
 from scipy.cluster.hierarchy import DisjointSet
 
+from adcompiler.api.modes import Hessian, Jacobian, Tangent, given_floats
+from adcompiler.api.taylor import Line
+from adcompiler.api.transforms import Gradient
 from adcompiler.errors import Error
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
-from adcompiler.runtime.modes import Hessian, Jacobian, Tangent, given_floats
-from adcompiler.runtime.taylor import Line
-from adcompiler.runtime.transforms import Gradient
-from adcompiler.syntax.containers import Container
-from adcompiler.syntax.structures import arrays_in
-from adcompiler.syntax.values import ArgType
+from adcompiler.pytree.containers import Container
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.structures import arrays_in
 
 InputAxis = tuple[int, int]  # an input of the program, and one of its axes
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
+from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:

@@ -8,13 +8,13 @@ from html import escape
 from math import inf
 from typing import Any
 
-from adcompiler.codegen.indexed import Written, length, symbol, to_indexed
+from adcompiler.api.modes import Hessian, Jacobian
+from adcompiler.api.transforms import Derived, Gradient, grad
 from adcompiler.errors import Error, LimitError
+from adcompiler.interpreter.indexed import Written, length, symbol, to_indexed
 from adcompiler.ir.nodes import Func
-from adcompiler.runtime.modes import Hessian, Jacobian
-from adcompiler.runtime.show import show
-from adcompiler.runtime.specialise import Types
-from adcompiler.runtime.transforms import Derived, Gradient, grad
+from adcompiler.runtime.programs.specialise import Types
+from adcompiler.runtime.reports.show import show
 
 SHOWN, LONGEST = 120, 2000  # operations of a formula that notebooks show, and that is written at all
 

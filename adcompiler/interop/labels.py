@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
+from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import ShapeError
 from adcompiler.interop.axes import InputAxis, Source, flow
-from adcompiler.runtime.adapters import adapter_of, each_leaf, refuse_beside
-from adcompiler.runtime.graph import is_variable
-from adcompiler.runtime.splitting import wrapped
-from adcompiler.syntax.containers import mapped, opened
-from adcompiler.syntax.structures import arrays_of, unflatten
+from adcompiler.pytree.containers import mapped, opened
+from adcompiler.pytree.structures import arrays_of, unflatten
+from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
+from adcompiler.runtime.programs.splitting import wrapped
 
 Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array, and one of its axes
 

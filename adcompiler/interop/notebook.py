@@ -8,10 +8,10 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
+from adcompiler.api.compile import cell, compile
+from adcompiler.api.function import Function
 from adcompiler.errors import Error
 from adcompiler.frames import public
-from adcompiler.runtime.capture import cell, compile
-from adcompiler.runtime.function import Function
 
 NAME = re.compile(r"[^\W\d]\w*")
 

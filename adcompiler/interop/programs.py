@@ -14,21 +14,21 @@ from threading import RLock
 from typing import Any
 
 from adcompiler.ad.jvp import jvp
-from adcompiler.ad.split import Pattern, Split, by_cost, pattern_text, rebind, split
+from adcompiler.ad.programs.split import Pattern, Split, by_cost, pattern_text, rebind, split
 from adcompiler.ad.vjp import vjp
+from adcompiler.api.vmap import over
 from adcompiler.fork import Locked
+from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply, cast
-from adcompiler.passes.known import Known, short
+from adcompiler.passes.known_lengths import Known, short
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
-from adcompiler.runtime.lengths import nominal
-from adcompiler.runtime.specialise import MOST_DOORS, Executable, Specialisation
-from adcompiler.runtime.vmap import over
-from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.values import ArgType
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.runtime.programs.lengths import nominal
+from adcompiler.runtime.programs.specialise import MOST_DOORS, Executable, Specialisation
 
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is

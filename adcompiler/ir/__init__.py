@@ -1,0 +1,1 @@
+"""The intermediate representation: arrays, elements, loops, and walks over them."""

@@ -5,7 +5,7 @@ would have two last bits. Here a sum contracts the product that it is written wi
 which has no other use. One that has is rounded: of T. J. Dekker's exact product (Numerische Mathematik 18,
 1971), p = a b and its error (a' b' - p) + ..., nothing is left if p is rounded in one place and not in the
 other. In loops of the program, what is stored as it is has no use by that: a loop that stores what its
-reverse reads computes the same as one that does not, as within a budget (`passes/checkpoint.py`).
+reverse reads computes the same as one that does not, as within a budget (`passes/recurrences/checkpoint.py`).
 """
 
 from __future__ import annotations

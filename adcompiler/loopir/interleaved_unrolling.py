@@ -29,7 +29,7 @@ from adcompiler.loopir.nodes import (
     Var,
 )
 from adcompiler.loopir.rewrite import Restructurer, numbered
-from adcompiler.loopir.short import short
+from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import DIVISION, ITERATIONS, LEAST, LOAD, OPERATION, STORE, Jam, jammed
 from adcompiler.loopir.unroll_and_jam import several as with_several
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables

@@ -1,6 +1,6 @@
 """Intrinsics of the loop IR that are no mathematical functions: a row for each operation of a processor.
 
-Functions such as `exp` have their table in `codegen/functions.py`.
+Functions such as `exp` have their table in `targets/function_table.py`.
 """
 
 from __future__ import annotations

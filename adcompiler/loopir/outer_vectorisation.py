@@ -11,9 +11,9 @@ LLVM vectorises innermost loops only. Here that would be k, a dot product: its l
 number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
 the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
-Rows, the arrays that each iteration has for itself (`codegen/scratchpads.py`), have the lanes side by side.
-So have copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above: they are
-filled before a vector of iterations, and written back after it.
+Rows, the arrays that each iteration has for itself (`kernels/schedule/scratchpads.py`), have the lanes side
+by side. So have copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above:
+they are filled before a vector of iterations, and written back after it.
 """
 
 from __future__ import annotations
@@ -46,30 +46,12 @@ from adcompiler.loopir.nodes import (
     counted,
 )
 from adcompiler.loopir.rewrite import Rewriter
-from adcompiler.loopir.short import short
+from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.tiled import Tiled, tiled
 from adcompiler.loopir.unroll_and_jam import chosen as jam
 from adcompiler.loopir.unroll_and_jam import depends
-from adcompiler.loopir.vector_statements import (
-    COPY,
-    LANE,
-    Alone,
-    Kept,
-    Lane,
-    Lanes,
-    Total,
-    added_up,
-    filled,
-)
-from adcompiler.loopir.walk import (
-    accesses,
-    assigned,
-    mentions,
-    reads,
-    statements,
-    variables,
-    walk,
-)
+from adcompiler.loopir.vector_statements import COPY, LANE, Alone, Kept, Lane, Lanes, Total, added_up, filled
+from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
 T = TypeVar("T", int, int | None)
 

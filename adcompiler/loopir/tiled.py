@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from adcompiler.loopir.dependence import are_independent, own_of
 from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer
-from adcompiler.loopir.short import short
+from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import Jam, depends
 from adcompiler.loopir.walk import accesses, assigned, mentions
 

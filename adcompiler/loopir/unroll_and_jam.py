@@ -19,7 +19,7 @@ from adcompiler.loopir.dependence import are_independent, inner_axes, only_added
 from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Node, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
-from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
 
 ITERATIONS = 4  # at once

@@ -1,0 +1,1 @@
+"""The table of primitives, and the costs and decompositions of operations."""

@@ -8,9 +8,9 @@ from typing import TypeGuard
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Map, Reduce
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import elements_of
-from adcompiler.ops.comparison import COMPARISON
-from adcompiler.ops.piecewise import PIECEWISE
-from adcompiler.ops.rounding import ROUNDING
+from adcompiler.ops.rules.comparison import COMPARISON
+from adcompiler.ops.rules.piecewise import PIECEWISE
+from adcompiler.ops.rules.rounding import ROUNDING
 
 CONTINUOUS = frozenset(("abs", "hypot", "copysign"))  # their derivatives say themselves what they compare
 DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - CONTINUOUS

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from adcompiler.ops.activation import ACTIVATION
-from adcompiler.ops.arithmetic import ARITHMETIC
-from adcompiler.ops.comparison import COMPARISON
-from adcompiler.ops.elementary import ELEMENTARY
-from adcompiler.ops.integer import INTEGER
-from adcompiler.ops.normal import NORMAL
-from adcompiler.ops.piecewise import PIECEWISE
-from adcompiler.ops.primitive import Primitive
-from adcompiler.ops.rounding import ROUNDING
-from adcompiler.ops.special import SPECIAL
+from adcompiler.ops.rules.activation import ACTIVATION
+from adcompiler.ops.rules.arithmetic import ARITHMETIC
+from adcompiler.ops.rules.comparison import COMPARISON
+from adcompiler.ops.rules.elementary import ELEMENTARY
+from adcompiler.ops.rules.integer import INTEGER
+from adcompiler.ops.rules.normal import NORMAL
+from adcompiler.ops.rules.piecewise import PIECEWISE
+from adcompiler.ops.rules.primitive import Primitive
+from adcompiler.ops.rules.rounding import ROUNDING
+from adcompiler.ops.rules.special import SPECIAL
 
 SECTIONS = MappingProxyType({
     "Arithmetic": ARITHMETIC,

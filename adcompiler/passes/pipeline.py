@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from adcompiler.ir.nodes import Func
-from adcompiler.passes.accumulators import accumulators
-from adcompiler.passes.branch import branch
-from adcompiler.passes.canonical import canonical
-from adcompiler.passes.contract import contract
-from adcompiler.passes.copy_aliased import own
-from adcompiler.passes.distribute import distribute
-from adcompiler.passes.expand import expand
-from adcompiler.passes.factor import factor
-from adcompiler.passes.fold import fold
-from adcompiler.passes.hoist import hoist
-from adcompiler.passes.horizontal_fusion import merge
-from adcompiler.passes.inline import inline
-from adcompiler.passes.inline_rules import dissolve
-from adcompiler.passes.logsumexp import shifted
-from adcompiler.passes.loop_invariant import lift
-from adcompiler.passes.prune import prune
-from adcompiler.passes.reciprocal import reciprocal
-from adcompiler.passes.roots import roots
-from adcompiler.passes.strict import strict
-from adcompiler.passes.sums import sums
-from adcompiler.passes.terms import terms
-from adcompiler.passes.unroll import lanes, unroll
+from adcompiler.passes.algebra.canonical import canonical
+from adcompiler.passes.algebra.expand import expand
+from adcompiler.passes.algebra.factor import factor
+from adcompiler.passes.algebra.fold import fold
+from adcompiler.passes.algebra.logsumexp import shifted
+from adcompiler.passes.algebra.reciprocal import reciprocal
+from adcompiler.passes.algebra.roots import roots
+from adcompiler.passes.algebra.strict import strict
+from adcompiler.passes.algebra.terms import terms
+from adcompiler.passes.arrays.contract import contract
+from adcompiler.passes.arrays.copy_aliased import own
+from adcompiler.passes.arrays.hoist import hoist
+from adcompiler.passes.arrays.horizontal_fusion import merge
+from adcompiler.passes.arrays.inline import inline
+from adcompiler.passes.arrays.inline_rules import dissolve
+from adcompiler.passes.arrays.prune import prune
+from adcompiler.passes.arrays.select_sinking import branch
+from adcompiler.passes.arrays.unroll import lanes, unroll
+from adcompiler.passes.recurrences.accumulators import accumulators
+from adcompiler.passes.recurrences.distribute import distribute
+from adcompiler.passes.recurrences.loop_invariant import lift
+from adcompiler.passes.recurrences.sums import sums
 
 Pass = Callable[[Func], Func]
 
@@ -50,7 +50,7 @@ PREPARE: tuple[Pass, ...] = (
     terms,
     fold,
 )
-# The order of loops is settled before: `passes/interchange.py`.
+# The order of loops is settled before: `passes/order/interchange.py`.
 FINISH: tuple[Pass, ...] = (hoist, lift, distribute, branch, own)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 

@@ -36,7 +36,7 @@ def compiled(func: Any) -> Any:
     """`irprograms.compiled` on the device."""
     from irprograms import optimised
 
-    from adcompiler.codegen.cuda.backend import executable
+    from adcompiler.targets.cuda.backend import executable
 
     made = executable(optimised(func))
     made.general = SimpleNamespace(kernel=SimpleNamespace(source=""))
@@ -79,8 +79,8 @@ def agree(found: np.ndarray, expected: np.ndarray) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     import irprograms
 
-    from adcompiler.codegen.cuda import executable, program
-    from adcompiler.runtime import specialise
+    from adcompiler.runtime.programs import specialise
+    from adcompiler.targets.cuda import executable, program
 
     irprograms.compiled = compiled
 

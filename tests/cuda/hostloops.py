@@ -19,11 +19,12 @@ from loopprograms import BEHIND, SOURCES
 from numba import cuda
 
 import adcompiler as adc
-from adcompiler.codegen import kernels
-from adcompiler.codegen.cuda import arrays, copies, executable, plan
-from adcompiler.codegen.cuda import program as device_program
-from adcompiler.codegen.cuda.simulated import captured
-from adcompiler.runtime import specialise
+from adcompiler.runtime.programs import specialise
+from adcompiler.targets.cpu import kernels
+from adcompiler.targets.cuda import executable, plan
+from adcompiler.targets.cuda import program as device_program
+from adcompiler.targets.cuda.device import arrays, copies
+from adcompiler.targets.cuda.device.simulated import captured
 
 RANDOM = np.random.default_rng(0)
 FEWEST = device_program.FEWEST

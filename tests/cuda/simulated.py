@@ -14,14 +14,16 @@ from loopprograms import BEHIND
 from numba import cuda
 
 import adcompiler as adc
-from adcompiler.codegen import kernels
-from adcompiler.codegen.cuda import arrays, executable, plan, product, simulated, tiles
-from adcompiler.codegen.cuda import program as device_program
-from adcompiler.codegen.cuda.backend import of_device
-from adcompiler.codegen.cuda.executable import Compiled
-from adcompiler.codegen.cuda.memory import Memory
-from adcompiler.codegen.cuda.scatter import fill, scatter
-from adcompiler.codegen.cuda.steps import HostLoop, Product
+from adcompiler.targets.cpu import kernels
+from adcompiler.targets.cuda import executable, plan, product
+from adcompiler.targets.cuda import program as device_program
+from adcompiler.targets.cuda.backend import of_device
+from adcompiler.targets.cuda.device import arrays, simulated
+from adcompiler.targets.cuda.device.memory import Memory
+from adcompiler.targets.cuda.emit import tiles
+from adcompiler.targets.cuda.emit.steps import HostLoop, Product
+from adcompiler.targets.cuda.executable import Compiled
+from adcompiler.targets.cuda.scatter import fill, scatter
 
 RANDOM = np.random.default_rng(0)
 LAUNCHES = {
@@ -157,7 +159,7 @@ def test_a_scatter_adds_runs_of_any_length(places: np.ndarray, atomics: bool) ->
 
 
 def test_a_scatter_is_sorted_by_place_and_then_by_position() -> None:
-    from adcompiler.codegen.cuda.scatter import _sorted
+    from adcompiler.targets.cuda.scatter import _sorted
 
     places = RANDOM.integers(0, 400, 300)
     found = _sorted(cuda.to_device(places), cuda.to_device(np.arange(300.0)), 400, Memory().rows(), 0)

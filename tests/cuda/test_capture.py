@@ -57,7 +57,7 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    from adcompiler.codegen.cuda import capture
+    from adcompiler.targets.cuda.device import graph_capture as capture
 
     found = Driver()
 
@@ -81,7 +81,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 def launched(driver: Driver, times: int, error: type[BaseException] | None = None) -> list[bool] | None:
     """What launches say; None if there is nothing to launch."""
-    from adcompiler.codegen.cuda.capture import captured
+    from adcompiler.targets.cuda.device.graph_capture import captured
 
     def write(stream: Any) -> None:
         assert driver.capturing
@@ -98,7 +98,7 @@ def launched(driver: Driver, times: int, error: type[BaseException] | None = Non
 
 
 def test_a_sequence_is_captured_once_and_launched_often(driver: Driver) -> None:
-    from adcompiler.codegen.cuda.capture import RELAXED, binding
+    from adcompiler.targets.cuda.device.graph_capture import RELAXED, binding
 
     assert launched(driver, 3) == [True] * 3
     assert driver.calls == [
@@ -113,7 +113,7 @@ def test_a_sequence_is_captured_once_and_launched_often(driver: Driver) -> None:
 
 
 def test_a_graph_is_launched_on_the_stream_that_is_given(driver: Driver) -> None:
-    from adcompiler.codegen.cuda.capture import captured
+    from adcompiler.targets.cuda.device.graph_capture import captured
 
     with captured(lambda stream: None) as sequence:
         assert sequence is not None
@@ -149,7 +149,7 @@ def test_launches_that_fail_say_so(driver: Driver) -> None:
 
 @pytest.mark.parametrize("name", ["cuGraphDestroy", "cuGraphExecDestroy"])
 def test_what_cannot_be_destroyed_does_no_harm(name: str, driver: Driver) -> None:
-    from adcompiler.codegen.cuda.capture import captured
+    from adcompiler.targets.cuda.device.graph_capture import captured
 
     driver.refused[name] = 0
     with captured(lambda stream: None) as sequence:
@@ -158,7 +158,7 @@ def test_what_cannot_be_destroyed_does_no_harm(name: str, driver: Driver) -> Non
 
 
 def test_the_driver_has_these_functions() -> None:
-    from adcompiler.codegen.cuda.capture import binding
+    from adcompiler.targets.cuda.device.graph_capture import binding
 
     for name in (*MAKING, "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy"):
         assert name == "write" or callable(getattr(binding, name))

@@ -49,8 +49,8 @@ PTXAS = shutil.which("ptxas")
 
 def assembled(func: Func, arch: tuple[int, int], folder: Path, every: bool) -> Iterator[tuple[str, Any]]:
     """Each kernel's name, and its registers, bytes of spills and of local memory: None without ptxas."""
-    from adcompiler.codegen.cuda.backend import of_device
-    from adcompiler.codegen.cuda.ptx import compiled
+    from adcompiler.targets.cuda.backend import of_device
+    from adcompiler.targets.cuda.ptx import compiled
 
     for kernel in compiled(of_device(optimised(func)), arch, every):
         assert f".target sm_{arch[0]}{arch[1]}" in kernel.ptx
@@ -101,7 +101,8 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.codegen.cuda import copies, product, ptx, reduction, scatter
+    from adcompiler.targets.cuda import product, ptx, reduction, scatter
+    from adcompiler.targets.cuda.device import copies
 
     number, whole = getattr(types, kind), types.int64
     row, places, matrix = types.Array(number, 1, "C"), types.Array(whole, 1, "C"), types.Array(number, 2, "C")
@@ -134,7 +135,7 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
 def test_memory_is_spare_when_neither_an_array_nor_a_view_of_it_is_held() -> None:
     from numba.cuda.cudadrv.driver import binding
 
-    from adcompiler.codegen.cuda import memory
+    from adcompiler.targets.cuda.device import memory
 
     made: list[SimpleNamespace] = []
 
@@ -185,8 +186,8 @@ GRADIENTS = ("elements", "between", "loop")  # those of the others have products
 @pytest.mark.parametrize("name", DECISIONS)
 def test_what_decides_rounds_alike(name: str, kind: str, fast: bool) -> None:
     """A product and a sum are one operation in no kernel, else nobody is equal to another's maximum."""
-    from adcompiler.codegen.cuda import ptx
-    from adcompiler.codegen.cuda.backend import of_device
+    from adcompiler.targets.cuda import ptx
+    from adcompiler.targets.cuda.backend import of_device
 
     args = tuple(np.ones(shape, kind) for shape in ((4,), (4,), (3, 4)))
     f = adc.compile(f"def f(b, u, c):\n    r = {DECISIONS[name]}\n    return sum(r)")
@@ -210,9 +211,9 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.codegen.cuda import ptx
-    from adcompiler.codegen.cuda.backend import of_device
-    from adcompiler.codegen.cuda.emit import DeviceEmitter
+    from adcompiler.targets.cuda import ptx
+    from adcompiler.targets.cuda.backend import of_device
+    from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
 
     emitter = DeviceEmitter(of_device(optimised(traced(work, "float32"))), half=True)
     inputs = {
@@ -234,9 +235,9 @@ def test_kernels_of_iterations_read_their_number(name: str, tmp_path: Path) -> N
     """Where the host launches the iterations: numbers of iterations are no parameters."""
     from numba import cuda
 
-    from adcompiler.codegen.cuda import ptx
-    from adcompiler.codegen.cuda.backend import of_device
-    from adcompiler.codegen.cuda.emit import DeviceEmitter
+    from adcompiler.targets.cuda import ptx
+    from adcompiler.targets.cuda.backend import of_device
+    from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
 
     (source, make) = next((s, m) for n, s, m in FEATURES if n == name)
     f = adc.value_and_grad(adc.compile(source))
@@ -273,9 +274,10 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.codegen.cuda import copies, ptx, reduction
-    from adcompiler.codegen.cuda.backend import of_device
-    from adcompiler.codegen.cuda.emit import DeviceEmitter
+    from adcompiler.targets.cuda import ptx, reduction
+    from adcompiler.targets.cuda.backend import of_device
+    from adcompiler.targets.cuda.device import copies
+    from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
 
     x, y = np.ones(3, np.float32), np.ones((3, 2), np.float32)
     f = adc.compile("tanh(x[:, None] * y), sum(y, axis=0), sum(y * x[:, None], axis=1)", args="x y")

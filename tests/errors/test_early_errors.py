@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.runtime import capture
-from adcompiler.syntax.builtins import BUILTINS, FUNCTIONALS, METHODS
+from adcompiler.api import compile as capture
+from adcompiler.frontend.library.builtins import BUILTINS, FUNCTIONALS, METHODS
 from tests.errors.test_language_errors import MISTAKES
 
 EARLY = [

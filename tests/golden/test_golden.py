@@ -17,20 +17,20 @@ from pathlib import Path
 import pytest
 
 import adcompiler as adc
-from adcompiler.ad.split import Propagate, split, value_and_grad
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
+from adcompiler.ad.programs.split import Propagate, split, value_and_grad
+from adcompiler.api.modes import Tangent
+from adcompiler.frontend.lowering.program import lower
 from adcompiler.ir.nodes import Func
-from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import show
+from adcompiler.ir.textform.printer import show
+from adcompiler.ir.textform.reader import parse_func
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.types import is_float
-from adcompiler.ir.verify import verify
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
-from adcompiler.runtime.modes import Tangent
-from adcompiler.runtime.specialise import Types
-from adcompiler.syntax.program import lower
-from adcompiler.syntax.values import ArgType, Static
+from adcompiler.pytree.kinds import ArgType, Static
+from adcompiler.runtime.programs.specialise import Types
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 ASKED = ("jvp", "hessian", "vmap", "kernel")  # stages only of files that ask for them

@@ -98,7 +98,7 @@ def numba_arrays() -> Pairs:
     """Results that nobody holds any more give their memory to later ones."""
     from numba import cuda
 
-    from adcompiler.codegen.cuda.device import SIMULATED
+    from adcompiler.targets.cuda.device.device import SIMULATED
 
     made = [np.random.default_rng(k).normal(size=LENGTH) for k in range(2)]
     held = [cuda.to_device(x) for x in made]
@@ -129,7 +129,7 @@ ALL: dict[str, Callable[[], Pairs]] = {
 
 def present() -> list[str]:
     """The libraries that are here; the simulator has none but numba's."""
-    from adcompiler.codegen.cuda.device import SIMULATED
+    from adcompiler.targets.cuda.device.device import SIMULATED
 
     return [name for name in ALL if name == "numba" or (find_spec(name) is not None and not SIMULATED)]
 

@@ -210,7 +210,7 @@ LAUNCHES = {
 @contextmanager
 def machine(**settings: int) -> Iterator[None]:
     """Launches are chosen by other numbers."""
-    from adcompiler.codegen.cuda import program
+    from adcompiler.targets.cuda import program
 
     before = program.MACHINE
     program.MACHINE = replace(before, **settings)
@@ -268,7 +268,8 @@ def large_iterations() -> dict[str, Any]:
     one, with the same bits; and how long it takes."""
     from numba import cuda
 
-    from adcompiler.codegen.cuda import arrays, program
+    from adcompiler.targets.cuda import program
+    from adcompiler.targets.cuda.device import arrays
 
     iterations, n = (6, 7) if QUICK else (400, 2**16)
     args = [np.random.default_rng(k).normal(size=n) for k in range(3)] + [np.full(iterations, 0.01)]
@@ -296,7 +297,8 @@ def large_iterations() -> dict[str, Any]:
 def hosted() -> Iterator[list[int]]:
     """The host launches the iterations of loops; how many of each loop were launched by what has been
     captured."""
-    from adcompiler.codegen.cuda import arrays, executable, program
+    from adcompiler.targets.cuda import executable, program
+    from adcompiler.targets.cuda.device import arrays
 
     before, fewest, replayed = executable.LARGE_ITERATION, program.FEWEST, program._Call.replayed
     counts: list[int] = []
@@ -359,7 +361,7 @@ def free_memory() -> int:
     """Bytes of the device that nothing has; 0 in the simulator."""
     from numba import cuda
 
-    from adcompiler.codegen.cuda.device import SIMULATED
+    from adcompiler.targets.cuda.device.device import SIMULATED
 
     return 0 if SIMULATED else int(cuda.current_context().get_memory_info().free)
 

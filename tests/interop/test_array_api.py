@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.runtime import signature
+from adcompiler.runtime.arguments import signature
 
 xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
 

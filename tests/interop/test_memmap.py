@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.runtime.signature import describe
+from adcompiler.runtime.arguments.signature import describe
 
 f = adc.compile("a * x**2", name="f", args="a, x")
 total = adc.compile("sum(a * x**2)", args="a, x")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.indexed import to_indexed
+from adcompiler.interpreter.indexed import to_indexed
 
 WAVE = "x**2 * y + sin(x * y)"
 LOOP = "def f(x, n: i64):\n    for k in range(n):\n        x = sin(x)\n    return x"

@@ -106,7 +106,7 @@ def test_a_series_of_one():
 
 def test_numbers_are_not_copied():
     w, x, _ = given()
-    from adcompiler.runtime.signature import describe
+    from adcompiler.runtime.arguments.signature import describe
 
     assert np.shares_memory(describe(predict.parameters[0], w)[1], w.to_numpy())
     assert np.shares_memory(describe(predict.parameters[1], x)[1], x.to_numpy())

@@ -1,4 +1,4 @@
-"""Loop distribution (`passes/distribute.py`): which functions leave a loop, and that nothing else changes."""
+"""Loop distribution: which functions leave a loop, and that nothing else changes."""
 
 import re
 

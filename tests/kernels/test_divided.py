@@ -18,7 +18,7 @@ from randomloops import loop_programs
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
+from adcompiler.targets.cpu.compiled import Compiled
 
 PAIRS = """
 def f(p: f64[n, 2], v: f64[n, 2], m: f64[n], steps: i64):

@@ -9,11 +9,11 @@ from rules import coefficients
 from rules.accuracy import CASES, points, ulps
 
 import adcompiler as adc
-from adcompiler.codegen.llvm.coefficients import COEFFICIENTS
-from adcompiler.codegen.llvm.elementary import ELEMENTARY
-from adcompiler.codegen.llvm.entry import translated
-from adcompiler.codegen.llvm.machine import optimised
-from adcompiler.codegen.vectormath import WIDEST, vectors
+from adcompiler.targets.llvm.libmvec import WIDEST, vectors
+from adcompiler.targets.llvm.runtime.entry import translated
+from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.vectormath.coefficients import COEFFICIENTS
+from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 
 FLOATS = (np.float64, np.float32)
 # Subnormal powers are rounded twice.

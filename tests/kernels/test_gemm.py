@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.gemm_epilogue import OPERANDS, product_of_two
-from adcompiler.codegen.kernels import Configuration, Kernels
-from adcompiler.codegen.targets import Cpu, Finished
+from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.ir.call import Call
-from adcompiler.ir.verify import verify
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.walk import arrays_of
-from adcompiler.passes.gemm import chosen, found, with_calls
+from adcompiler.passes.order.gemm import chosen, found, with_calls
 from adcompiler.passes.pipeline import OPTIMISE, run
-from adcompiler.runtime.specialise import Specialisation
-from adcompiler.syntax.program import Lowered, lower
-from adcompiler.syntax.values import ArgType
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.targets.cpu.gemm_epilogue import OPERANDS, product_of_two
+from adcompiler.targets.cpu.kernels import Configuration, Kernels
+from adcompiler.targets.cpu.targets import Cpu, Finished
 
 RANDOM = np.random.default_rng(2)
 X, Y, Z = RANDOM.normal(size=(120, 100)), RANDOM.normal(size=(100, 130)), RANDOM.normal(size=(130, 100))
@@ -156,7 +156,7 @@ def test_results_go_into_buffers_of_any_layout():
 
 
 def test_each_kernel_is_compiled_when_lengths_first_ask_for_it(monkeypatch):
-    monkeypatch.setattr("adcompiler.passes.gemm.FEWEST", 2**20)
+    monkeypatch.setattr("adcompiler.passes.order.gemm.FEWEST", 2**20)
     func, _ = program("x @ y")
     kernels, called = Kernels(Cpu(), func), Configuration(products=(0,))
     kernels((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))

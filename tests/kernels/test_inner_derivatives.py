@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from programs import Program, programs
 
 import adcompiler as adc
-from adcompiler.ir.verify import verify
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 

@@ -8,17 +8,17 @@ from irprograms import arguments, check, optimised, program, sizes_of
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import block_partition as cuts
-from adcompiler.codegen import targets
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.kernels import Kernels
-from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.reference import Reference
-from adcompiler.codegen.targets import shares
-from adcompiler.passes.interchange import FEW, FEWEST, LONGEST, SHARE, WIDEST, interchange, pays
+from adcompiler.interpreter.reference import Reference
+from adcompiler.kernels.emit import block_partition as cuts
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.passes.order.interchange import FEW, FEWEST, LONGEST, SHARE, WIDEST, interchange, pays
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.runtime.specialise import BACKENDS
+from adcompiler.runtime.programs.specialise import BACKENDS
+from adcompiler.targets.cpu import targets
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.targets import shares
 
 GAUSSIAN = """
 def f(x: f64[n, 3], y: f64[m, 3], b: f64[m], c: f64[n]):

@@ -7,7 +7,7 @@ import pytest
 import threads
 from irprograms import backends, compiled, near, orders, program, reference, sizes_of
 
-from adcompiler.codegen import cache
+from adcompiler.targets.numba import modules as cache
 
 random = np.random.default_rng(3)
 

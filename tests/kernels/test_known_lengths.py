@@ -11,8 +11,8 @@ from programs import Program, programs
 from randomloops import loop_programs
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.kernels import MOST_KNOWN, kernel_at
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import MOST_KNOWN, kernel_at
 
 SOURCE = """
 def f(x: f64[n, d], scale, a):

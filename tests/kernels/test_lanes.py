@@ -8,9 +8,7 @@ import pytest
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.llvm import functions as llvm_functions
-from adcompiler.codegen.materialise import scheduled
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.nodes import Binary, Store, Var
 from adcompiler.loopir.outer_vectorisation import MOST, found, vectorised
@@ -18,6 +16,8 @@ from adcompiler.loopir.parse import functions
 from adcompiler.loopir.vector_statements import Alone, Kept, Lane, Lanes
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.llvm import functions as llvm_functions
 
 NEAREST = """
 def f(x: f64[n, d], w: f64[k, d]):

@@ -8,8 +8,8 @@ from irprograms import backends, kernel, program, prove
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
 
 SUM = "def f(x: f64[n]):\n    a = max(x)\n    return a + log(sum(exp(x[i] - a) for i in range(n)))"
 # The value is needed once more after the first result that is made of it; the second one may lend to it.

@@ -17,8 +17,8 @@ from programs import Program
 from randomloops import loop_programs
 
 import adcompiler as adc
-from adcompiler.ad.split import split
-from adcompiler.ir.verify import verify
+from adcompiler.ad.programs.split import split
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.llvm.entry import translated
-from adcompiler.codegen.trips import LOW, are_low, have_no_order
+from adcompiler.loopir.low_trips import LOW, are_low, have_no_order
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.parse import functions
+from adcompiler.targets.llvm.runtime.entry import translated
 
 STATE = """
 def f(A: f64[n, n], x: f64[n], y: f64[t, n]):

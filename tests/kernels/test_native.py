@@ -19,17 +19,17 @@ from irprograms import program as read
 from irtexts import CASES
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled, _loaded
-from adcompiler.codegen.llvm.entry import Param, Source, translated
-from adcompiler.codegen.llvm.machine import compiled
-from adcompiler.codegen.llvm.values import UnsupportedError
-from adcompiler.codegen.materialise import scheduled
 from adcompiler.ir.nodes import Func, Input, Map, Read, const
 from adcompiler.ir.types import DTYPES
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.parse import functions
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.targets.cpu.compiled import Compiled, _loaded
+from adcompiler.targets.llvm.runtime.entry import Param, Source, translated
+from adcompiler.targets.llvm.runtime.jit import compiled
+from adcompiler.targets.llvm.values import UnsupportedError
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.7, 1e-310, 1e308, math.inf, -math.inf, math.nan)
 SAMPLES = {
@@ -318,7 +318,7 @@ CYCLES = """
 import gc, struct, weakref
 import numpy as np
 import adcompiler as adc
-from adcompiler.codegen.llvm import machine
+from adcompiler.targets.llvm.runtime import jit as machine
 
 gc.disable()
 BITS = [struct.unpack("<d", struct.pack("<Q", 0x3FF0000000000200 | k << 12))[0] for k in range(5)]

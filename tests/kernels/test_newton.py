@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.llvm.entry import translated
-from adcompiler.codegen.llvm.machine import optimised
-from adcompiler.codegen.vectormath import vectors
+from adcompiler.targets.llvm.libmvec import vectors
+from adcompiler.targets.llvm.runtime.entry import translated
+from adcompiler.targets.llvm.runtime.jit import optimised
 
 found = vectors()
 longest = pytest.mark.skipif(

@@ -9,8 +9,8 @@ from loopprograms import PROGRAMS
 from programs import Program
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.kernels import kernel_at
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import kernel_at
 
 LONG = "def f(x: f64[n], y: f64[n]): return sum(exp(x) * y), max(x) * y"
 POINTS = "def f(x: f64[n, d], c: f64[d]): return sum(norm(x[i] - c)**3 for i in range(len(x)))"

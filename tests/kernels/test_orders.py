@@ -15,16 +15,16 @@ from hypothesis import assume, example, given, settings
 from programs import Program, programs
 
 import adcompiler as adc
-from adcompiler.ad.split import split
-from adcompiler.ad.split import value_and_grad as joint
+from adcompiler.ad.programs.split import split
+from adcompiler.ad.programs.split import value_and_grad as joint
+from adcompiler.api.modes import Tangent
+from adcompiler.api.transforms import Gradient
+from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.nodes import Func
-from adcompiler.ir.verify import verify
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.modes import Tangent
-from adcompiler.runtime.specialise import Specialisation
-from adcompiler.runtime.transforms import Gradient
-from adcompiler.syntax.program import Lowered
+from adcompiler.runtime.programs.specialise import Specialisation
 
 
 def everything(program: Program) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.threads import region
+from adcompiler.targets.cpu.threads import region
 
 WORK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 LAUNCH = ctypes.CFUNCTYPE(None, WORK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

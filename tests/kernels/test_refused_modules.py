@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.llvm import machine
-from adcompiler.codegen.llvm.entry import Code
-from adcompiler.codegen.llvm.values import BrokenModuleError
+from adcompiler.targets.llvm.runtime import jit as machine
+from adcompiler.targets.llvm.runtime.entry import Code
+from adcompiler.targets.llvm.values import BrokenModuleError
 
 # What LLVM does not parse, does not verify, and does not link: nobody has that name.
 ENTRY = "define i64 @entry(i64 %a, ptr %b, i64 %c) {\n"

@@ -9,9 +9,9 @@ from irtexts import SOFTMAX
 from plainkernels import executable as plain
 
 import adcompiler as adc
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.targets.cpu.compiled import Compiled
 
 LAYERS = """
 def loss(x: f64[n, d], w: f64[d, k], b: f64[k], v: f64[k, m]):

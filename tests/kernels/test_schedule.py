@@ -7,12 +7,12 @@ import pytest
 from irprograms import backends, kernel, orders, program
 from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.schedule import schedule
-from adcompiler.codegen.schedule_tree import Loop, Task
 from adcompiler.ir.nodes import Apply, Const, Map, Reduce
 from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.kernels.schedule.schedule import schedule
+from adcompiler.kernels.schedule.schedule_tree import Loop, Task
 
 
 def nests_of(func):

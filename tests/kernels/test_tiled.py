@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.block_partition import LINE
+from adcompiler.kernels.emit.block_partition import LINE
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.tiled import TILE, Tiled

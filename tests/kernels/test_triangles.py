@@ -8,11 +8,11 @@ from irprograms import check, optimised, program
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import targets
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.passes.order.triangles import pays, triangles
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.passes.triangles import pays, triangles
+from adcompiler.targets.cpu import targets
 
 PRODUCTS = """
 def f(x: f64[d, n]):

@@ -11,12 +11,12 @@ from rules.accuracy import CASES, PATH, points, ulps
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.codegen import vectormath
-from adcompiler.codegen.functions import FUNCTIONS
-from adcompiler.codegen.llvm.elementary import ELEMENTARY
-from adcompiler.codegen.llvm.entry import translated
-from adcompiler.codegen.llvm.machine import optimised
-from adcompiler.codegen.vectormath import vectors
+from adcompiler.targets.function_table import FUNCTIONS
+from adcompiler.targets.llvm import libmvec as vectormath
+from adcompiler.targets.llvm.libmvec import vectors
+from adcompiler.targets.llvm.runtime.entry import translated
+from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 
 FLOATS = (np.float64, np.float32)
 needs_vectors = pytest.mark.skipif(vectors() is None, reason="this C library has no functions of vectors")
@@ -227,7 +227,7 @@ def test_an_old_library_has_few_functions(monkeypatch):
     """glibc before 2.35 has exp but not tanh."""
     known = vectormath.known
     monkeypatch.setattr(
-        "adcompiler.codegen.llvm.vectors.known",
+        "adcompiler.targets.llvm.vectors.known",
         lambda found, name, kind: name != "tanh" and known(found, name, kind),
     )
     x = np.linspace(-2, 2, 45)

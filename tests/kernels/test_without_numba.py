@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen import cpu
 from adcompiler.ops.library import LIBRARY
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
+from adcompiler.targets.cpu import compiled as cpu
 
 FLOATS = (np.float64, np.float32)
 LONG = 100_000  # elements of a reduction that runs in parallel

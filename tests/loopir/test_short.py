@@ -8,7 +8,7 @@ import pytest
 import adcompiler as adc
 from adcompiler.loopir.nodes import Stmt
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.short import has_loops, short
+from adcompiler.loopir.short_loops import has_loops, short
 
 SUM = "for k in range(uint64(0), uint64({n})):\n    s = s + a[k]\n"
 NESTED = """

@@ -17,8 +17,8 @@ from mpmath import mpf
 from rules.document import table
 
 import adcompiler as adc
-from adcompiler.codegen.llvm.elementary import ELEMENTARY
-from adcompiler.codegen.vectormath import vectors
+from adcompiler.targets.llvm.libmvec import vectors
+from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 
 PATH = Path(__file__).parents[2] / "docs" / "accuracy.md"
 POINTS = 4000

@@ -1,4 +1,4 @@
-"""Computes the numbers in adcompiler/codegen/llvm/coefficients.py, and writes them there.
+"""Computes the numbers in adcompiler/targets/llvm/vectormath/coefficients.py, and writes them there.
 
 A polynomial is the best one, up to its rounding: it is found by Remez's method in numbers of 300 bits. Errors
 are weighted by what the polynomial is multiplied with, so that the error of the whole function is the least.
@@ -16,9 +16,9 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from adcompiler.codegen import llvm
+from adcompiler.targets.llvm import vectormath
 
-PATH = Path(llvm.__file__).with_name("coefficients.py")
+PATH = Path(vectormath.__file__).with_name("coefficients.py")
 BITS = 300
 DOUBLE, FLOAT = 53, 24
 KINDS = {DOUBLE: "double", FLOAT: "float"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rules.edges import EDGES
 
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS
 
 PATH = Path(__file__).parents[2] / "docs" / "rules.md"

@@ -17,7 +17,7 @@ import mpmath
 import numpy as np
 import sympy
 
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
 
 OPERATORS = {

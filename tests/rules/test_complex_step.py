@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.complex_step import ANALYTIC, BOUNDED, ComplexStep, NotAnalytic
+from adcompiler.api import check_grad as check
+from adcompiler.interpreter.complex_step import ANALYTIC, BOUNDED, ComplexStep, NotAnalytic
 from adcompiler.ops.table import TABLE
-from adcompiler.runtime import check
 
 
 def steps(f: adc.Function, *point: float) -> list[float]:

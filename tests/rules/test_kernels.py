@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from rules.evaluate import Kernels, in_orders
 
-from adcompiler.codegen.intrinsics import fma, rsqrt
-from adcompiler.codegen.special import bessel, series
 from adcompiler.ir.types import NUMPY
 from adcompiler.ops.build import result_dtype
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
+from adcompiler.targets.numba.intrinsics import fma, rsqrt
+from adcompiler.targets.numba.special import bessel, series
 
 FLOATS = (0.0, -0.0, 0.3, -0.3, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.5, 3.0, 40.0, -40.0, 1e4, -1e4,
           math.inf, -math.inf, math.nan)  # fmt: skip
@@ -129,7 +129,7 @@ def same(entry: Primitive, a: Any, b: Any) -> bool:
 
 
 def test_powers_of_integers_wrap() -> None:
-    """Programs check that exponents are not negative (`syntax/powers.py`)."""
+    """Programs check that exponents are not negative (`frontend/values/powers.py`)."""
     power = numba.njit(lambda x, y: x**y, error_model="numpy")
     for x, y in product((0, 1, -1, 2, -3, 10, 2**62), (0, 1, 2, 3, 50, 63)):
         with np.errstate(all="ignore"):

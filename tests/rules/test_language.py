@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adcompiler.ad.partials import partial
+from adcompiler.frontend.lowering.rule_texts import element_of
 from adcompiler.ir.nodes import Element, Input, Read, const
 from adcompiler.ir.types import Dtype
 from adcompiler.ops.build import apply
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
-from adcompiler.syntax.scalar import element_of
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from rules.evaluate import Numbers, Precise, evaluate, in_orders, parse, precise
 
-from adcompiler.ops.primitive import Primitive
+from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS, TABLE
 
 POINTS = 24

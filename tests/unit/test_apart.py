@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.gemm_epilogue import Apart
+from adcompiler.targets.cpu.gemm_epilogue import Apart
 
 STEPS = """
 def f(W: f64[m, m], y: f64[m], h, steps: i64):

@@ -20,7 +20,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler import store
-from adcompiler.codegen import cache
+from adcompiler.targets.numba import modules as cache
 
 # The last three are compiled by numba.
 PROGRAM = """
@@ -136,7 +136,8 @@ def test_nothing_is_unpickled_before_its_digest_matched(filled, tmp_path, kept):
 
 
 def test_without_the_parsers_table_it_is_made_and_kept(tmp_path):
-    another = "import lark; lark.__version__ = '0'\nfrom adcompiler.syntax.parse import parse\nparse('x + 1')"
+    another = "import lark; lark.__version__ = '0'\n"
+    another += "from adcompiler.frontend.grammar.parse import parse\nparse('x + 1')"
     assert not answer(start(tmp_path, program=another))
     (table,) = tmp_path.rglob("*.table")
     assert table.read_bytes()[store.DIGEST :].startswith(b'{"data":')  # plain data

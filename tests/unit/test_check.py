@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.runtime import check
+from adcompiler.api import check_grad as check
 
 MANY = 20_000
 WAVES = "def waves(x):\n    return sum(x**2 * sin(x)) + x[0] * log(x[1])"

@@ -9,9 +9,9 @@ import numpy as np
 
 import adcompiler as adc
 from adcompiler import Variable, tape
+from adcompiler.eager.graph.graph import live
+from adcompiler.eager.graph.provenance import taken
 from adcompiler.ops.table import TABLE
-from adcompiler.runtime.graph import live
-from adcompiler.runtime.provenance import taken
 
 
 def test_what_is_remembered_holds_no_graph():

@@ -9,13 +9,13 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.cli import main
-from adcompiler.codegen.emit import emit
-from adcompiler.codegen.materialise import scheduled
-from adcompiler.codegen.timed import Timed
-from adcompiler.codegen.work import Counted
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.emit.traffic import Counted
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.ops.table import TABLE
-from adcompiler.runtime import ceilings, cost
-from adcompiler.runtime.clock import seconds, ticks_a_second
+from adcompiler.runtime.reports import ceilings, cost
+from adcompiler.runtime.reports.clock import seconds, ticks_a_second
+from adcompiler.targets.cpu.timed import Timed
 
 PAIRS = "def f(x: f64[n]):\n    return sum(sqrt((x[i] - x[j])**2 + 1) for i in range(n) for j in range({}))"
 

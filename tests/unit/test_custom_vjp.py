@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import show
-from adcompiler.ir.verify import verify
+from adcompiler.ir.textform.printer import show
+from adcompiler.ir.textform.reader import parse_func
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 

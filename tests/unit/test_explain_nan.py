@@ -210,7 +210,7 @@ def test_the_backward_pass_of_a_loop():
 
 def test_iterations_are_found_without_holding_all_of_them(monkeypatch):
     """What a loop carried is kept at some iterations only; what lies between is computed again."""
-    from adcompiler.codegen import history
+    from adcompiler.interpreter import history
 
     source = (
         "def f(x):\n    for i in range(1000):\n        x = x - 0.001 - 0.0001 * sqrt(x)\n    return sum(x)\n"
@@ -373,7 +373,7 @@ def test_integers_and_empty_arrays():
 
 
 def test_what_only_the_kernel_gives_is_said_so(monkeypatch):
-    from adcompiler.runtime import explain_nan
+    from adcompiler.explain.nan import explain_nan
 
     f = adc.compile("sum(sin(x))")
     monkeypatch.setattr(explain_nan, "_by_kernels", lambda *_: [1.0, np.array([1.0, np.nan])])
@@ -385,7 +385,7 @@ def test_what_only_the_kernel_gives_is_said_so(monkeypatch):
 
 
 def test_what_only_the_interpreter_gives_is_said_so(monkeypatch):
-    from adcompiler.runtime import explain_nan
+    from adcompiler.explain.nan import explain_nan
 
     monkeypatch.setattr(explain_nan, "_by_kernels", lambda *_: [1.0, np.ones(2)])
     found = adc.explain_nan(adc.compile("sum(log(x))"), np.zeros(2))
@@ -394,7 +394,7 @@ def test_what_only_the_interpreter_gives_is_said_so(monkeypatch):
 
 
 def test_large_domains_are_interpreted_in_blocks(monkeypatch):
-    from adcompiler.codegen import reference
+    from adcompiler.interpreter import reference
 
     f = adc.compile("sum(exp(-(x[:, None] - y[None, :])**2) * sqrt(y)) + sum(cumsum(x) / (1 + y))")
     args = np.ones(30), np.r_[np.ones(29), 0.0]

@@ -508,7 +508,7 @@ def test_names_that_are_given_stay():
 
 
 def test_what_never_comes_again_is_not_compiled_and_forgotten():
-    from adcompiler.runtime.fusion import pending
+    from adcompiler.eager.aggregates import pending
 
     graph = pending.Graph(pending.Trie("numpy"))
     limit, pending.MOST_SITES = pending.MOST_SITES, 50

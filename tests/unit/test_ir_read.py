@@ -9,8 +9,8 @@ import pytest
 from random_ir import random_func
 
 from adcompiler.errors import LimitError, ParseError
-from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import show
+from adcompiler.ir.textform.printer import show
+from adcompiler.ir.textform.reader import parse_func
 
 
 def test_comments_blank_lines_and_lines_within_brackets_are_skipped():

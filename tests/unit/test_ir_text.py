@@ -24,10 +24,10 @@ from adcompiler.ir.nodes import (
     const,
     select,
 )
-from adcompiler.ir.notation import BOOLEAN, apply_dtype
-from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import show
-from adcompiler.ir.verify import verify
+from adcompiler.ir.textform.notation import BOOLEAN, apply_dtype
+from adcompiler.ir.textform.printer import show
+from adcompiler.ir.textform.reader import parse_func
+from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.walk import arrays_read, postorder
 from adcompiler.ops.build import apply, cast, result_dtype
 from adcompiler.ops.table import TABLE

@@ -7,10 +7,10 @@ import pytest
 from oracle import hessian, jacobian
 
 import adcompiler as adc
+from adcompiler.api.modes import Tangent
 from adcompiler.ir.nodes import Apply
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.pipeline import OPTIMISE, run
-from adcompiler.runtime.modes import Tangent
 
 RANDOM = np.random.default_rng(1)
 X, Y, A = RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, 4), RANDOM.uniform(0.5, 1.5, (3, 4))

@@ -19,7 +19,7 @@ from optimcases import ANSWERS, CASES, STEPS, begin, by_torch, gradient
 
 import adcompiler as adc
 from adcompiler import DtypeError, Error, GraphError, ShapeError
-from adcompiler.runtime.optim.kernels import _kernel
+from adcompiler.optim.update_kernels import _kernel
 
 SGD, Adam, AdamW = adc.optim.SGD, adc.optim.Adam, adc.optim.AdamW
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import adcompiler as adc
-from adcompiler.runtime.snapshot import snapshot
+from adcompiler.runtime.programs.snapshot import snapshot
 
 BACKENDS = ["cpu", "numpy"]
 

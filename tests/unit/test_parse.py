@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adcompiler.errors import ParseError, Span
-from adcompiler.syntax import table, tree
-from adcompiler.syntax.parse import parse, parse_expression
+from adcompiler.frontend.grammar import parser_table as table
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.parse import parse, parse_expression
 
 # ---- Both trees, written in the same way: nested tuples, and the text of every node in the same order ----
 
@@ -552,7 +553,7 @@ def test_threads_can_parse_together() -> None:
 
 
 def test_the_table_that_comes_with_the_package_is_that_of_the_grammar():
-    """After a change of the grammar: `python -m adcompiler.syntax.table`."""
+    """After a change of the grammar: `python -m adcompiler.frontend.grammar.parser_table`."""
     folder = Path(__file__).parents[2] / "grammar"
     grammar = (folder / "adc.lark").read_text("utf-8")
     assert (folder / "adc.table").read_text("utf-8") == table.packaged(grammar)

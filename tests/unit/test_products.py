@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.timed import Timed
-from adcompiler.codegen.work import Counted
+from adcompiler.kernels.emit.traffic import Counted
+from adcompiler.targets.cpu.timed import Timed
 
 BACKENDS = ("numpy", "cpu")
 FACTORS = {

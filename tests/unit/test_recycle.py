@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.buffers import MOST, POOL
+from adcompiler.targets.buffers import MOST, POOL
 
 N = 20_000
 X = np.arange(float(N))

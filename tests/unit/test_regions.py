@@ -12,7 +12,7 @@ from adcompiler.analysis.regions import at, both, either, where
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Reduce, const
 from adcompiler.ir.walk import arrays_of, postorder
 from adcompiler.ops.build import apply
-from adcompiler.passes.structural_zeros import Zeros
+from adcompiler.passes.order.structural_zeros import Zeros
 
 COMPARED = {
     "less": int.__lt__, "less_equal": int.__le__, "greater": int.__gt__, "greater_equal": int.__ge__,

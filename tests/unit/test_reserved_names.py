@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import adcompiler as adc
-from adcompiler.codegen.names import Names
-from adcompiler.codegen.words import RESERVED
+from adcompiler.kernels.emit.names import Names
+from adcompiler.kernels.emit.reserved_words import RESERVED
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))

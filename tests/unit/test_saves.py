@@ -10,9 +10,9 @@ import pytest
 from compared import leaves
 
 import adcompiler as adc
-from adcompiler.ad.mincut import READ, WRITE, _size, _work, cheapest
-from adcompiler.ad.split import split
-from adcompiler.codegen.reference import length
+from adcompiler.ad.programs.mincut import READ, WRITE, _size, _work, cheapest
+from adcompiler.ad.programs.split import split
+from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.walk import arrays_of, arrays_read
 

@@ -9,7 +9,7 @@ import pytest
 from numpys import same
 
 import adcompiler as adc
-from adcompiler.syntax.operators import ELSEWHERE
+from adcompiler.frontend.values.operators import ELSEWHERE
 
 X = np.array([1.5, np.nan, -2.0, 0.0])
 EDGES = np.array([-1.0, 0.5, 1.0])

@@ -13,12 +13,12 @@ from oracle import derivative
 import adcompiler as adc
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.taylor import taylor
+from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Map, const, zeros_like
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.pipeline import OPTIMISE, run
-from adcompiler.runtime.signature import FLOAT
-from adcompiler.syntax.program import Lowered
+from adcompiler.runtime.arguments.signature import FLOAT
 
 X = np.array([0.4, 0.9, 0.6])
 LOOP = """

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from adcompiler.ir import verify as module
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
@@ -24,7 +23,8 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.verify import VerifyError, verify
+from adcompiler.ir.textform import verify as module
+from adcompiler.ir.textform.verify import VerifyError, verify
 from adcompiler.ops.table import TABLE
 
 M = const(3, "i64")

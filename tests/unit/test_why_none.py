@@ -10,7 +10,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler import GraphError, Variable, tape
-from adcompiler.runtime.provenance import BITS
+from adcompiler.eager.graph.provenance import BITS
 
 
 def leaf(value=3.0, name=None):

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.vjp import vjp as cotangents_of
+from adcompiler.api import transforms
+from adcompiler.api.function import Function
+from adcompiler.api.modes import Tangent, as_tuple, directions_of
+from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interop.dask.lazy import Blockwise, is_lazy, stand_in
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime import transforms
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.modes import Tangent, as_tuple, directions_of
-from adcompiler.runtime.signature import Parameter, bind
-from adcompiler.runtime.specialise import Types
-from adcompiler.runtime.tangents import like
-from adcompiler.runtime.transforms import Derived, compiled
-from adcompiler.syntax.containers import mapped
-from adcompiler.syntax.program import Lowered
-from adcompiler.syntax.sizes import with_inputs
-from adcompiler.syntax.structures import flatten
+from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.structures import flatten
+from adcompiler.runtime.arguments.signature import Parameter, bind
+from adcompiler.runtime.arguments.tangents import like
+from adcompiler.runtime.programs.specialise import Types
 
 
 @public

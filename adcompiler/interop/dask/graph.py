@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.codegen.reference import length
 from adcompiler.errors import Error, LimitError
 from adcompiler.interop.dask.reread import reread
 from adcompiler.interop.dask.worker import Program, checked, combine, pick, run
+from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Input, Size
-from adcompiler.ir.text import show
+from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
-from adcompiler.passes.blocks import Leaf
-from adcompiler.passes.partition import Output, Partition, Stage
+from adcompiler.passes.chunks.blocks import Leaf
+from adcompiler.passes.chunks.partition import Output, Partition, Stage
 
 FAN_IN = 8
 Index = tuple[int, ...]

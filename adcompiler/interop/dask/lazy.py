@@ -9,24 +9,24 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adcompiler.codegen.reference import length
+from adcompiler.api.function import Function
+from adcompiler.api.transforms import compiled
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.graph import Chunks, Graph
+from adcompiler.interpreter.reference import length
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Func, Input, Size
-from adcompiler.ir.text import show
+from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, read_by
-from adcompiler.passes.known import Known, for_lengths
-from adcompiler.passes.partition import Partition, partition
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.signature import DTYPE_OF, bind
-from adcompiler.runtime.specialise import Specialisation
-from adcompiler.runtime.transforms import compiled
-from adcompiler.syntax.containers import mapped
-from adcompiler.syntax.structures import arrays_of as leaves_of
-from adcompiler.syntax.structures import unflatten
+from adcompiler.passes.chunks.partition import Partition, partition
+from adcompiler.passes.known_lengths import Known, for_lengths
+from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.structures import arrays_of as leaves_of
+from adcompiler.pytree.structures import unflatten
+from adcompiler.runtime.arguments.signature import DTYPE_OF, bind
+from adcompiler.runtime.programs.specialise import Specialisation
 
 BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
 

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adcompiler.api.function import Function
+from adcompiler.api.vmap import vmap
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.fork import Locked
 from adcompiler.frames import public
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.vmap import vmap
-from adcompiler.syntax.containers import mapped, opened
+from adcompiler.pytree.containers import mapped, opened
 
 Axes = tuple[int | None, ...]
 _known: dict[str, Any] = {}

@@ -19,10 +19,10 @@ import numpy as np
 
 from adcompiler.errors import Error
 from adcompiler.fork import Locked
-from adcompiler.ir.read import parse_func
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.specialise import Specialisation
-from adcompiler.syntax.program import Lowered
+from adcompiler.runtime.programs.specialise import Specialisation
 
 _known: dict[tuple[str, str], Specialisation] = {}
 _LOCK = Locked()

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from adcompiler.interop import array_api
 from adcompiler.interop.array_api import plain, wrapper
 from adcompiler.interop.jax.function import JaxFunction
-from adcompiler.runtime.adapters import any_leaf
+from adcompiler.runtime.arguments.adapters import any_leaf
 
 __all__ = ["JaxFunction", "call", "plain", "wrapper"]
 

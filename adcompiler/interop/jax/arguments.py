@@ -16,16 +16,16 @@ import numpy as np
 from jax.core import Tracer
 from jax.dtypes import canonicalize_dtype
 
+from adcompiler.api.function import Function
 from adcompiler.errors import DtypeError, LimitError
+from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
-from adcompiler.runtime.function import Function
-from adcompiler.runtime.signature import FLOAT, Parameter, bind
-from adcompiler.runtime.specialise import Specialisation, Types
-from adcompiler.syntax.annotations import declared
-from adcompiler.syntax.containers import Container, opened
-from adcompiler.syntax.structures import arrays_in, arrays_of
-from adcompiler.syntax.values import ArgType
+from adcompiler.pytree.containers import Container, opened
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.structures import arrays_in, arrays_of
+from adcompiler.runtime.arguments.signature import FLOAT, Parameter, bind
+from adcompiler.runtime.programs.specialise import Specialisation, Types
 
 KERNEL: Mapping[str, Dtype] = {
     "bool": "bool", "float32": "f32", "float64": "f64",

@@ -23,16 +23,16 @@ from typing import Any
 
 import jax
 
-from adcompiler.codegen.cpu import Compiled
-from adcompiler.codegen.kernels import kernel_at
-from adcompiler.codegen.llvm.entry import Code
-from adcompiler.codegen.llvm.machine import for_ever, linked
-from adcompiler.codegen.llvm.values import UnsupportedError
-from adcompiler.codegen.reference import extent
-from adcompiler.codegen.threads import region
 from adcompiler.fork import Locked
+from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Input
 from adcompiler.ir.types import NUMPY
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import kernel_at
+from adcompiler.targets.cpu.threads import region
+from adcompiler.targets.llvm.runtime.entry import Code
+from adcompiler.targets.llvm.runtime.jit import for_ever, linked
+from adcompiler.targets.llvm.values import UnsupportedError
 
 MAJOR = 0  # of the interface whose layout this is
 API, STAGE, ARGS, RETS = 16, 32, 72, 112  # bytes: places in a call frame

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from adcompiler.api.function import Function
 from adcompiler.frames import public
 from adcompiler.interop.jax.arguments import described, lengths, operands
 from adcompiler.interop.jax.primitive import call
 from adcompiler.interop.programs import Program, known_lengths
-from adcompiler.passes.known import for_lengths
-from adcompiler.runtime.function import Function
-from adcompiler.syntax.structures import unflatten
+from adcompiler.passes.known_lengths import for_lengths
+from adcompiler.pytree.structures import unflatten
 
 
 class JaxFunction:

@@ -19,12 +19,12 @@ from jax.extend.core import Primitive
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from adcompiler.ad.split import Pattern
-from adcompiler.codegen.reference import extent
+from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError
 from adcompiler.interop.jax.arguments import canonical
 from adcompiler.interop.jax.ffi import target
 from adcompiler.interop.programs import Derivative, Program
+from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
 

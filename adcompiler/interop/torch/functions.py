@@ -21,11 +21,11 @@ from adcompiler.interop.torch.dynamo import Guarded
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
-from adcompiler.passes.known import NOTHING, Known, for_lengths
-from adcompiler.runtime.signature import bind
-from adcompiler.runtime.specialise import Specialisation, Types
-from adcompiler.syntax.containers import mapped
-from adcompiler.syntax.structures import Column, arrays_of, unflatten
+from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
+from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.structures import Column, arrays_of, unflatten
+from adcompiler.runtime.arguments.signature import bind
+from adcompiler.runtime.programs.specialise import Specialisation, Types
 
 MOST_SITES = 1000  # of one function; calls with more lengths take the general way
 Site = tuple[At, Any]  # the program of a call, at its lengths, and how results nest

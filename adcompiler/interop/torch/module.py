@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adcompiler.api.transforms import compiled
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.interop.torch.functions import of
 from adcompiler.interop.torch.memory import taken
-from adcompiler.runtime.signature import ArgumentError
-from adcompiler.runtime.transforms import compiled
-from adcompiler.syntax.containers import Container, check_depth, opened
+from adcompiler.pytree.containers import Container, check_depth, opened
+from adcompiler.runtime.arguments.signature import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from adcompiler.errors import LimitError, ShapeError
+from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.interop.programs import Program
 from adcompiler.interop.torch.memory import DTYPES, arrays, tensors
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Size
-from adcompiler.ir.read import parse_func
-from adcompiler.ir.text import show
-from adcompiler.runtime.specialise import Specialisation
-from adcompiler.syntax.sizes import Constraint
+from adcompiler.ir.textform.printer import show
+from adcompiler.ir.textform.reader import parse_func
+from adcompiler.runtime.programs.specialise import Specialisation
 
 LIBRARY = torch.library.Library("adcompiler", "DEF")
 LIBRARY.define("run(str program, str backend, SymInt[] sizes, Tensor[] inputs, Tensor[] held) -> Tensor[]")

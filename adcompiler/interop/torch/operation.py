@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from adcompiler.ad.split import Pattern
+from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import LimitError
 from adcompiler.interop.programs import Derivative, Program
 from adcompiler.interop.torch import opaque

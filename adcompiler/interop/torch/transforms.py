@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adcompiler.ad.split import Pattern
+from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.programs import Program
@@ -18,9 +18,9 @@ from adcompiler.interop.torch.functions import of, stand_in
 from adcompiler.interop.torch.memory import DTYPES, check_devices, plain, taken
 from adcompiler.interop.torch.operation import At, derived, everything
 from adcompiler.ir.types import Dtype
-from adcompiler.runtime.specialise import Types
-from adcompiler.syntax.containers import mapped
-from adcompiler.syntax.structures import flatten, places_of, unflatten
+from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.structures import flatten, places_of, unflatten
+from adcompiler.runtime.programs.specialise import Types
 
 
 def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:

@@ -1,0 +1,1 @@
+"""Programs made by differentiation: forward and propagate, Jacobians, colourings, dual numbers."""

@@ -1,0 +1,290 @@
+"""Explicit programs: forward with its saved temporaries as results, and propagate for each pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adcompiler.ad.programs.consistent import consistent
+from adcompiler.ad.programs.mincut import cheapest
+from adcompiler.ad.saved_temporaries import outline
+from adcompiler.ad.vjp import relevance, vjp
+from adcompiler.errors import Error
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Node, const, zeros_like
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
+from adcompiler.lazy import cached_property
+from adcompiler.ops.costs import Length
+
+Pattern = tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Propagate:
+    """One propagate program: `reads` says for each input which value of forward it takes (inputs first,
+    then results), the rest are cotangents; `known` says which wanted cotangents are not known to be zero."""
+
+    func: Func
+    reads: tuple[int, ...]
+    known: Pattern
+
+
+@dataclass(frozen=True)
+class Split:
+    """A program split in two. `forward` has the original results first, then the saved temporaries."""
+
+    forward: Func
+    count: int
+    wanted: tuple[int, ...]
+
+    @property
+    def saved(self) -> tuple[Array, ...]:
+        """The temporaries that forward saves."""
+        return self.forward.results[self.count :]
+
+    @property
+    def differentiable(self) -> Pattern:
+        """Which results of forward can carry a cotangent."""
+        return tuple(is_float(r.dtype) for r in self.forward.results)
+
+    @property
+    def usual(self) -> Pattern:
+        """The pattern of cotangents of all results and of no saved temporary."""
+        return tuple(k < self.count and d for k, d in enumerate(self.differentiable))
+
+    @property
+    def all_asked(self) -> Pattern:
+        """The pattern that asks for every gradient."""
+        return (True,) * len(self.wanted)
+
+    @cached_property
+    def guards(self) -> list[Element]:
+        """Where each result of forward matters: a saved temporary, only where a taken branch reads it."""
+        return relevance(self.forward.results, self.count, [self.forward.inputs[k] for k in self.wanted])
+
+    def cotangents(self, present: Pattern) -> list[Input | None]:
+        """A placeholder for each cotangent that is not None."""
+        return [
+            Input(-1 - k, r.dtype, r.shape) if here and is_float(r.dtype) else None
+            for k, (r, here) in enumerate(zip(self.forward.results, present, strict=True))
+        ]
+
+    @cached_property
+    def loops(self) -> list[Array]:
+        """What loops give that propagate needs, such as the stacks of what they carry: no cotangent decides
+        it, so that forward can compute it."""
+        forward = self.forward
+        cotangents = self.cotangents(self.differentiable)
+        found = vjp(forward.results, cotangents, [forward.inputs[k] for k in self.wanted], self.guards)
+        order = arrays_of(g for g in found if g is not None)
+        behind: set[Array] = {c for c in cotangents if c is not None}
+        for array in order:
+            if any(a in behind for a in arrays_read(array)):
+                behind.add(array)
+        return [a for a in order if isinstance(a, Item) and a not in behind]
+
+    def propagate(
+        self, present: Pattern, asked: Pattern, held: bool = True, checked: bool = False
+    ) -> Propagate:
+        """The program for one pattern of cotangents that are not None, and of gradients asked for.
+
+        It reads results of forward only if they are `held`; `checked`, it checks what forward checks again.
+        """
+        forward = self.forward
+        cotangents = self.cotangents(present)
+        targets = [forward.inputs[k] for k, ask in zip(self.wanted, asked, strict=True) if ask]
+        found = vjp(forward.results, cotangents, targets, self.guards)
+        grads = [g for g in found if g is not None]
+        known = dict(zip(targets, (g is not None for g in found), strict=True))
+        mask = pattern_text(present) + "|" + pattern_text(asked)
+        names: dict[Node, str] = dict(forward.names)
+        names.update({c: f"d{forward.result_names[k]}" for k, c in enumerate(cotangents) if c is not None})
+        func = Func(
+            name=f"{forward.name.removesuffix('.forward')}.propagate[{mask}]",
+            inputs=(),
+            input_names=(),
+            results=tuple(grads),
+            result_names=tuple(
+                f"d{forward.input_names[t.position]}"
+                for t, g in zip(targets, found, strict=True)
+                if g is not None
+            ),
+            size_names=forward.size_names,
+            names=names,
+            spans=forward.spans,
+            source=forward.source,
+            checks=forward.checks if checked else (),
+        )
+        available = (*forward.inputs, *(forward.results if held else ()))
+        usable = consistent(grads, available)
+        func, reads = rebind(
+            func,
+            {a: k for k, a in reversed(list(enumerate(available))) if a in usable},
+            [c for c in cotangents if c is not None],
+            self.value_names(),
+        )
+        asked_known = tuple(
+            ask and known[forward.inputs[k]] for k, ask in zip(self.wanted, asked, strict=True)
+        )
+        return Propagate(func, reads, asked_known)
+
+    def value_names(self) -> tuple[str, ...]:
+        """Names of the values that propagate may read: forward's inputs, then its results."""
+        return (*self.forward.input_names, *self.forward.result_names)
+
+
+Choice = Callable[["Split"], Sequence[Array]]
+
+
+def split(func: Func, wanted: Sequence[int], choose: Choice | None = None) -> Split:
+    """Split `func`; `wanted` are the positions of the inputs whose gradients may be asked for.
+
+    What the partials name is saved, or of it and all other arrays what `choose` picks, given the split that
+    saves what the partials name. Temporaries that the program with all cotangents present does not read are
+    not saved.
+    """
+    targets = [func.inputs[k] for k in wanted]
+    outlined, saved = outline(func, targets)
+    extra = [a for a in saved if a not in outlined.results]
+    extra += Split(_forward(outlined, extra), len(func.results), tuple(wanted)).loops
+    made = _used(outlined, extra, len(func.results), tuple(wanted))
+    return made if choose is None else _used(outlined, choose(made), len(func.results), tuple(wanted))
+
+
+def _used(func: Func, saved: Sequence[Array], count: int, wanted: tuple[int, ...]) -> Split:
+    """The split that saves what some propagate reads of `saved`."""
+    known = {*func.inputs, *func.results}
+    order = [a for a in dict.fromkeys(b for a in saved for b in (*lengths_read(a), a)) if a not in known]
+    everything = Split(_forward(func, order), count, wanted)
+    first = len(func.inputs) + count
+    read = {k - first for k in everything.propagate(everything.differentiable, everything.all_asked).reads}
+    return Split(_forward(func, [a for k, a in enumerate(order) if k in read]), count, wanted)
+
+
+def by_names(names: Sequence[str]) -> Choice:
+    """Save what the user names: temporaries of the source, or such as a split shows, `t0`.
+
+    The choice raises Error for a name that none has.
+    """
+
+    def choose(made: Split) -> list[Array]:
+        forward = made.forward
+        arrays: dict[str, Array] = {
+            forward.names[a]: a for a in arrays_of(forward.results) if a in forward.names
+        }
+        arrays |= zip(forward.result_names[made.count :], made.saved, strict=True)
+        arrays |= zip(forward.input_names, forward.inputs, strict=True)
+        for name in names:
+            if name not in arrays:
+                raise Error(
+                    f"there is no {name!r} to save in {forward.name.removesuffix('.forward')}",
+                    remedy=f"there are {', '.join(arrays)}",
+                )
+        return [arrays[name] for name in names if not isinstance(arrays[name], Input)]
+
+    return choose
+
+
+def by_cost(length: Length) -> Choice:
+    """Save what is cheapest to save rather than to compute again, where lengths are as `length` tells."""
+
+    def choose(made: Split) -> list[Array]:
+        available = (*made.forward.inputs, *made.forward.results)
+        reads = made.propagate(made.usual, made.all_asked).reads
+        return cheapest(made.forward, made.count, [available[k] for k in reads], length)
+
+    return choose
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """A pattern of None as its text: 1 where a value is there, - where it is None or not wanted."""
+    return "".join("1" if here else "-" for here in pattern)
+
+
+def _forward(func: Func, saved: Sequence[Array]) -> Func:
+    wanted = [func.names.get(array, f"t{k}") for k, array in enumerate(saved)]
+    names = distinct(wanted, (*func.input_names, *func.result_names))
+    return func.with_(
+        name=f"{func.name}.forward",
+        results=(*func.results, *saved),
+        result_names=(*func.result_names, *names),
+    )
+
+
+def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
+    """One joint program: the first result (a scalar) and its gradients; nothing is saved.
+
+    An input without a path to the result has a gradient of zeros.
+    """
+    value = func.results[0]
+    seeds: list[Array | None] = [Map((), const(1, value.dtype)), *[None] * (len(func.results) - 1)]
+    targets = [func.inputs[k] for k in wanted]
+    grads = [
+        zeros_like(t) if g is None else g
+        for t, g in zip(targets, vjp(func.results, seeds, targets), strict=True)
+    ]
+    values = func.results if with_value else ()
+    names = func.result_names if with_value else ()
+    return func.with_(
+        name=f"{func.name}.{'value_and_grad' if with_value else 'grad'}",
+        results=(*values, *grads),
+        result_names=(
+            *names,
+            *distinct([f"d{func.input_names[k]}" for k in wanted], (*func.input_names, *names)),
+        ),
+    )
+
+
+class _Bind(Rewriter):
+    """Replaces arrays by inputs; the lengths of one may be the values of those before it."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        super().__init__()
+        self.inputs: dict[Array, Input] = {}
+        for array in arrays:
+            made = Input(len(self.inputs), array.dtype, self._change(array.shape))
+            self.arrays[array] = self.inputs[array] = made
+
+    def inner(self, loop: Loop | Ruled) -> None:
+        """The bodies of loops are closed."""
+
+
+def rebind(
+    func: Func, numbers: Mapping[Array, int], cotangents: Sequence[Array], names: Sequence[str]
+) -> tuple[Func, tuple[int, ...]]:
+    """`func` as a program of its own: reads of arrays that have numbers become inputs, where it has any.
+
+    Returns the program and the numbers of the arrays that it reads, in order.
+    """
+    reads = sorted(_reached(func.roots, cotangents, numbers), key=numbers.__getitem__)
+    bind = _Bind([*reads, *cotangents])
+    inputs = bind.inputs
+    roots = bind.run(func.roots)
+    results, holds = roots[: len(func.results)], roots[len(func.results) :]
+    moved = bind.moved()
+    labels = [names[numbers[a]] for a in reads] + [func.names[c] for c in cotangents]
+    return (
+        func.with_(
+            inputs=tuple(inputs.values()),
+            input_names=distinct(labels),
+            results=results,
+            result_names=distinct(func.result_names, labels),
+            checks=tuple(replace(c, holds=h) for c, h in zip(func.checks, holds, strict=True)),
+            names={moved[n]: name for n, name in func.names.items() if n in moved and n not in inputs},
+            spans={moved[n]: span for n, span in func.spans.items() if n in moved},
+        ),
+        tuple(numbers[a] for a in reads),
+    )
+
+
+def _reached(roots: Iterable[Array], given: Sequence[Array], stops: Mapping[Array, int]) -> set[Array]:
+    """The arrays of `stops` that `roots` read, not looking behind them, and those that say how long these
+    and the arrays `given` are."""
+
+    def read(array: Array) -> Iterable[Array]:
+        return lengths_read(array) if array in stops or array in given else arrays_read(array)
+
+    return {a for a in postorder((*roots, *given), read) if a in stops}

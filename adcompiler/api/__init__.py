@@ -1,0 +1,1 @@
+"""The public functions: `compile`, `Function` and the transforms that take and return one."""

@@ -1,0 +1,343 @@
+"""Check derivatives against finite differences of the function itself, and against complex steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adcompiler.api.finite_differences import slope_along, slopes
+from adcompiler.api.function import Function
+from adcompiler.api.modes import hvp
+from adcompiler.api.transforms import Derived, Gradient, compiled
+from adcompiler.errors import Error, GradientError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.interpreter.complex_step import ComplexStep, NotAnalytic
+from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_const
+from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ops.build import apply
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.progress import showing
+from adcompiler.pytree.structures import flatten, places_of, unflatten
+from adcompiler.runtime.arguments.signature import Parameter, bind
+from adcompiler.runtime.programs.specialise import Specialisation, Types
+
+Tolerance = Mapping[np.dtype[Any], float]
+
+F64, F32 = NUMPY["f64"], NUMPY["f32"]
+RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
+COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
+MANY_ENTRIES = 1000  # of one argument, up to which finite differences are taken at each
+DIRECTIONS = 8  # through all entries of an argument that has more
+FEWEST_ENTRIES, MOST_POINTS = 8, 2**22  # what is sampled of larger ones, and in all
+MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
+NOISE = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One derivative against one reference, at its worst entry (`x[0, 1]`); errors are relative."""
+
+    what: str
+    reference: str
+    entry: str
+    value: float
+    expected: float
+    error: float
+
+    def __str__(self) -> str:
+        at = f", worst at {self.entry}" if self.error else ""
+        return f"{self.what}, {self.reference}: relative error {self.error:.1e}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was compared, and why what is missing was not."""
+
+    name: str
+    order: int
+    comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def worst(self) -> float:
+        """The largest relative error."""
+        return max((c.error for c in self.comparisons), default=0.0)
+
+    def __str__(self) -> str:
+        orders = "first" if self.order == 1 else "first and second"
+        first = f"{self.name}: {orders} derivatives agree"
+        return "\n".join((first, *(f"  {line}" for line in (*self.comparisons, *self.notes))))
+
+
+class Weighted(Derived):
+    """The sum of all float results, each entry with a weight: takes the arguments, then the weights."""
+
+    def __init__(self, of: Function, count: int) -> None:
+        super().__init__(
+            of, None, "weighted", tuple(Parameter(f"weight{k}", False, False) for k in range(count))
+        )
+
+    def trace(self, types: Types) -> Lowered:
+        count = len(self.of.parameters)
+        lowered = self.of.trace(types[:count])
+        func = lowered.func
+        found = [r for r in func.results if is_float(r.dtype)]
+        weights = [Input(len(func.inputs) + k, r.dtype, r.shape) for k, r in enumerate(found)]
+        terms = [_dot(r, w) for r, w in zip(found, weights, strict=True)]
+        total = terms[0]
+        for term in terms[1:]:
+            total = apply("add", total, term)
+        made = func.with_(
+            name=self.__name__,
+            inputs=(*func.inputs, *weights),
+            input_names=(*func.input_names, *(p.name for p in self.parameters[count:])),
+            results=(Map((), total),),
+            result_names=("total",),
+        )
+        return Lowered(run(SIMPLIFY, made), with_inputs(lowered.constraints, func, made), None)
+
+
+def _dot(result: Array, weight: Array) -> Any:
+    indices = identity(result.shape)
+    product = apply("multiply", Read(result, indices), Read(weight, indices))
+    wide = [n for n in result.shape if not is_const(n, 1)]
+    if not wide:
+        return product
+    return Read(Reduce("sum", (), result.shape, product), ())
+
+
+@public
+def check_grad(
+    f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
+) -> float:
+    """Compare the derivatives of `f` at `args` with finite differences and complex steps, to `order` 1 or 2.
+
+    Results other than one scalar are summed with random weights first, so `f` may return arrays. First
+    order: every entry of the gradient; second: the Hessian times a random direction. Of an argument with
+    more than a thousand entries, some entries and random directions through all of them are compared.
+    Differences are central with two Richardson extrapolations. Where the program is analytic, complex steps
+    of the function (of its gradient for the second order) judge to rounding. A terminal shows that a check of
+    some seconds goes on. Returns the worst relative error; raises
+    GradientError with the worst entry and both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in
+    float32; complex steps 1e-12, 1e-4 in float32, and what rounding of the arguments makes of it).
+    """
+    return check_report(f, *args, order=order, wrt=wrt, rtol=rtol, seed=seed).worst
+
+
+@public
+def check_report(
+    f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
+) -> Report:
+    """What `check_grad` compares, with the worst entry of each comparison; raises as it does."""
+    if not isinstance(order, int):
+        raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
+    check = _Check(compiled("check_grad", f), args, wrt, rtol, np.random.default_rng(seed))
+    with showing(f"checking {f.__name__}"):
+        check.gradient()
+        if order > 1:
+            check.second()
+    return Report(f.__name__, order, tuple(check.comparisons), tuple(dict.fromkeys(check.notes)))
+
+
+class _Check:
+    """One check: the weighted function, its point, and what was compared so far."""
+
+    def __init__(
+        self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
+    ) -> None:
+        self.f, self.rtol, self.random = f, rtol, random
+        args = bind(f.__name__, f.parameters, args, {})
+        types, values, _ = f.describe(args, {})
+        results = [r for r in f.specialise(types)(values, False) if np.asarray(r).dtype.kind == "f"]
+        if not results:
+            raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
+        weights = [_weights(random, np.asarray(r), len(results)) for r in results]
+        scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
+        self.scalar, self.args = scalar, (*args, *weights)
+        self.positions = f.positions(wrt, types)
+        self.places = tuple(places_of(types[k]) for k in self.positions)
+        self.wanted = f.inputs_of(self.positions, types)
+        self.names = f.specialise(types).func.input_names
+        self.types, self.point, _ = scalar.describe(self.args, {})
+        self.value = scalar.specialise(self.types)
+        self.slope = Gradient(scalar, self.positions, "grad").specialise(self.types)
+        self.comparisons: list[Comparison] = []
+        self.notes: list[str] = []
+        self.exact = [np.asarray(g) for g in self.slope(self.point, False)]
+
+    def gradient(self) -> None:
+        """First derivatives."""
+        self.finite("gradient", self.exact, lambda p: np.float64(self.value(p, False)[0]))
+        self.complex("gradient", self.value, self.exact, None)
+
+    def second(self) -> None:
+        """The Hessian times a random direction."""
+        directions = [self.random.uniform(-1, 1, g.shape).astype(g.dtype) for g in self.exact]
+        product = hvp(self.scalar, self.positions)(self.args, unflatten(self.places, directions))
+        exact = [np.asarray(h) for h in flatten(self.places, product)]
+
+        def along(p: Sequence[Any]) -> np.float64:
+            found = self.slope(p, False)
+            return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, found, strict=True)))
+
+        self.finite("second derivative", exact, along)
+        self.complex("second derivative", self.slope, exact, directions)
+
+    def finite(
+        self, what: str, exact: Sequence[np.ndarray], value: Callable[[Sequence[Any]], np.float64]
+    ) -> None:
+        """Compare with finite differences of `value`."""
+        parts = []
+        for k, g in zip(self.wanted, exact, strict=True):
+            places = None
+            if g.size > MANY_ENTRIES:
+                places = self.sampled(g) if g.dtype == F64 else []  # float32 has no digits for one of many
+                self.along(what, value, k, g)
+                if not places:
+                    continue
+            expected = slopes(value, self.point, k, places)
+            error = _errors(g, expected)
+            if places is not None:
+                asked = np.zeros(g.shape, bool)
+                for place in places:
+                    asked[place] = True
+                error = np.where(asked, error, 0.0)
+            parts.append((k, g, expected, error))
+        self.compare(what, "finite differences", parts, RTOL)
+
+    def along(
+        self, what: str, value: Callable[[Sequence[Any]], np.float64], k: int, exact: np.ndarray
+    ) -> None:
+        """Compare with finite differences along random directions, which move all entries of an argument by
+        as much of themselves: one wrong entry shows in each."""
+        name, start = self.names[k], np.asarray(self.point[k])
+        size = np.where(start == 0, 1, abs(start)).astype(start.dtype)
+        scale = max(1.0, float(np.linalg.norm((exact * size).ravel().astype(np.float64))))
+        allowed = self.rtol if self.rtol is not None else _allowed(RTOL, exact)
+        found = []
+        for _ in range(DIRECTIONS):
+            direction = size * self.random.choice([-1, 1], size.shape).astype(size.dtype)
+            expected = slope_along(value, self.point, k, direction)
+            slope = float(np.vdot(exact.astype(np.float64), direction.astype(np.float64)))
+            error = abs(slope - expected) / scale
+            entry = f"{name} along a direction"
+            found.append(Comparison(what, "finite differences", entry, slope, expected, error))
+            if not error <= allowed:
+                self.fail(found[-1])
+        self.comparisons.append(max(found, key=lambda c: c.error))
+        self.notes.append(
+            f"finite differences along {DIRECTIONS} directions through all {exact.size} entries of {name}"
+        )
+
+    def sampled(self, exact: np.ndarray) -> list[tuple[int, ...]]:
+        """The places of some entries of an argument, at random."""
+        chosen = self.random.choice(exact.size, _samples(exact), replace=False)
+        return [tuple(int(i) for i in np.unravel_index(p, exact.shape)) for p in chosen]
+
+    def complex(
+        self,
+        what: str,
+        f: Specialisation,
+        exact: Sequence[np.ndarray],
+        weights: Sequence[np.ndarray] | None,
+    ) -> None:
+        """Compare with complex steps of `f`, whose results are summed with `weights`."""
+        sizes = f.sizes(self.point)
+        steps = [ComplexStep(f.func, sizes, at) for at in (self.point, _rounded(self.point))]
+        parts = []
+        for k, g in zip(self.wanted, exact, strict=True):
+            try:
+                expected, error = self._stepped(steps, k, g, weights)
+                if g.size > MOST_ENTRIES:
+                    name = self.names[k]
+                    self.notes.append(f"complex steps at {_samples(g)} of the {g.size} entries of {name}")
+            except NotAnalytic as reached:
+                self.notes.append(f"no complex step for {self.names[k]}: {reached} has no complex form")
+                continue
+            parts.append((k, g, expected, error))
+        self.compare(what, "complex step", parts, COMPLEX_RTOL)
+
+    def _stepped(
+        self, steps: Sequence[ComplexStep], k: int, exact: np.ndarray, weights: Sequence[np.ndarray] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives by complex steps, NaN where none was taken, and the errors beyond rounding."""
+        here, near = steps
+        places = self.sampled(exact) if exact.size > MOST_ENTRIES else list(np.ndindex(exact.shape))
+        expected = np.full(exact.shape, np.nan)
+        for place in places:
+            expected[place] = here.slope(k, place, weights)
+        usable = np.isfinite(expected) & np.isfinite(exact)
+        error = np.where(usable, _errors(exact, expected), 0.0)
+        for place in map(tuple, np.argwhere(error > _allowed(COMPLEX_RTOL, exact))):
+            moved = abs(near.slope(k, place, weights) - expected[place]) / _scale(expected)
+            error[place] = max(0.0, error[place] - NOISE * moved)
+        return expected, error
+
+    def compare(
+        self,
+        what: str,
+        reference: str,
+        parts: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]],
+        tolerance: Tolerance,
+    ) -> None:
+        """Keep the worst entry of all; raise if one is too far off."""
+        worst: Comparison | None = None
+        for k, g, expected, error in parts:
+            if not error.size:
+                continue
+            place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+            name = self.names[k]
+            entry = f"{name}[{', '.join(map(str, place))}]" if place else name
+            found = Comparison(
+                what, reference, entry, float(g[place]), float(expected[place]), float(error[place])
+            )
+            if not found.error <= (self.rtol if self.rtol is not None else _allowed(tolerance, g)):
+                self.fail(found)
+            if worst is None or found.error > worst.error:
+                worst = found
+        if worst is not None:
+            self.comparisons.append(worst)
+
+    def fail(self, found: Comparison) -> None:
+        """A derivative is wrong, or the point lies on a kink."""
+        by = "finite differences give" if found.reference == "finite differences" else "a complex step gives"
+        raise GradientError(
+            f"the {found.what} of {self.f.__name__} with respect to {found.entry} is {found.value:.12g}, "
+            f"{by} {found.expected:.12g} (relative error {found.error:.1e})",
+            remedy="if the point lies on a kink, move it; else please report the formula",
+        )
+
+
+def _samples(exact: np.ndarray) -> int:
+    """How many entries of an argument are sampled."""
+    return min(MOST_ENTRIES, max(FEWEST_ENTRIES, MOST_POINTS // exact.size))
+
+
+def _scale(expected: np.ndarray) -> float:
+    """What errors are relative to: the largest derivative, or 1."""
+    return max(1.0, float(np.max(np.abs(expected), initial=0.0, where=~np.isnan(expected))))
+
+
+def _errors(exact: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(exact.astype(np.float64) - expected) / _scale(expected))
+
+
+def _allowed(tolerance: Tolerance, exact: np.ndarray) -> float:
+    return tolerance.get(exact.dtype, tolerance[F64])
+
+
+def _rounded(values: Sequence[Any]) -> list[Any]:
+    """The arguments one rounding further from zero."""
+    return [v * (1 + 2 * np.finfo(d).eps) if (d := np.asarray(v).dtype).kind == "f" else v for v in values]
+
+
+def _weights(random: np.random.Generator, result: np.ndarray, count: int) -> np.ndarray:
+    """Random weights; one for a single scalar, so that a message shows the user's own derivative."""
+    if count == 1 and not result.shape:
+        return np.ones_like(result)
+    return random.uniform(0.5, 1.5, result.shape).astype(result.dtype)

@@ -1,0 +1,364 @@
+"""The doors: a text or file, a decorated Python function."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, overload
+
+import numpy as np
+
+from adcompiler.api.function import Function, SourceFunction
+from adcompiler.api.transforms import Gradient
+from adcompiler.errors import DtypeError, Error, FileError, MissingFileError, ParseError
+from adcompiler.frames import public
+from adcompiler.frontend.grammar.parse import parse
+from adcompiler.frontend.grammar.tree import Module
+from adcompiler.frontend.library.builtins import BUILTINS
+from adcompiler.frontend.library.functionals import gradient_of
+from adcompiler.frontend.lowering.early_checks import check
+from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
+from adcompiler.frontend.lowering.program import closure_of, scope_of
+from adcompiler.frontend.values.values import Closure, Foreign, FunctionValue
+from adcompiler.ir.walk import postorder
+from adcompiler.runtime.programs.options import Options, options
+from adcompiler.runtime.programs.python_constants import constant_array, with_defaults
+
+
+@public
+def compile(
+    source: Any,
+    name: str | None = None,
+    args: Sequence[str] | str | None = None,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
+    precise: bool = False,
+    save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
+    threads: int | None = None,
+) -> Function:
+    """A function from a text: one expression, or constants and `def`s.
+
+    source        the text (str, or bytes in UTF-8), a Python function, read from its own source, or a SymPy
+                  expression or matrix, whose parameters are its symbols sorted by name
+    name          which definition, where there are several (otherwise the last one that no other one
+                  calls); an expression's name
+    args          parameters of an expression, in order: a sequence, or one text "x, y". Without it they are
+                  its variables in order of first appearance
+    static        parameters known while compiling: each value has a program of its own
+    broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
+    backend       "cpu" (machine code); "numpy" (an interpreter, which compiles nothing); "numba" (numba
+                  compiles the source that `show("kernel")` shows, which one thread runs); "cuda",
+                  "cuda-atomics" and "cuda-fast" (NVIDIA devices, docs/cuda.md)
+    memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
+                  such as "64MB". A loop that needs more runs in segments, each run again backwards. The
+                  gradient is made of the same operations. What is carried has the same bits; sums over an
+                  axis, and the product of matrices that a whole loop collects, may add in another order
+    precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
+                  smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
+                  backend="cpu-precise"
+    save          what a forward pass saves for its backward pass, where the two are apart (split, vjp, the
+                  tape): "partials", "auto" or names of temporaries, see `Function.split`
+    unchecked     do not look for indices that only values can tell to be out of range (`x[idx[i]]`): they
+                  read 0 and store nothing, in place of an error. Nothing outside of an array is touched
+    threads       among how many threads long loops share their work, derivatives as well; as many as
+                  `adc.get_num_threads()` says, unless told. The bits are the same for any number
+
+    Raises ParseError, LimitError and whatever else no arguments would mend at once (unknown names, calls that
+    do not fit, texts as operands); errors of shapes and types come with the call.
+    """
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
+    if isinstance(source, FunctionType):
+        return _from_python(source, _names(static), chosen)
+    given = _names(args) if args is not None else None
+    if is_sympy(source):
+        return _made(closure_from_sympy(source, name, given), _names(static), chosen)
+    module = parse(source)
+    closure = closure_of(module, name, given, {})
+    return _made(closure, _names(static), chosen)
+
+
+@public
+def load(
+    path: str | Path,
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
+    precise: bool = False,
+    save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
+    threads: int | None = None,
+) -> SimpleNamespace:
+    """The definitions of an .adc file as attributes.
+
+    Raises FileError if the file cannot be read, and the errors of `compile`.
+    """
+    path, text = _read(path)
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
+    return SimpleNamespace(**loaded(text, str(path), path.stem, chosen))
+
+
+def loaded(text: bytes, name: str, stem: str, chosen: Options) -> dict[str, Any]:
+    """What a text defines, which messages call `name`; an expression is a definition called `stem`."""
+    return _definitions(parse(text, name=name), stem, {}, (), chosen)
+
+
+def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **given: Any) -> dict[str, Any]:
+    """The definitions of a notebook's cell, which may name the numbers and compiled functions `around`.
+
+    An expression needs a `name`. Lines count from the one above the text. Raises the errors of `compile`.
+    """
+    module = parse("\n" + text, name="<cell>")
+    if module.expression is not None and name is None:
+        raise ParseError("the cell is an expression without a name", remedy="name it: %%adc f")
+    return _definitions(module, name or "", _meanings(around), _names(static), options(**given))
+
+
+def _definitions(
+    module: Module, name: str, around: Mapping[str, Any], static: Sequence[str], chosen: Options
+) -> dict[str, Any]:
+    """What a text defines; an expression is a definition called `name`. `static` are parameters of any."""
+    if module.expression is not None:
+        return {name: _made(closure_of(module, name, None, around), static, chosen)}
+    scope = scope_of(module, around)
+    found = {n: _callable(n, v) for n, v in scope.items() if n not in around or around[n] is not v}
+    taken = {n: _parameters(v) for n, v in found.items() if isinstance(v, Closure)}
+    for one in set(static).difference(*taken.values()):
+        raise Error(f"static names {one!r}, which no definition takes", remedy="name a parameter")
+    return {
+        n: _made(v, [s for s in static if s in taken[n]], chosen) if n in taken else v
+        for n, v in found.items()
+    }
+
+
+def _parameters(closure: Closure) -> list[str]:
+    return [p.name for p in closure.definition.parameters]
+
+
+def _read(given: str | Path) -> tuple[Path, bytes]:
+    """A path and what its file holds; raises FileError."""
+    try:
+        path = Path(given)
+    except TypeError:
+        cause = f"load takes the path of a file, not {type(given).__name__}"
+        raise DtypeError(cause, remedy="compile takes a text, function a Python function") from None
+    try:
+        return path, path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> FileError:
+    """What is wrong with a path whose file cannot be read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        files = [p.name for p in path.parent.glob("*.adc")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, files, 1)
+        remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"
+        if not path.suffix:
+            remedy += "; the text of a program is for compile"
+        return MissingFileError(f"there is no file {path}", remedy=remedy)
+    if os.path.isdir(path):
+        return FileError(f"{path} is a folder", remedy="name a file in it")
+    cause = getattr(error, "strerror", None) or str(error)
+    return FileError(f"cannot read {path}: {cause}", remedy="name a file that you may read")
+
+
+def _callable(name: str, value: Any) -> Any:
+    """A derivative that a file names, such as `du = grad(u)`, as a definition."""
+    if not isinstance(value, FunctionValue):
+        return value
+    return closure_of(parse(f"{name}({', '.join(value.parameters)})"), name, value.parameters, {name: value})
+
+
+@overload
+def function(f: Callable[..., Any], /) -> Function: ...
+@overload
+def function(
+    *,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
+    precise: bool = False,
+    save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
+    threads: int | None = None,
+) -> Callable[[Callable[..., Any]], Function]: ...
+@public
+def function(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    static: Sequence[str] | str = (),
+    broadcasting: str = "numpy",
+    backend: str = "cpu",
+    memory: int | str | None = None,
+    precise: bool = False,
+    save: str | Sequence[str] = "partials",
+    unchecked: bool = False,
+    threads: int | None = None,
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """Decorate a Python function: its own source is compiled, it is never run by Python.
+
+    Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
+    for `compile`.
+    """
+    chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
+    if f is None:
+        return public(lambda g: _from_python(g, _names(static), chosen))
+    return _from_python(f, _names(static), chosen)
+
+
+def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
+    if not isinstance(f, FunctionType):
+        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a text or a Python function")
+    try:
+        lines, first = inspect.getsourcelines(f)
+    except (OSError, TypeError) as error:
+        raise _without_text(f, error) from None
+    text = textwrap.dedent("".join(lines))
+    if f.__name__ == "<lambda>":
+        raise ParseError(
+            "a lambda's source cannot be told from its line", remedy="write a def, or pass a text"
+        )
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
+    closure = closure_of(with_defaults(module, f), f.__name__, None, _captured(f))
+    made = _made(closure, static, chosen)
+    made.__module__, made.__qualname__ = f.__module__, f.__qualname__
+    return made
+
+
+def _without_text(f: FunctionType, error: Exception) -> Error:
+    """Why the text of a function is not there."""
+    place = f.__code__.co_filename
+    typed = place.startswith("<")  # <stdin>, <string>
+    why = f"Python keeps no text of what is typed at its prompt or run by exec ({place})" if typed else error
+    where = "write it in a file, a notebook or IPython" if typed else f"see that {place} is there"
+    return Error(
+        f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or give adc.compile its text"
+    )
+
+
+def _captured(f: FunctionType) -> dict[str, Any]:
+    """The numbers and compiled functions among the names that `f` uses."""
+    cells = {
+        name: cell.cell_contents
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        if _filled(cell)
+    }
+    seen: Mapping[str, Any] = {
+        **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
+        **cells,
+    }
+    return _meanings(seen)
+
+
+def _meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """What names of the surrounding program are in the language, but for modules and its own functions."""
+    found: dict[str, Any] = {}
+    for name, value in seen.items():
+        if isinstance(value, ModuleType) or (callable(value) and name in BUILTINS and not _ours(value)):
+            continue
+        found[name] = _meaning(name, value)
+    return found
+
+
+def _names_used(code: CodeType) -> list[str]:
+    """The global names in a function's code, and in that of the comprehensions and functions inside."""
+    codes = postorder([code], lambda c: [k for k in c.co_consts if isinstance(k, CodeType)])
+    return [name for c in codes for name in c.co_names]
+
+
+def _ours(value: Any) -> bool:
+    """Whether a name means what it is in Python, though the language has a function of that name."""
+    if isinstance(value, FunctionType):
+        return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
+    return isinstance(value, Function)
+
+
+def _meaning(name: str, value: Any) -> Any:
+    """What a name of the surrounding program is in the language."""
+    match value:
+        case SourceFunction():
+            return value.closure
+        case bool() | int() | float():
+            return value
+        case np.generic() if value.dtype.kind in "biuf":
+            return value.item()
+        case np.ndarray():
+            return constant_array(name, value)
+        case None | str():
+            return value
+        case tuple() if type(value) is tuple and _is_known(value):
+            return tuple(_meaning(name, item) for item in value)
+        case list() if _is_of_numbers(value):
+            return constant_array(name, np.array(value))
+        case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
+            return gradient_of(of, value.wrt, value.with_value, name)
+        case Function():
+            return Foreign(
+                "a function made by a transform", "only functions with a source can be called here"
+            )
+        case FunctionType():
+            return Foreign("a plain Python function", f"decorate {name} with @adc.function")
+    return Foreign(f"a {type(value).__name__} of the surrounding program", f"make {name} a parameter")
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a value is a number, a text or None, or a tuple of these."""
+    if type(value) is tuple:
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, bool | int | float | str | np.bool | np.integer | np.floating)
+
+
+def _is_of_numbers(value: list[Any]) -> bool:
+    """Whether a list holds nothing but numbers, or rows equally long."""
+    try:
+        return np.asarray(value).dtype.kind in "biuf"
+    except ValueError:  # rows that differ in length
+        return False
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFunction:
+    names = _parameters(closure)
+    for name in static:
+        if name not in names:
+            raise Error(
+                f"static names {name!r}, which {closure.name} does not take",
+                remedy=f"it takes {', '.join(names)}",
+            )
+    check(closure)
+    return SourceFunction(closure, static, chosen)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """Names from a sequence (of texts or SymPy symbols), or from one text with commas or blanks."""
+    if not isinstance(given, str | tuple | list):
+        raise ParseError(f"names of parameters are a {type(given).__name__}", remedy='write args="x, y"')
+    listed = given.replace(",", " ").split() if isinstance(given, str) else given
+    names: list[str] = [getattr(n, "name", n) for n in listed]
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ParseError(
+                f"{name!r} is no name of a parameter",
+                remedy="write letters, digits and _; a def has annotations: def f(x: f64[n]): return ...",
+            )
+    if len(set(names)) < len(names):
+        raise ParseError("a parameter is named twice", remedy="name each once")
+    return tuple(names)

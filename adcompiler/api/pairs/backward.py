@@ -1,0 +1,338 @@
+"""SlangPy's `f.backward`: gradients of a joint program of arguments and cotangents, gathered by pairs.
+
+The program is a pullback (`ad/programs/pullback.py`); where pairs nest it runs on dual numbers
+(`ad/programs/duals.py`). Calls with numbers and arrays alone go through an inline cache, as calls of the
+function itself do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
+from adcompiler.ad.programs.pullback import pullback
+from adcompiler.api.pairs.contributions import contributed, program
+from adcompiler.api.pairs.needs import Found, Need, answer, firsts, floats_of, is_dual, needs_in, nested_like
+from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner
+from adcompiler.api.pairs.scattered_gradients import Scattered, is_like, scattered, takes
+from adcompiler.api.pairs.seeds import cotangents, tangents
+from adcompiler.api.pairs.styles import (
+    Differentiable,
+    Style,
+    checked,
+    coefficients,
+    of_result,
+    simplified,
+    split_cotangent,
+)
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.interpreter.reference import extent
+from adcompiler.pytree.containers import Container
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.runtime.arguments.adapters import Wrapper
+from adcompiler.runtime.arguments.signature import PLAIN
+from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.targets.cpu.adding import scatters
+
+APART = "push", "first"
+
+
+def _targets(asking: Sequence[Need], values: Sequence[Any]) -> dict[int, np.ndarray]:
+    """The gradients that pairs have already, by input, to which more can be added where they stand."""
+    arrays = [n for n in asking if isinstance(n.kind, ArgType) and n.how == "sum" and not n.items]
+    found = ((n.first, n.holder.d) for n in arrays if isinstance(n.holder, DiffPair))
+    return {k: d for k, d in found if isinstance(d, np.ndarray) and is_like(d, values[k])}
+
+
+def _missed(*_: Any) -> None:
+    """What an inline cache gives for a call unlike the one before."""
+
+
+def _wrapped(wrapper: Wrapper | None, found: Found) -> Found:
+    """Gradients as the caller wants them."""
+    if wrapper is None:
+        return found
+    return {n: {p: wrapper.gradient(n, a) for p, a in parts.items()} for n, parts in found.items()}
+
+
+class Asked(NamedTuple):
+    """What a program of gradients is made for: inputs whose gradients are asked for, and of which of these
+    the sum of all elements; results that have a cotangent; the order of dual numbers, and their parts."""
+
+    types: Types
+    wanted: tuple[int, ...]
+    totals: tuple[int, ...]
+    present: tuple[bool, ...]
+    order: int
+    taken: tuple[Coefficient, ...]
+
+
+class Plan(NamedTuple):
+    """A program of gradients: the inputs that it takes, and the wanted inputs whose gradients it gives."""
+
+    compiled: Specialisation
+    inputs: list[Coefficient]
+    known: list[int]
+    wanted: tuple[int, ...]
+    adding: dict[tuple[int, ...], Scattered | None]  # by the results that are to be added to arrays
+
+    @property
+    def scatters(self) -> bool:
+        """Whether a gradient is that of a gather."""
+        return any(map(scatters, self.compiled.func.results))
+
+
+class Ready(NamedTuple):
+    """A plan with its arguments, and the lengths of its sizes."""
+
+    plan: Plan
+    args: list[Any]
+    sizes: list[int]
+
+
+class Backward(Style):
+    """Reverse mode: `f.backward(*args, dresult)` with a cotangent nested like the result.
+
+    Each DiffPair that is an argument or a part of one gathers its gradient in `d`, each Variable that
+    requires one in `.grad`; without any, every float argument has one. Returns what each argument gathered
+    in this call, nested like it, None for the others and for zero.
+
+    A cotangent may also be named, `dresult=...`, or be the `d` of a pair for the result, `_result=pair`.
+    Where a pair's p holds pairs, these are dual numbers: gradients are pairs, of the gradient and its
+    derivative along the tangents of the arguments and of the cotangent.
+
+    Raises ShapeError for a cotangent of another shape or structure, GraphError for Variables that were
+    computed, LimitError for pairs that nest more than six deep.
+    """
+
+    __slots__ = ("replayed",)
+
+    def __init__(self, f: Differentiable) -> None:
+        super().__init__(f)
+        self.replayed: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the arguments that are pairs
+
+    @public
+    def _call(self, *args: Any, **keywords: Any) -> tuple[Any, ...]:
+        f = self.f
+        if not keywords and (again := self._again(args)) is not None:
+            return again
+        bound, cotangent = split_cotangent(f.__name__, f.parameters, args, keywords)
+        if keywords or not PLAIN.issuperset(map(type, args)):
+            return self._gathered(bound, cotangent)
+        types, values, plain, _ = self.described(bound)
+        wanted = dict.fromkeys(self._every(types), "sum")
+        ready = self._ready(types, values, wanted, {}, 0, cotangent)
+        found = self._run(ready, plain, 0)
+        self.__call__ = self._inline(ready, types, args, plain, self._call) or self._call
+        return self._everything(types, found)
+
+    def _again(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The answer to a call like one before, with pairs in the place of arguments."""
+        asking = tuple([k for k, a in enumerate(args) if type(a) is DiffPair and a.is_plain])
+        if asking not in self.replayed:
+            return None
+        given = list(args)
+        for k in asking:
+            given[k] = args[k].p
+        found = self.replayed[asking](*given)
+        if found is None:
+            return None
+        answer: list[Any] = [None] * (len(args) - 1)
+        for k, gradient in zip(asking, found, strict=True):
+            args[k].gather(gradient)
+            answer[k] = gradient
+        return tuple(answer)
+
+    def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
+        """A call with arguments of any kind."""
+        types, values, plain, wrapper = self.described(bound)
+        names = [p.name for p in self.f.parameters]
+        needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
+        asking = [n for n in needs if n.asks()]
+        order = max((depth(n.holder.p) for n in needs if isinstance(n.holder, DiffPair)), default=0)
+        if not order and isinstance(cotangent, DiffPair):
+            cotangent = of_result(cotangent)
+        order = checked(max(order, depth(cotangent)))
+        inside = [bare(a, inner) for a in bound] if order else []
+        given = tangents(names, inside, types, values, order, wrapper) if order else {}
+        spared = {n for need in needs for n in need.floats}
+        wanted = {n: need.how for need in asking for n in need.floats} or {
+            n: "sum" for n in self._every(types) if n not in spared
+        }
+        ready = self._ready(types, values, wanted, given, order, cotangent, wrapper)
+        apart = order or wrapper is not None
+        found = _wrapped(wrapper, self._run(ready, plain, order, {} if apart else _targets(asking, values)))
+        if not asking:
+            return self._everything(types, found)
+        if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
+            args = [*(a.p if type(a) is DiffPair else a for a in bound), cotangent]
+            inline = self._inline(ready, types, args, plain, _missed)
+            if inline is not None and ready is not None and not ready.plan.scatters:
+                self.replayed[tuple(k for k, a in enumerate(bound) if type(a) is DiffPair)] = inline
+        gradients = {
+            n.path: self._gradient(n, found, types, values, plain, order, cotangent, wrapper) for n in asking
+        }
+        for need in [n for n in asking if not n.has(gradients[n.path])]:
+            need.gather(gradients[need.path])
+        return tuple(answer(*each, gradients) for each in zip(names, types, bound, strict=True))
+
+    def _every(self, types: Types) -> tuple[int, ...]:
+        """The inputs that have gradients where nobody says which."""
+        return self.f.inputs_of(self.f.positions(None, types), types)
+
+    def _everything(self, types: Types, found: Found) -> tuple[Any, ...]:
+        """All gradients found, one entry an argument."""
+        return tuple(
+            nested_like(kind, first, found) if floats_of(kind, first) else None
+            for kind, first in zip(types, firsts(types), strict=True)
+        )
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def _lowered(self, types: Types) -> Lowered:
+        if types not in self.made:
+            self.made.setdefault(types, self.f.trace(types))
+        found: Lowered = self.made[types]
+        return found
+
+    def _ready(
+        self,
+        types: Types,
+        values: Sequence[Any],
+        wanted: Mapping[int, str],
+        given: Mapping[Coefficient, Any],
+        order: int,
+        cotangent: Any,
+        wrapper: Wrapper | None = None,
+    ) -> Ready | None:
+        """The program of the gradients that are added up, with its arguments; None if all are zero."""
+        lowered = self._lowered(types)
+        results, names = lowered.func.results, lowered.func.result_names
+        seeds = cotangents(lowered.structure, results, names, cotangent, order, wrapper)
+        number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
+        summed = tuple(n for n, how in wanted.items() if how not in APART)
+        totals = tuple(n for n in summed if wanted[n] == "total")
+        everything = {**given, **{(number[k], parts): seed for (k, parts), seed in seeds.items()}}
+        present = tuple(k in number for k in range(len(results)))
+        plan = self._plan(Asked(types, summed, totals, present, order, tuple(completed(everything))))
+        if not plan.known:
+            return None
+        args = coefficients(plan.inputs, values, everything)
+        try:
+            return Ready(plan, args, plan.compiled.sizes(args))
+        except ShapeError:
+            self._refuse_shapes(types, values, seeds)
+            raise
+
+    def _plan(self, asked: Asked) -> Plan:
+        if asked not in self.made:
+            lowered = self._lowered(asked.types)
+            func, known = pullback(lowered.func, asked.wanted, asked.present, asked.totals)
+            func, inputs = on_duals(simplified(func), asked.order, set(asked.taken), simplified)
+            constraints = with_inputs(lowered.constraints, lowered.func, func)
+            made = Lowered(func, constraints, (None,) * len(func.results))
+            compiled = Specialisation(made, self.f.backend)
+            plan = Plan(
+                compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted, {}
+            )
+            self.made.setdefault(asked, plan)
+        found: Plan = self.made[asked]
+        return found
+
+    def _refuse_shapes(self, types: Types, values: Sequence[Any], seeds: Mapping[Coefficient, Any]) -> None:
+        """Raise the error of arguments that do not fit each other, or of a cotangent that does not fit."""
+        lowered = self._lowered(types)
+        of_values = Specialisation(lowered, self.f.backend)
+        sizes = of_values.sizes(values)
+        for (k, _), seed in seeds.items():
+            shape = extent(lowered.func.results[k].shape, sizes, of_values.values(values))
+            if np.shape(seed) != shape:
+                raise ShapeError(
+                    f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, the result "
+                    f"{shape}",
+                    remedy="a cotangent has its result's shape",
+                )
+
+    def _run(
+        self, ready: Ready | None, plain: bool, order: int, targets: Mapping[int, np.ndarray] | None = None
+    ) -> Found:
+        """The gradients that are not zero, by input: a dict of their dual parts each. Those of gathers are
+        added to their `targets`, which stand in their place."""
+        if ready is None:
+            return {}
+        plan, args, sizes = ready
+        known = ((n, a) for n, a in (targets or {}).items() if n in plan.known)
+        given = {plan.known.index(n): a for n, a in known if takes(a, args)}
+        key = tuple(given)
+        if key and key not in plan.adding:
+            plan.adding.setdefault(key, scattered(plan.compiled.func, key, self.f.backend))
+        apart = plan.adding[key] if key else None
+        if apart is not None:
+            flat = apart.run(args, sizes, plain, given)
+        else:
+            flat = plan.compiled.run(sizes, args, plain)
+        count = len(plan.known)
+        return {n: {p: flat[p * count + k] for p in range(1 << order)} for k, n in enumerate(plan.known)}
+
+    def _inline(
+        self, ready: Ready | None, types: Types, args: Sequence[Any], plain: bool, general: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
+        """What answers calls like this one at once with the gradients of the wanted arguments, else as
+        `general` does; None where arguments or results are containers, or a gradient is known to be zero."""
+        lowered = self._lowered(types)
+        result = lowered.func.results[0]
+        arrays = all(isinstance(t, ArgType) for t in types)
+        if ready is None or not arrays or lowered.structure is not None:
+            return None
+        if len(ready.plan.known) < len(ready.plan.wanted) or (not result.rank and result.dtype != "f64"):
+            return None
+        cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
+        made = ready.plan.compiled.door(ready.sizes, (*types, cotangent), args, plain, general)
+        return None if made is general else made
+
+    # -- contributions that are not added up ---------------------------------------------------
+
+    def _gradient(
+        self,
+        need: Need,
+        found: Found,
+        types: Types,
+        values: Sequence[Any],
+        plain: bool,
+        order: int,
+        cotangent: Any,
+        wrapper: Wrapper | None,
+    ) -> Any:
+        """What a pair or Variable gathers."""
+        if need.how not in APART:
+            return nested_like(need.kind, need.first, found, is_dual(need.holder) * order, need.items)
+        if order:
+            raise DtypeError(
+                f'accumulator="{need.how}": {need.path} is among pairs of pairs',
+                remedy='use "sum" or "total"',
+            )
+        if cotangent is None:
+            return None
+        if wrapper is None:
+            each = self._contributions(need, types, values, plain, cotangent)
+        else:
+            apart = self._contributions(need, types, values, plain, wrapper.cotangent(0, cotangent))
+            each = [wrapper.gradient(need.first, c) for c in apart]
+        return each if need.how == "push" else each[0] if each else None
+
+    def _contributions(
+        self, need: Need, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
+    ) -> list[Any]:
+        """The contributions of the result's entries to the gradient of a pair."""
+        if isinstance(need.kind, Container):
+            raise DtypeError(f'accumulator="{need.how}": {need.path} is a container', remedy='use "sum"')
+        key = types, need.first, APART
+        if key not in self.made:
+            self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
+        return contributed(self.made[key], need.first, values, plain, cotangent)

@@ -1,0 +1,180 @@
+"""SlangPy's styles of differentiation, and of these `f.forward`: jvp with derivatives in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
+from adcompiler.api.pairs.pairs import DiffPair, bare, depth, nested, primal
+from adcompiler.api.pairs.seeds import tangents
+from adcompiler.errors import LimitError, ShapeError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.structures import unflatten
+from adcompiler.runtime.arguments.adapters import Wrapper
+from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, bind, wrapper_of
+from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Types
+from adcompiler.runtime.programs.splitting import wrapped
+
+simplified = partial(run, SIMPLIFY)
+DEEPEST = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
+
+
+class Differentiable(Traceable, Protocol):
+    """What is called in these styles."""
+
+    __name__: str
+    parameters: tuple[Parameter, ...]
+    _last: Types | None
+
+
+class Style:
+    """A style of one function, with the programs made for it; `f.style.call(...)` is `f.style(...)`."""
+
+    __slots__ = ("__call__", "f", "made")  # what stands in the slot is called: see `Function`
+    __call__: Callable[..., Any]
+
+    def __init__(self, f: Differentiable) -> None:
+        self.f = f
+        self.made: dict[Any, Any] = {}
+        self.__call__ = self._call
+
+    def _call(self, *args: Any, **keywords: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The same, as SlangPy's design notes write it."""
+        return self.__call__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} of {self.f!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.f, type(self).__name__.lower())
+
+    def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool, Wrapper | None]:
+        """The types of arguments and the values of them and of pairs among them, whether all are numbers, and
+        how results go back; the types are the last ones."""
+        values = [bare(a, primal) for a in bound]
+        wrapper = wrapper_of(self.f, values, {})
+        found = self.f.describe(values, {})
+        self.f._last = found[0]
+        return *found, wrapper
+
+
+class Forward(Style):
+    """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments.
+
+    `f.forward(*args)`: a pair may stand for an argument or for any part of one. None, as a tangent or a part
+    of one, stands for zero, and so do arguments that are no pairs. Pairs of pairs are dual numbers: the
+    results are nested as deeply. Raises ShapeError for a tangent of another shape or structure, DtypeError
+    for one of what is no float, LimitError for pairs that nest more than six deep.
+    """
+
+    __slots__ = ()
+
+    @public
+    def _call(self, *args: Any, **keywords: Any) -> Any:
+        f = self.f
+        bound = bind(f.__name__, f.parameters, args, keywords)
+        types, values, plain, wrapper = self.described(bound)
+        order = checked(max(1, *map(depth, bound)) if bound else 1)
+        given = tangents([p.name for p in f.parameters], bound, types, values, order, wrapper)
+        taken = completed(given)
+        key = types, order, tuple(taken)
+        if key not in self.made:
+            self.made.setdefault(key, self._program(types, order, taken))
+        compiled, inputs = self.made[key]
+        found = compiled(coefficients(inputs, values, given), plain)
+        structure, count = compiled.lowered.structure, len(found) >> order
+        each = [wrapped(wrapper, structure, found[k * count : (k + 1) * count]) for k in range(1 << order)]
+        parts = {k: unflatten(structure, part) for k, part in enumerate(each)}
+        return _paired(structure, parts, order)
+
+    def _program(
+        self, types: Types, order: int, taken: Sequence[Coefficient]
+    ) -> tuple[Specialisation, list[Coefficient]]:
+        lowered = self.f.trace(types)
+        func, inputs = on_duals(lowered.func, order, set(taken), simplified)
+        constraints = with_inputs(lowered.constraints, lowered.func, func)
+        return Specialisation(Lowered(func, constraints, lowered.structure), self.f.backend), inputs
+
+
+def checked(order: int) -> int:
+    """How deep pairs nest, if that is not too deep."""
+    if order > DEEPEST:
+        raise LimitError(
+            f"pairs nest {order} deep, {DEEPEST} at most",
+            remedy="adc.taylor gives derivatives of high order along one direction",
+        )
+    return order
+
+
+def coefficients(
+    inputs: Sequence[Coefficient], values: Sequence[Any], given: Mapping[Coefficient, Any]
+) -> list[Any]:
+    """What a program on dual numbers takes: values, and parts, which are zero where they are not given."""
+    made = []
+    for number, parts in inputs:
+        if (number, parts) in given:
+            made.append(given[number, parts])
+        elif not parts and number < len(values):
+            made.append(values[number])
+        else:
+            like = values[number] if number < len(values) else _any_part(number, given)
+            zero = np.zeros_like(like)
+            made.append(zero if zero.ndim else zero[()])
+    return made
+
+
+def _any_part(number: int, given: Mapping[Coefficient, Any]) -> Any:
+    return next(v for (n, _), v in given.items() if n == number)
+
+
+def _paired(structure: Any, parts: Mapping[int, Any], order: int) -> Any:
+    """A pair, or a tuple of them for several results."""
+    if not isinstance(structure, tuple):
+        return nested(parts, order)
+    each = enumerate(structure)
+    return tuple(_paired(part, {p: v[k] for p, v in parts.items()}, order) for k, part in each)
+
+
+def split_cotangent(
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Any]:
+    """The arguments of `backward`, in order, and the cotangent: the last one, or `dresult=`, or the d of the
+    pair `_result=`."""
+    listed = ", ".join([*(p.name for p in parameters), "dresult"])
+    named = [k for k in ("dresult", "_result") if k in keywords and all(k != p.name for p in parameters)]
+    if len(named) > 1:
+        raise ArgumentError(f"{name}.backward is given both dresult and _result", remedy="pass one of them")
+    if named:
+        rest = {k: v for k, v in keywords.items() if k not in named}
+        given = keywords[named[0]]
+        return bind(name, parameters, args, rest), of_result(given) if named == ["_result"] else given
+    if keywords:
+        raise ArgumentError(
+            f"{name}.backward is given {', '.join(keywords)} by name, and no cotangent",
+            remedy=f"name it as well: dresult=...; it takes ({listed})",
+        )
+    if len(args) != len(parameters) + 1:
+        raise ArgumentError(f"{name}.backward is given {len(args)} arguments", remedy=f"it takes ({listed})")
+    return bind(name, parameters, args[:-1], {}), args[-1]
+
+
+def of_result(pair: Any) -> Any:
+    """The cotangent that the pair of a result holds, as SlangPy's backward takes it."""
+    if not isinstance(pair, DiffPair) or pair.d is None:
+        what = "a pair without a derivative" if isinstance(pair, DiffPair) else f"a {type(pair).__name__}"
+        raise ShapeError(
+            f"the result of backward is {what}",
+            remedy="its d is the cotangent: DiffPair(value, np.ones(...))",
+        )
+    return pair.d

@@ -1,0 +1,87 @@
+"""`taylor`: all derivatives of a function along a line, in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adcompiler.ad.taylor import taylor as differentiate
+from adcompiler.api.function import Function
+from adcompiler.api.modes import as_tuple
+from adcompiler.api.transforms import Derived, compiled
+from adcompiler.errors import Error, ShapeError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Input, zeros_like
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.arguments.signature import Parameter, bind
+from adcompiler.runtime.arguments.tangents import like
+from adcompiler.runtime.programs.specialise import Types
+
+MOST_ORDERS = 20
+
+
+class Line(Derived):
+    """The value and its derivatives: takes the arguments, then a direction for each parameter in `wrt`."""
+
+    def __init__(self, of: Function, wrt: tuple[int, ...], order: int) -> None:
+        names = [of.parameters[k].name for k in wrt]
+        fresh = distinct([f"d{n}" for n in names], [p.name for p in of.parameters])
+        super().__init__(of, wrt, f"taylor{order}", tuple(Parameter(n, False, False) for n in fresh))
+        self.order = order
+
+    def trace(self, types: Types) -> Lowered:
+        count = len(self.of.parameters)
+        lowered = self.of.trace(types[:count])
+        func = lowered.func
+        primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
+        ways = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
+        found = differentiate(func.results, dict(zip(primals, ways, strict=True)), self.order)
+        results: list[Array] = list(func.results)
+        names = list(func.result_names)
+        for k in range(self.order):
+            for result, name, made in zip(func.results, func.result_names, found, strict=True):
+                derivative = made[k]
+                results.append(zeros_like(result) if derivative is None else derivative)
+                names.append(f"d{k + 1}{name}")
+        inputs = (*func.input_names, *(p.name for p in self.parameters[count:]))
+        made_func = func.with_(
+            name=self.__name__,
+            inputs=(*func.inputs, *ways),
+            input_names=inputs,
+            results=tuple(results),
+            result_names=distinct(names, inputs),
+        )
+        structure = (lowered.structure,) * (self.order + 1)
+        constraints = with_inputs(lowered.constraints, func, made_func)
+        return Lowered(run(SIMPLIFY, made_func), constraints, structure)
+
+
+@public
+def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: int) -> tuple[Any, ...]:
+    """The derivatives of t ↦ f(args + t * direction) at 0: (value, first, second, ..., of `order`).
+
+    They are derivatives, not coefficients of the Taylor series: divide the one of order k by k! for these.
+    `direction` has one entry for each argument, shaped like it; None stands for zero. Each derivative is
+    structured like the result of `f`. Cost grows with the square of the order. Raises ShapeError for a
+    direction of another shape, DtypeError for one of an argument that is no float, Error for an order that
+    is no whole number from 1 to 20.
+    """
+    args, direction = as_tuple("taylor", "args", args), as_tuple("taylor", "direction", direction)
+    if not isinstance(order, int) or not 1 <= order <= MOST_ORDERS:
+        raise Error(f"taylor of order {order!r}", remedy=f"use a whole number from 1 to {MOST_ORDERS}")
+    if len(args) != len(direction):
+        raise ShapeError(
+            f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
+        )
+    args = bind(compiled("taylor", f).__name__, f.parameters, args, {})
+    direction = (*direction, *[None] * (len(args) - len(direction)))
+    types, values, _ = f.describe(args, {})
+    wrt = f.positions(tuple(k for k, d in enumerate(direction) if d is not None), types)
+    floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
+    line = f.derived(("taylor", wrt, order), lambda: Line(f, wrt, order))
+    ways = (like(direction[k], floats[k], types[k], f.parameters[k].name) for k in wrt)
+    found: tuple[Any, ...] = line(*args, *ways)
+    return found

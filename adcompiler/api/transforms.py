@@ -1,0 +1,141 @@
+"""Derivatives of functions are functions: transforms take and return them, so they nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from adcompiler.ad.programs.split import value_and_grad as joint
+from adcompiler.api.function import Function
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.values import Closure
+from adcompiler.ir.textform.printer import short_lengths
+from adcompiler.ir.types import is_float
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.structures import places_of
+from adcompiler.runtime.arguments.signature import Parameter, adapter_in, bind
+from adcompiler.runtime.arguments.struct_arrays import alike
+from adcompiler.runtime.programs.integer_lists import typed
+from adcompiler.runtime.programs.specialise import Types
+
+
+def compiled(what: str, f: Any) -> Function:
+    """A compiled function that `what` is given; DtypeError for anything else."""
+    if isinstance(f, Function):
+        return f
+    raise DtypeError(
+        f"{what} takes a compiled function, not a {type(f).__name__}",
+        remedy="compile it: adc.compile(text), or @adc.function before a def",
+    )
+
+
+def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Function]) -> Any:
+    """A transform of a function by `wrt`, made once: so `adc.grad(f)(x)` in a loop is made in its first
+    iteration only."""
+    f = compiled(what, f)
+    return f.derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
+
+
+class Derived(Function):
+    """A function made from another one, of the same arguments."""
+
+    def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
+        of = compiled(name, of)
+        super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
+        self.of, self.wrt, self.batched = of, wrt, of.batched
+
+    @property
+    def closure(self) -> Closure | None:
+        return self.of.closure
+
+    @property
+    def prints(self) -> bool:  # type: ignore[override]
+        return self.of.prints
+
+    def settled(self, types: Types) -> Types:
+        """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
+        count = len(self.of.parameters)
+        own, rest = self.of.settled(types[:count]), typed(types[count:], frozenset())
+        if rest and isinstance(self.wrt, tuple):
+            rest = tuple(alike(own[k], kind) for k, kind in zip(self.wrt, rest, strict=True))
+        return (*own, *rest)
+
+    def places(self, positions: Sequence[int], types: Types) -> Any:
+        """How derivatives with respect to parameters nest: as the parameters do."""
+        found = tuple(places_of(types[k]) for k in positions)
+        return found[0] if self.bare(positions) else found
+
+    def bare(self, positions: Sequence[int]) -> bool:
+        """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
+        return not isinstance(self.wrt, tuple | list) and len(positions) == 1
+
+
+class Gradient(Derived):
+    """The gradient of a scalar function, with or without its value: one fused program."""
+
+    def __init__(self, of: Function, wrt: Any, name: str) -> None:
+        super().__init__(of, wrt, name)
+        self.with_value = name == "value_and_grad"
+
+    def trace(self, types: Types) -> Lowered:
+        positions = self.of.positions(self.wrt, types)
+        lowered = self.of.trace(types)
+        self._check(lowered)
+        func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
+        grads = self.places(positions, types)
+        structure = (lowered.structure, grads) if self.with_value else grads
+        return Lowered(run(SIMPLIFY, func), lowered.constraints, structure)
+
+    def _check(self, lowered: Lowered) -> None:
+        """A gradient is that of one scalar."""
+        func, what = lowered.func, self.of.__name__
+        remedy = f"reduce it: sum({what}(...)); for a cotangent of the result's shape use vjp"
+        if len(func.results) != 1:
+            raise ShapeError(
+                f"{what} has {len(func.results)} results: a gradient needs one scalar", remedy=remedy
+            )
+        result = func.results[0]
+        if result.rank:
+            shape = ", ".join(short_lengths(func, result.shape)) + "," * (result.rank == 1)
+            raise ShapeError(f"{what} returns an array of shape ({shape}), not a scalar", remedy=remedy)
+        if not is_float(result.dtype):
+            raise DtypeError(
+                f"{what} returns {result.dtype}, which has no derivative", remedy="return a float"
+            )
+
+
+@public
+def grad(f: Function, wrt: Any = None) -> Gradient:
+    """The gradient of the scalar function `f`: a function of the same arguments.
+
+    `wrt` is a parameter's name or position (the result is bare), a tuple of them (a tuple), or None
+    for every float parameter (bare for one, else a tuple). A gradient has its input's shape and
+    dtype; an input that the result does not depend on has zeros. Raises ShapeError if `f` does not
+    return one scalar.
+    """
+    found: Gradient = by("grad", f, wrt, Gradient)
+    return found
+
+
+@public
+def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
+    """The value of the scalar function `f` and its gradient, computed together: (value, grads)."""
+    found: Gradient = by("value_and_grad", f, wrt, Gradient)
+    return found
+
+
+@public
+def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of `f` at `args`, and the pullback of cotangents.
+
+    `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
+    with the cotangent of each input that `wrt` names, None where it is known to be zero.
+    """
+    split = compiled("vjp", f).split(wrt)
+    if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:
+        return own(f, bind(f.__name__, f.parameters, args, {}), wrt)  # type: ignore[no-any-return]
+    value, saved = split.forward(*args)
+    return value, partial(split.propagate, saved)

@@ -1,0 +1,217 @@
+"""`vmap`: a function of single cases as a function of many, in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from adcompiler.api.function import Function
+from adcompiler.api.transforms import Derived, by, compiled
+from adcompiler.errors import ShapeError
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import Constraint, renumbered
+from adcompiler.ir.batch import batch, moved, spread
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Element, Func, Input, Read, Reduce, Size, const, identity, is_const
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.containers import Container, Ragged, Rows
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.structures import arrays_in, batched, parts_like
+from adcompiler.runtime.arguments.ragged_arrays import refuse
+from adcompiler.runtime.arguments.signature import REQUIRED, ArgumentError, Parameter
+from adcompiler.runtime.programs.integer_lists import settled
+from adcompiler.runtime.programs.specialise import Types
+
+SAME = "mapped axes are equally long"
+
+
+class Mapped(Derived):
+    """`of` over the axis `axes[k]` of each parameter k (None: the same for every case); results have the
+    cases as their first axis."""
+
+    def __init__(self, of: Function, axes: tuple[Any, ...], name: str) -> None:
+        super().__init__(of, None, name)
+        self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
+        self.parameters = tuple(map(_of_cases, self.parameters, axes))
+
+    @property
+    def prints(self) -> bool:  # type: ignore[override]
+        """What a single case prints has other shapes than the arguments here."""
+        return False
+
+    def settled(self, types: Types) -> Types:
+        return settled(types, self.trace)
+
+    def trace(self, types: Types) -> Lowered:
+        axes: list[int | None] = []
+        chosen = map(_axis_of, self.parameters, types, self.axes)
+        triples = zip(self.parameters, types, chosen, strict=True)
+        single = tuple(_single(p.name, t, axis, axes) for p, t, axis in triples)
+        lowered = self.of.trace(single)
+        func = lowered.func
+        count = _count(func, arrays_in(types), axes)
+        made = over(func, axes, count, self.__name__)
+        constraints = _renumbered(lowered.constraints, func.inputs, axes, is_const(count))
+        return Lowered(run(SIMPLIFY, made), constraints, batched(lowered.structure))
+
+
+def _of_cases(parameter: Parameter, axis: Any) -> Parameter:
+    """A parameter of many cases: a default that has parts would be taken for one part a case."""
+    parts = isinstance(parameter.default, tuple | list) and axis is not None
+    return replace(parameter, default=REQUIRED) if parts else parameter
+
+
+def _axis_of(parameter: Parameter, kind: Any, axis: Any) -> Any:
+    """The mapped axis of an argument: none of one number where there is a default, which is such a number."""
+    number = isinstance(kind, ArgType) and not kind.ones
+    return None if number and parameter.default is not REQUIRED else axis
+
+
+def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> Func:
+    """A program of `count` cases, which lie along an axis of each input that `axes` names; the first one of
+    each result. A `count` that is a size is that behind all others."""
+    inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
+    cases: dict[Array, Array] = {
+        old: moved(new, axis, 1)
+        for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
+        if axis is not None
+    }
+    for _, position in func.counts:
+        if axes[position] is not None:
+            _refuse_count(func.input_names[position])
+    found = batch(func.results, cases, (count,))
+    checks = tuple(replace(c, holds=of_all_cases(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
+    results = tuple(
+        spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
+    )
+    sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
+    return func.with_(
+        name=name,
+        inputs=tuple(inputs),
+        results=results,
+        checks=checks,
+        size_names=distinct(sizes),
+        names={},
+        spans={},
+    )
+
+
+def _single(name: str, kind: Any, axis: Any, axes: list[int | None], before: int = 0) -> Any:
+    """The type of one case of an argument; adds the mapped axis of each of its arrays to `axes`.
+
+    `axis` nests like the argument, or is one for all of a container. `before` axes of an array are those of
+    the lists around.
+    """
+    if isinstance(kind, Ragged) and axis is not None:
+        refuse("vmap", (kind,))
+    if isinstance(kind, Rows):
+        return kind.map(lambda part: _single(f"{name}[:]", part, _of_items(name, axis), axes, before + 1))
+    if isinstance(kind, Container):
+        given = [axis] * len(kind.parts)
+        if axis is not None and not isinstance(axis, int):
+            given = list(parts_like(kind, axis, f"vmap: in_axes of {name}"))
+        cases = zip(kind.keys, kind.parts, given, strict=True)
+        return replace(
+            kind, parts=tuple(_single(name + kind.path(key), part, a, axes, before) for key, part, a in cases)
+        )
+    if not isinstance(kind, ArgType):
+        return kind
+    axes.append(None if axis is None else before + _counted(name, len(kind.ones) - before, axis))
+    axis = axes[-1]
+    return kind if axis is None else replace(kind, ones=kind.ones[:axis] + kind.ones[axis + 1 :])
+
+
+def _of_items(name: str, axis: Any) -> Any:
+    """The mapped axes of each item of a list."""
+    if not isinstance(axis, tuple | list):
+        return axis
+    if not axis or any(a != axis[0] for a in axis):
+        raise ShapeError(
+            f"vmap: in_axes of {name} differ from item to item", remedy="give all items the same"
+        )
+    return axis[0]
+
+
+def _counted(name: str, rank: int, axis: Any) -> int:
+    """A mapped axis, counted from 0."""
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        raise ShapeError(f"vmap: {name} has rank {rank}, no axis {axis}", remedy="use None not to map it")
+    return axis % rank
+
+
+def _count(func: Func, kinds: Sequence[ArgType], axes: Sequence[int | None]) -> Element:
+    """The number of cases: 1, or a size of its own."""
+    ones = {k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None}
+    if len(ones) != 1:
+        raise ShapeError(
+            "vmap: the mapped axes differ in length" if ones else "vmap maps no axis", remedy=SAME
+        )
+    return const(1, "i64") if ones.pop() else Size(len(func.size_names))
+
+
+def _input(single: Input, axis: int | None, count: Element) -> Input:
+    if axis is None:
+        return single
+    return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
+
+
+def _refuse_count(name: str) -> None:
+    """Refuse an integer, one for each case, that is a number of iterations or a length."""
+    raise ShapeError(
+        f"vmap: {name} is a number of iterations or a length, which differs from case to case",
+        remedy=f"count iterations by `while`: `i = 0`, `while i < {name}:` and `i += 1` in it, so that each "
+        f"case ends for itself, or write a condition, `for i in range(n) if i < {name}`; lengths are those "
+        f"of all cases: None in in_axes for {name}",
+    )
+
+
+def of_all_cases(holds: Array) -> Array:
+    """A check of one case as one of all cases."""
+    return Reduce("min", (), holds.shape, Read(holds, identity(holds.shape))) if holds.rank else holds
+
+
+def _renumbered(
+    constraints: Sequence[Constraint], inputs: Sequence[Input], axes: Sequence[int | None], single: bool
+) -> tuple[Constraint, ...]:
+    """Constraints in terms of the mapped inputs' axes, and the equality of the mapped ones."""
+    numbers: list[int] = []
+    mapped: list[int] = []
+    total = 0
+    for one, axis in zip(inputs, axes, strict=True):
+        for k in range(one.rank + (axis is not None)):
+            if k == axis:
+                mapped += [] if single else [total]
+                total += not single
+            elif not is_const(one.shape[k - (axis is not None and k > axis)], 1):
+                numbers.append(total)
+                total += 1
+
+    def number(old: int) -> int:  # behind those of axes stand the values of integers
+        return numbers[old] if old < len(numbers) else total + old - len(numbers)
+
+    same = [
+        Constraint(Size(mapped[0]), Size(other), "vmap: the mapped axes", None, SAME) for other in mapped[1:]
+    ]
+    return (*same, *renumbered(constraints, number))
+
+
+@public
+def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
+    """`f` applied to many cases at once: a function of the same parameters.
+
+    `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
+    parameter, None where the argument is the same for every case, as a default that is a number always is.
+    For a container it is one for all of it, or nests like it. Every result has the cases as its first
+    axis. Raises ShapeError if no axis is mapped or their lengths differ.
+    """
+    count = len(compiled("vmap", f).parameters)
+    axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
+    axes += tuple(None for p in f.parameters[len(axes) :] if p.default is not REQUIRED)
+    if len(axes) != count or any(isinstance(a, str | float) for a in axes):
+        raise ArgumentError(
+            f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"
+        )
+    found: Mapped = by("vmap", f, axes, Mapped)
+    return found

@@ -1,0 +1,1 @@
+"""Variables: operations that run at once and are recorded for reverse mode."""

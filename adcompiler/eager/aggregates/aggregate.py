@@ -1,0 +1,186 @@
+"""Calls of compiled functions with Variables: aggregate operations, whose propagate is compiled too.
+
+One call is one entry, however long the function. Its outputs are the results *and* the temporaries
+that propagate reads: a derivative of higher order reaches the inputs through those as well, which is
+what hand-written aggregates get wrong. propagate is a program of its own for each pattern of None;
+when it is to be differentiated in turn it is recorded as the next aggregate, with its own saved
+temporaries, and so on to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from adcompiler.ad.programs.split import Pattern, split
+from adcompiler.eager.aggregates.replay import Replay, Run, kernel_array, kernel_value, runner
+from adcompiler.eager.aggregates.stacked_columns import column_of
+from adcompiler.eager.graph.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.eager.graph.provenance import identities
+from adcompiler.eager.variable.elementwise import word
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.structures import Column, arrays_of, unflatten
+from adcompiler.runtime.programs.snapshot import snapshot
+from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.splitting import SplitProgram
+
+# The split programs of propagate programs, by the program that they belong to.
+_deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int, ...]], SplitProgram]]
+_deeper = WeakKeyDictionary()
+
+
+def call(function: Any, bound: Sequence[Any]) -> Any:
+    """The results of a compiled function, as Variables nested like its results."""
+    given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
+    types, values, _ = function.describe(given, {})
+    args = arrays_of(types, bound)
+    if any(isinstance(a, Column) for a in args):
+        args = [column_of(a, v) if isinstance(a, Column) else a for a, v in zip(args, values, strict=True)]
+    wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
+    if not state.recording or not wanted:
+        run = _unrecorded(function, types, values)
+    else:
+        run = _recorded(function, function.split().at(types, wanted, values), values)
+    function._last = types  # what `show` shows
+    if function.replay is None:
+        function.replay = Replay(function)
+    function.replay.keep(bound, types, run)
+    return run(args, values)
+
+
+def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
+    found = function.specialise(types)
+    structure, kernel = found.lowered.structure, runner(found, found.sizes(values), values)
+
+    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
+        entry = Call(function.__name__, args)
+        if state.anomaly is not None:
+            state.anomaly.called(entry, None, values, function, types)
+        return unflatten(structure, perform(entry, kernel(*values)))
+
+    return run
+
+
+def _recorded(function: Any, program: SplitProgram, values: Sequence[Any]) -> Run:
+    lengths = program.forward.sizes(values)
+    kernel = runner(program.forward, lengths, values)
+    structure, count = program.structure, program.parts.count
+
+    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
+        made = _aggregate(function.__name__, program, args, values, lengths, kernel)
+        return unflatten(structure, made[:count])
+
+    return run
+
+
+def _aggregate(
+    name: str,
+    program: SplitProgram,
+    args: Sequence[Any],
+    values: Sequence[Any],
+    lengths: Sequence[int],
+    kernel: Callable[..., Sequence[Any]],
+) -> list[Any]:
+    """Run a forward program; its results and temporaries as Variables."""
+    entry = Aggregate(name, program, args, values, lengths)
+    if state.anomaly is not None:
+        state.anomaly.called(entry, program, values)
+    found = kernel(*values)
+    stems = program.parts.forward.result_names[program.parts.count :]
+    made = perform(entry, found, [None] * program.parts.count + [fresh_name(n) for n in stems])
+    for k in program.reads:
+        if k >= len(values):
+            entry.keep(k - len(values), made[k - len(values)].data)
+    return made
+
+
+class Call(Entry):
+    """A call that leaves nothing to differentiate: it is there to be shown."""
+
+    __slots__ = ("given", "name", "shown")
+
+    def __init__(self, name: str, args: Sequence[Any], wanted: Sequence[int] = ()) -> None:
+        quiet = state.quiet is not None and not state.recording
+        super().__init__(filter(is_variable, args) if quiet else [args[k] for k in wanted])
+        self.name = name
+        self.given = identities(args) if state.recording and len(wanted) < len(args) else ()
+        self.shown = self._words(args) if len(self.inputs) < len(args) else None
+
+    @staticmethod
+    def _words(args: Iterable[Any]) -> list[Any]:
+        return [a if type(a) is float else word(a) for a in args]
+
+    def right(self) -> str:
+        shown = [v.name for v in self.inputs] if self.shown is None else self.shown
+        return f"{self.name}({', '.join(map(str, shown))})"
+
+
+class Aggregate(Call):
+    """A forward program that was run, with what its propagate programs read."""
+
+    __slots__ = ("program", "saved", "sizes")
+
+    def __init__(
+        self,
+        name: str,
+        program: SplitProgram,
+        args: Sequence[Any],
+        values: Sequence[Any],
+        sizes: Sequence[int],
+    ) -> None:
+        super().__init__(name, args, program.parts.wanted)
+        self.program, self.sizes = program, tuple(sizes)
+        self.saved = {k: snapshot(values[k]) for k in program.constants}
+
+    @property
+    def holds(self) -> bool:  # type: ignore[override]
+        """Whether propagate reads anything."""
+        return bool(self.program.reads)
+
+    def clear(self) -> None:
+        self.saved = {}
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        present, asked = tuple(c is not None for c in cotangents), tuple(wanted)
+        part, compiled = self.program.propagate(present, asked)
+        args = [*(self._read(k) for k in part.reads), *(c for c in cotangents if c is not None)]
+        if not any(part.known):
+            return [None] * len(asked)
+        found = iter(self._run(present, asked, part.func.name, compiled, args))
+        return [next(found) if known else None for known in part.known]
+
+    def _run(
+        self, present: Pattern, asked: Pattern, name: str, compiled: Specialisation, args: Sequence[Any]
+    ) -> list[Any]:
+        values = [kernel_value(a) for a in args]
+        if not state.recording:
+            return perform(Call(name, args), compiled(values, False, self.sizes))
+        wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
+        program = _split_again(self.program, (present, asked, wanted))
+        lengths = program.forward.sizes(values, self.sizes)
+
+        def kernel(*values: Any) -> Sequence[Any]:
+            return program.forward(values, False, lengths)
+
+        return _aggregate(name, program, args, values, lengths, kernel)
+
+    def _read(self, k: int) -> Any:
+        """A value that propagate reads: an input or an output as a Variable, or a saved constant."""
+        inputs = len(self.program.parts.forward.inputs)
+        if k >= inputs:
+            return self.output(k - inputs)
+        wanted = self.program.parts.wanted
+        return self.input(wanted.index(k)) if k in wanted else self.saved[k]
+
+
+def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, ...]]) -> SplitProgram:
+    """The split program of a propagate program."""
+    made = _deeper.setdefault(program, {})
+    if key not in made:
+        present, asked, wanted = key
+        func = program.propagate(present, asked)[0].func
+        lowered = Lowered(func, (), (None,) * len(func.results))
+        made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
+    return made[key]

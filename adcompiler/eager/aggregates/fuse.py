@@ -1,0 +1,69 @@
+"""`adc.fuse`: a Python function whose operations on Variables are run as compiled aggregates."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from adcompiler.eager.aggregates.pending import Graph, Trie
+from adcompiler.eager.graph.graph import state
+from adcompiler.errors import DtypeError
+from adcompiler.frames import public
+from adcompiler.runtime.programs.specialise import maker
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def fuse(fn: F, /) -> F: ...
+@overload
+def fuse(*, backend: str = "cpu") -> Callable[[F], F]: ...
+@public
+def fuse(fn: Any = None, /, *, backend: str = "cpu") -> Any:
+    """A function that runs like `fn`, with chains of operations on Variables compiled. Also a decorator.
+
+    Python runs `fn` at every call. Operations on Variables are deferred until a value is asked for (`bool`,
+    `float`, `.item()`, `.value`, a comparison, printing, a change in place, a call that is not known) or `fn`
+    ends; then they run together. Operations that were seen in this order before, on the same shapes and
+    dtypes, run as one compiled aggregate with derivatives of any order. Python numbers are its inputs, so
+    another number never recompiles. What is seen for the first time runs operation by operation.
+
+    Values, gradients, None and the order of effects are those of `fn`, but for rounding. Calls of fused
+    functions inside one are part of it. `backend` is as for `compile`. Raises DtypeError for what is no
+    function, or one that runs after it has returned: generators and coroutines.
+    """
+    if fn is None:
+        return lambda given: _fused(given, backend)
+    return _fused(fn, backend)
+
+
+def _fused(fn: Any, backend: str) -> Any:
+    if not callable(fn) or inspect.isclass(fn):
+        raise DtypeError(f"fuse is given a {type(fn).__name__}", remedy="pass a Python function")
+    if any(late(fn) for late in LATE):
+        raise DtypeError(
+            f"{getattr(fn, '__name__', fn)} runs after its call returned: it is a generator or coroutine",
+            remedy="fuse the functions that it calls",
+        )
+    maker(backend)
+    trie = Trie(backend)
+
+    @functools.wraps(fn)
+    def fused(*args: Any, **keywords: Any) -> Any:
+        if state.fusing is not None:
+            return fn(*args, **keywords)
+        graph = state.fusing = Graph(trie)
+        try:
+            return fn(*args, **keywords)
+        finally:
+            try:
+                graph.flush()
+            finally:
+                state.fusing = None
+
+    return fused
+
+
+LATE = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction

@@ -1,0 +1,389 @@
+"""Deferred operations of one thread: a graph that is known before it is run, by a trie of operations.
+
+Python runs; an operation on Variables whose path through the trie was taken before is only noted, and its
+result is a `Deferred`: a Variable without a value. What asks for its value, entry or version finds no such
+attribute, and that runs all that is pending. On a path that is new, operations run at once and the trie
+learns them, with the shapes and dtypes of their results. So guards are the keys of the trie, one look-up an
+operation.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from adcompiler.eager.aggregates.deferred_operations import Operation, indexed, operation
+from adcompiler.eager.aggregates.fusion_plan import Plan, stands_at, stays
+from adcompiler.eager.graph.graph import Node, setting, state
+from adcompiler.eager.graph.user_lines import Place, here
+from adcompiler.eager.variable.variable import Variable
+from adcompiler.errors import Error, GraphError
+from adcompiler.ops.table import ALIASES, TABLE
+
+MOST_OPERATIONS = 200  # of one graph: what is longer is cut
+MOST_SITES = 20_000  # of one function, which forgets them all and begins anew
+FEWEST = 3  # operations that are worth a kernel
+EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
+MOST_PATTERNS = 20  # of results that are held, at one place
+REFUSED = "refused"
+FLOATS = ("d", "f")
+PLAIN = {n: len(p.params) for n, p in TABLE.items() if p.differentiable and not p.orders and n != "power"}
+ROUTINES = frozenset(("inv", "det", "slogdet", "solve", "cholesky", "solve_triangular"))
+new, ref = object.__new__, weakref.ref
+
+
+class Site:
+    """An operation after those on the path to it: what it is, what it reads, and its result's type.
+
+    Operands are numbers of results, from 0, or of inputs, from -1 down. `seen`: a graph ended here before.
+    `plans` are by whether it was recorded and by the results that somebody held then: a Plan, or REFUSED.
+    """
+
+    __slots__ = (
+        "copies", "dtype", "fresh", "next", "operands", "operation", "parent", "place", "plans", "seen",
+        "shape", "static",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.next: dict[Any, Site] = {}
+        self.plans: dict[tuple[bool, tuple[int, ...]], Any] = {}
+        self.parent: Site | None = None
+        self.seen = False
+        self.shape: tuple[int, ...] = ()
+        self.operation: Operation
+        self.static: Any
+        self.operands: tuple[int, ...]
+        self.fresh: tuple[Any, ...]  # the types of the inputs that are first read here
+        self.dtype: np.dtype
+        self.place: Place | None = None  # the user's line that did this first
+        self.copies: bool  # whether the result shares no memory with the first operand
+
+    def path(self) -> list[Site]:
+        """The operations from the first one to this."""
+        found: list[Site] = []
+        site: Site = self
+        while site.parent is not None:
+            found.append(site)
+            site = site.parent
+        return found[::-1]
+
+
+class Trie:
+    """The sites of one fused function, whose aggregates are compiled for a backend."""
+
+    def __init__(self, backend: str) -> None:
+        self.root, self.count, self.backend = Site(), 0, backend
+
+    def begin(self) -> Site:
+        """Where a graph begins; what was learned is forgotten if it is too much."""
+        if self.count > MOST_SITES:
+            self.root, self.count = Site(), 0
+        return self.root
+
+
+class Deferred(Variable):
+    """A result that is not computed yet. It becomes a Variable, the same object, when that is done."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FIELDS:
+            _force(self)
+            return getattr(self, name)
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _force(self)
+        setattr(self, name, value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, which is known."""
+        found: tuple[int, ...] = _site(self).shape
+        return found
+
+    @property
+    def dtype(self) -> np.dtype:
+        return _site(self).dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(_site(self).shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in _site(self).shape:
+            size *= n
+        return size
+
+    @property
+    def differentiable(self) -> bool:
+        return True
+
+    @property
+    def copies(self) -> bool:
+        """Whether the values share no memory with those that it is computed from."""
+        return _site(self).copies
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else len(self.data)
+
+
+FIELDS = frozenset(vars(Variable.made(np.zeros(()), "")))
+
+
+def _site(v: Deferred) -> Site:
+    site: Site = v.__dict__["_pending"][1]
+    return site
+
+
+def _force(v: Deferred) -> None:
+    graph: Graph = v.__dict__["_pending"][0]
+    if graph.thread != get_ident():
+        raise GraphError(
+            "a Variable is read that another thread has not computed yet",
+            remedy="return it from the fused function, or read its .value there, before others use it",
+        )
+    graph.flush()
+
+
+class Graph:
+    """What is pending in a call of a fused function."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie, self.thread = trie, get_ident()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.site = self.trie.begin()
+        self.refs: list[Any] = []  # to the results
+        self.inputs: list[Any] = []  # Variables, arrays and numbers
+        self.positions: dict[int, int] = {}  # of results and inputs that are Variables, by identity
+        self.learning, self.recording, self.quiet = False, state.recording, state.quiet
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def elementwise(self, name: str, args: tuple[Any, ...]) -> Any:
+        """A primitive of the rule table; None if it is not deferred."""
+        if PLAIN.get(name) == len(args):
+            return self.take(name, None, args)
+        name = ALIASES.get(name, name)
+        entry = TABLE.get(name)
+        if entry is None or not entry.differentiable or len(args) != len(entry.params):
+            return None
+        if entry.orders is not None:
+            known = type(args[0]) is int and args[0] in entry.orders
+            return self.take(name, args[0], args[1:]) if known else None
+        if name == "power" and type(args[1]) in (int, float) and args[1] in EXPONENTS:
+            return self.take(name, args[1], args[:1])
+        return self.take(name, None, args)
+
+    def where(self, test: np.ndarray, x: Any, y: Any) -> Any:
+        """`x` where `test` holds, else `y`."""
+        return self.take(".where", None, (x, y), (np.array(test, order="C"),)) if test.ndim else None
+
+    def expand(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """`x` repeated along axes."""
+        return self.take(".expand", shape, (x,)) if all(type(n) is int for n in shape) else None
+
+    def reshape(self, x: Any, shape: Any) -> Any:
+        """`x` in another shape."""
+        known = type(shape) is tuple and all(type(n) is int for n in shape)
+        known = known and (isinstance(x, Deferred) or x.data.flags.c_contiguous)  # else it is a copy
+        return self.take(".reshape", shape, (x,)) if known else None
+
+    def call(self, name: str, body: str, args: tuple[Any, ...]) -> Any:
+        """An expression of the language; not of a routine, which has several results, or checks values."""
+        return None if name in ROUTINES else self.take(".call", (name, body), args)
+
+    def index(self, x: Any, where: Any) -> Any:
+        """`x[where]` by integers and slices, or one array of integers; None otherwise."""
+        found = indexed(x.shape, where)
+        return None if found is None else self.take(".index", found[0], (x,), found[1])
+
+    def take(
+        self,
+        name: str,
+        static: Any,
+        operands: Sequence[Any],
+        arrays: tuple[np.ndarray, ...] = (),
+        called: str | None = None,
+    ) -> Any:
+        """The result of an operation, deferred where it is known; None for other operands.
+
+        `arrays` are further operands of any dtype, which nobody else holds.
+        """
+        looked_at = state.tracing or state.anomaly is not None
+        if state.recording is not self.recording or looked_at:
+            self.flush()
+            if looked_at:
+                return None
+        inputs, positions, refs = self.inputs, self.positions, self.refs
+        count = len(inputs)
+        key: list[Any] = [name, static]
+        for a in operands:
+            code: Any = positions.get(id(a))
+            if code is None or (code >= 0 and refs[code]() is not a):
+                if type(a) is float:
+                    code = float
+                    inputs.append(a)
+                else:
+                    code = self._input(a)
+                    if code is None:
+                        return self._undo(count)
+            key.append(code)
+        for a in arrays:
+            key.append((a.dtype.char, a.shape, False))
+            inputs.append(a)
+        found = None if self.learning else self.site.next.get(tuple(key))
+        if found is None:
+            return self._learn(tuple(key), count, (*operands, *arrays), called)
+        made = new(Deferred)
+        made.__dict__["_pending"] = self, found
+        if called is not None:
+            made.__dict__["name"] = called
+        positions[id(made)] = len(refs)
+        refs.append(ref(made))
+        self.site = found
+        if len(refs) >= MOST_OPERATIONS:
+            self.flush()
+        return made
+
+    def _input(self, a: Any) -> Any:
+        """What a graph must know of an operand that it reads first: a part of the key; None if it cannot."""
+        if isinstance(a, Node.kind):
+            data = a.data  # of another graph it is computed now
+            if data.dtype.char not in FLOATS:
+                return None
+            self.inputs.append(a)
+            self.positions[id(a)] = -len(self.inputs)
+            return data.dtype.char, data.shape, True
+        if type(a) is int and abs(a) < 2**53:
+            self.inputs.append(float(a))
+            return float
+        if isinstance(a, np.ndarray | np.generic) and a.dtype.char in FLOATS and _is_array(a):
+            self.inputs.append(np.array(a, order="C"))
+            return a.dtype.char, a.shape, False
+        return None
+
+    def _undo(self, count: int) -> Any:
+        """Forget the inputs of an operation that is not deferred."""
+        for a in self.inputs[count:]:
+            self.positions.pop(id(a), None)
+        del self.inputs[count:]
+        return None
+
+    # -- what is new ---------------------------------------------------------------------------
+
+    def _learn(self, key: tuple[Any, ...], count: int, operands: Sequence[Any], called: str | None) -> Any:
+        """Run an operation now; the next time its path is known."""
+        if not any(type(c) is int or (type(c) is tuple and c[2]) for c in key[2:]):
+            return self._undo(count)  # nothing here is a Variable
+        if not self.learning:
+            self._at_once(self._replay)
+            self.learning = True
+        name, static, *codes = key
+        chosen, undone = operation(name), True
+        fresh = tuple(c for c in codes if type(c) is not int)
+        try:
+            with setting(fusing=None):
+                result = chosen.eager(static, operands)
+            undone = not isinstance(result, Node.kind) or result.data.dtype.char not in FLOATS
+        finally:
+            if undone:
+                self._undo(count)
+        if not undone:
+            if called is not None:
+                result.name = called
+            numbers = iter(range(-count - 1, -len(self.inputs) - 1, -1))
+            site = self.site.next.get(key) or self._site(key, chosen, static, fresh)
+            site.operands = tuple(c if type(c) is int else next(numbers) for c in codes)
+            site.shape, site.dtype = result.data.shape, result.data.dtype
+            site.copies = name == ".reshape" and not np.may_share_memory(result.data, operands[0].data)
+            self.site = site
+            self.positions[id(result)] = len(self.refs)
+            self.refs.append(ref(result))
+            if len(self.refs) >= MOST_OPERATIONS:
+                self.flush()
+        return result
+
+    def _site(self, key: Any, chosen: Operation, static: Any, fresh: tuple[Any, ...]) -> Site:
+        site = Site()
+        site.parent, site.operation, site.static, site.fresh = self.site, chosen, static, fresh
+        site.place = here()
+        self.site.next[key] = site
+        self.trie.count += 1
+        return site
+
+    def _replay(self) -> None:
+        """Run what is pending operation by operation."""
+        results: list[Any] = []
+        for k, site in enumerate(self.site.path()):
+            operands = [results[c] if c >= 0 else self.inputs[-1 - c] for c in site.operands]
+            found, held = site.operation.eager(site.static, operands), self.refs[k]()
+            if not any(found is a for a in operands):
+                stands_at(found, site.place)
+            results.append(found if held is None else _adopted(held, found))
+
+    # -- running it ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Run what is pending: the compiled aggregate of a graph that was seen before, else as it stands."""
+        if self.refs:
+            alive = tuple([k for k, r in enumerate(self.refs) if r() is not None])
+            if self.learning:
+                self.site.seen = True
+            elif alive:
+                self._at_once(lambda: self._run(alive))
+        self._begin()
+
+    def _at_once(self, run: Callable[[], Any]) -> None:
+        """Run operations that are not deferred in turn, as they would have been when they were called."""
+        before = state.recording, state.quiet, state.tracing, state.anomaly
+        state.fusing, state.tracing, state.anomaly = None, False, None
+        state.recording, state.quiet = self.recording, self.quiet
+        try:
+            run()
+        finally:
+            state.fusing = self
+            state.recording, state.quiet, state.tracing, state.anomaly = before
+
+    def _run(self, alive: tuple[int, ...]) -> None:
+        if not self._planned(alive):
+            self._replay()
+
+    def _planned(self, alive: tuple[int, ...]) -> bool:
+        """Run the plan for a graph that was seen before; False if there is none."""
+        site, key = self.site, (self.recording, alive)
+        plan = site.plans.get(key)
+        if not site.seen or plan is REFUSED or len(self.refs) < FEWEST:
+            site.seen = True
+            return False
+        if plan is None and len(site.plans) >= MOST_PATTERNS:
+            return False
+        try:
+            if plan is None:
+                plan = site.plans[key] = Plan(site.path(), alive, self.trie.backend)
+            done: bool = plan.run(self.inputs, self.refs)
+        except Error:
+            done = False
+        if not done:
+            site.plans[key] = REFUSED
+        return done
+
+
+def _adopted(held: Any, found: Any) -> Any:
+    """A Deferred as what was computed for it: the same object goes on."""
+    kept = stays(held)
+    held.__dict__.update(found.__dict__ | kept)
+    if held.entry is not None:
+        output = next(o for o in held.entry.outputs if o.serial == held.serial)
+        output.ref, output.name = ref(held), held.name
+    return held
+
+
+def _is_array(a: Any) -> bool:
+    return type(a) is np.ndarray or isinstance(a, np.generic)

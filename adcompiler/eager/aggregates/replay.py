@@ -1,0 +1,100 @@
+"""The inline cache of aggregates: what a call with Variables looked up, for calls of the same types.
+
+Looking up types, programs and lengths takes longer than a small kernel. A call keeps what it found, and the
+next with the same lengths runs the kernel by its door: recording costs what its Variables and its entry cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.eager.graph.graph import Node, state
+from adcompiler.ir.nodes import is_const
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.runtime.programs.specialise import Specialisation, Types
+
+Key = tuple[Any, ...]
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]  # from arguments and their values to the results, nested
+MISSED = object()
+MOST_SITES = 1000  # of one function; those of more lengths take the general way
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def key_of(args: Sequence[Any]) -> Key | None:
+    """What decides how a call is done; None for arguments that must be looked into, as containers."""
+    found: list[Any] = [state.recording]
+    kind = Node.kind
+    for a in args:
+        if isinstance(a, kind):
+            data = a.data
+            found += (True, data.dtype, data.shape)
+        elif type(a) is float:
+            found.append(float)
+        elif type(a) is np.ndarray and a.ndim and a.flags.c_contiguous and a.flags.aligned:
+            found += (False, a.dtype, a.shape)
+        else:
+            return None
+        if found[-1] is not float and found[-2] not in FLOATS:
+            return None  # integers may decide what is computed
+    return tuple(found)
+
+
+class Replay:
+    """The sites of one function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.sites: dict[Key, tuple[Types, Run]] = {}
+
+    def keep(self, args: Sequence[Any], types: Types, run: Run) -> None:
+        """Remember how a call was made, if calls like it can be made the same way."""
+        key = key_of(args)
+        whole = all(isinstance(kind, ArgType) for kind in types)
+        if key is not None and whole and len(self.sites) < MOST_SITES:
+            self.sites[key] = types, run
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        """The results for arguments like those of a call before; MISSED if there was none."""
+        key = key_of(args)
+        found = None if key is None else self.sites.get(key)
+        if found is None:
+            return MISSED
+        self.function._last = found[0]
+        return found[1](args, [kernel_value(a) for a in args])
+
+
+def kernel_array(v: Any) -> np.ndarray:
+    """A Variable's values as kernels are compiled for them: contiguous and not read-only."""
+    data: np.ndarray = v.data
+    flags = data.flags
+    return data if flags.c_contiguous and flags.writeable else np.array(data, order="C")
+
+
+def kernel_value(a: Any) -> Any:
+    """An argument as kernels take it: a number for rank 0."""
+    if not isinstance(a, Node.kind):
+        return a
+    data: np.ndarray = a.data
+    if data.ndim:
+        return kernel_array(a)
+    return data.item() if data.dtype == FLOATS[0] else data[()]
+
+
+def runner(
+    program: Specialisation, lengths: Sequence[int], values: Sequence[Any]
+) -> Callable[..., Sequence[Any]]:
+    """What runs a program on values like these and gives its results, flat: a door if there is one."""
+    from adcompiler.targets.cpu.inline_cache import door, fits
+
+    def general(*values: Any) -> Sequence[Any]:
+        return program(values, False, lengths)
+
+    func = program.func
+    kinds = [ArgType(i.dtype, tuple(is_const(n, 1) for n in i.shape)) for i in func.inputs]
+    if func.counts or not all(map(fits, kinds, values)):
+        return general
+    nested = (None,) * len(func.results)
+    return door(program.executable, lengths, kinds, values, nested, False, general) or general

@@ -1,0 +1,1 @@
+"""The graph that operations on Variables record, and the walk that propagates through it."""

@@ -1,0 +1,1 @@
+"""`Variable`: its operators, methods, NumPy protocol, and operations in place."""

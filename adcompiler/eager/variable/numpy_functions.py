@@ -1,0 +1,375 @@
+"""NumPy's functions of Variables: each is a call of a compiled function, one entry of the graph.
+
+What only moves elements (flip, roll, tile, ...) is a gather: NumPy itself says where each element comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import repeat
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from adcompiler.eager.graph.graph import Variable, is_variable, state
+from adcompiler.eager.graph.provenance import take_array
+from adcompiler.eager.graph.views import view
+from adcompiler.eager.variable import linear
+from adcompiler.errors import OutOfRangeError, ParseError, ShapeError
+from adcompiler.frames import public
+
+Operation = Callable[..., Any]
+
+
+_own: WeakSet[Any] = WeakSet()
+
+
+@lru_cache(1000)
+def _compiled(name: str, body: str, count: int) -> Any:
+    from adcompiler.api.compile import compile
+
+    made = compile(body, name=name, args=[f"x{k}" for k in range(count)])
+    _own.add(made)
+    return made
+
+
+def is_own(function: Any) -> bool:
+    """Whether a compiled function is one of NumPy's, made here, and not the user's."""
+    return function in _own
+
+
+def call(name: str, body: str, *args: Any) -> Any:
+    """The language's expression `body` of x0, x1, ...: compiled once, and called with these."""
+    if state.fusing is not None and (later := state.fusing.call(name, body, args)) is not None:
+        return later
+    return _compiled(name, body, len(args))(*args)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """`x @ y`."""
+    return call("matmul", "x0 @ x1", x, y)
+
+
+# -- reductions and running totals -------------------------------------------------------------
+
+
+def _reduction(name: str) -> Operation:
+    def reduce(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return call(name, f"{name}(x0, {_axis(x, axis)}keepdims={bool(keepdims)})", x)
+
+    reduce.__name__ = name
+    return reduce
+
+
+def _axis(x: Any, axis: Any) -> str:
+    """`axis=`, as the source of a call says it; nothing for all axes."""
+    if axis is None:
+        return ""
+    axes = tuple(one_axis(x, k) for k in axis) if isinstance(axis, tuple | list) else one_axis(x, axis)
+    return f"axis={axes}, "
+
+
+def one_axis(x: Any, axis: Any, more: int = 0) -> int:
+    rank = np.ndim(x) + more
+    if not isinstance(axis, int | np.integer) or not -rank <= axis < rank:
+        raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="axes count from 0")
+    return int(axis) % rank
+
+
+def _spread(name: str) -> Operation:
+    """var and std: `ddof` is subtracted from the count, as NumPy has it."""
+    plain, power = _reduction(name), 0.5 if name == "std" else 1.0
+
+    def reduce(x: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        found = plain(x, axis, keepdims)
+        if not ddof:
+            return found
+        count = x.size // max(found.size, 1)
+        rest = count - ddof
+        return found * (count / rest if rest > 0 else np.nan) ** power
+
+    return reduce
+
+
+def _running(name: str) -> Operation:
+    def run(x: Any, axis: Any = None) -> Any:
+        if axis is None and np.ndim(x) != 1:
+            return run(x.reshape(-1), 0)
+        return call(name, f"{name}(x0, axis={one_axis(x, 0 if axis is None else axis)})", x)
+
+    return run
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors (any order) or matrices ("fro", 1, -1, inf, -inf) along one axis or two, or of all.
+
+    Raises ParseError for the other orders of matrices, which are made of singular values.
+    """
+    if isinstance(axis, tuple | list) and len(axis) == 1:
+        axis = axis[0]
+    rank = np.ndim(x) if axis is None else len(axis) if isinstance(axis, tuple | list) else 1
+    if ord is None or (ord == 2 and rank == 1) or (ord in ("fro", "f") and rank == 2):
+        return _reduction("norm")(x, axis, keepdims)
+    if rank == 1 and not isinstance(ord, str):
+        return _vector_norm(x, ord, axis, keepdims)
+    if rank == 2 and ord in (1, -1, np.inf, -np.inf):
+        return _matrix_norm(x, ord, (0, 1) if axis is None else axis, keepdims)
+    if rank == 2 and ord in (2, -2, "nuc"):
+        raise ParseError(
+            f"there is no norm of order {ord!r} of matrices: it is made of singular values",
+            remedy='use "fro" (Frobenius), 1 or inf; the largest singular value is np.linalg.norm(x @ v) '
+            "after some steps of v = x.T @ (x @ v); v = v / np.linalg.norm(v)",
+        )
+    raise ParseError(
+        f"there is no norm of order {ord!r} of {'vectors' if rank == 1 else f'arrays of rank {rank}'}",
+        remedy="orders of vectors are numbers; of matrices, which axis= may name, 'fro', 1, -1, inf and -inf",
+    )
+
+
+def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+    size = abs(x)
+    if order in (np.inf, -np.inf):
+        return _reduction("max" if order > 0 else "min")(size, axis, keepdims)
+    if order in (0, 1):
+        return (size if order else size.sign()).sum(axis, keepdims)
+    number = repr(int(order) if order == int(order) else float(order))
+    least = "0" if order > 0 else "inf"  # what 0 adds; its derivative is 0, and so is that of a norm of 0
+    power = f"abs(x0)**{number}" if order > 1 else f"where(x0 == 0, {least}, abs(x0)**{number})"
+    total = f"sum({power}, {_axis(x, axis)}keepdims={bool(keepdims)})"
+    return call("norm", f"where({total} == {least}, 0, ({total})**(1 / ({number})))", x)
+
+
+def _matrix_norm(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    """The largest, or smallest, sum of the sizes in a column (order 1) or a row (inf)."""
+    columns, rows = (one_axis(x, k) for k in axes)
+    within, among = (columns, rows) if abs(order) == 1 else (rows, columns)
+    found = _reduction("max" if order > 0 else "min")(abs(x).sum(within, True), among, True)
+    return (
+        found if keepdims else found.reshape([n for k, n in enumerate(x.shape) if k not in (within, among)])
+    )
+
+
+# -- several arrays ----------------------------------------------------------------------------
+
+
+def _joining(name: str, more: int) -> Operation:
+    def join(arrays: Sequence[Any], axis: int = 0) -> Any:
+        parts = tuple(arrays)
+        if not parts:
+            raise ShapeError(f"{name} of no arrays", remedy="pass at least one")
+        names = ", ".join(f"x{k}" for k in range(len(parts)))
+        return call(name, f"{name}(({names},), axis={one_axis(parts[0], axis, more)})", *parts)
+
+    return join
+
+
+stack, concatenate = _joining("stack", 1), _joining("concatenate", 0)
+
+
+def vstack(arrays: Sequence[Any]) -> Any:
+    """Arrays under each other; vectors are rows."""
+    return concatenate([_shaped(a, (1, -1)) if np.ndim(a) < 2 else a for a in arrays], 0)
+
+
+def hstack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside each other."""
+    parts = [_shaped(a, (1,)) if np.ndim(a) == 0 else a for a in arrays]
+    return concatenate(parts, min(np.ndim(parts[0]) - 1, 1))
+
+
+def column_stack(arrays: Sequence[Any]) -> Any:
+    """Arrays beside each other; vectors are columns."""
+    return concatenate([_shaped(a, (-1, 1)) if np.ndim(a) < 2 else a for a in arrays], 1)
+
+
+def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+    return a.reshape(shape) if is_variable(a) else np.reshape(a, shape)
+
+
+def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Any:
+    """NumPy's einsum; contracted from left to right."""
+    if not isinstance(subscripts, str) or not re.fullmatch(r"[A-Za-z.,\->\s]*", subscripts):
+        raise ParseError(f"einsum of {subscripts!r}", remedy='write letters: "ij,jk->ik"')
+    names = ", ".join(f"x{k}" for k in range(len(operands)))
+    return call("einsum", f'einsum("{subscripts}", {names})', *operands)
+
+
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """Sums of products over axes of both."""
+    pair = axes if isinstance(axes, int) else tuple(tuple(np.atleast_1d(a).tolist()) for a in axes)
+    return call("tensordot", f"tensordot(x0, x1, {pair})", x, y)
+
+
+def _plain(name: str, count: int) -> Operation:
+    """A function of `count` arrays and nothing else."""
+    body = f"{name}({', '.join(f'x{k}' for k in range(count))})"
+    return lambda *args: call(name, body, *args) if len(args) == count else _wrong(name, count, len(args))
+
+
+def _wrong(name: str, count: int, given: int) -> Any:
+    raise ParseError(f"{name} is given {given} arguments", remedy=f"pass {count}")
+
+
+def _banded(name: str) -> Operation:
+    """A function of a matrix and the number of a diagonal."""
+    return lambda x, k=0: call(name, f"{name}(x0, {int(k)})", x)
+
+
+# -- moves -------------------------------------------------------------------------------------
+
+
+def moved(function: Operation, x: Variable, *args: Any, **options: Any) -> Any:
+    """What a NumPy function that only moves elements makes of `x`: a view where PyTorch has one."""
+
+    def see(x: Variable) -> Any:
+        return _moved(function, x, args, options)
+
+    found = see(x)
+    if function not in SHOWN:
+        return found
+    if isinstance(found, list):
+        return [view(x, part, partial(_part, see, k)) for k, part in enumerate(found)]
+    return view(x, found, see)
+
+
+def _part(see: Operation, k: int, x: Variable) -> Variable:
+    part: Variable = see(x)[k]
+    return part
+
+
+def _nth(shown: Operation, k: int) -> Any:
+    return shown()[k]
+
+
+def _moved(function: Operation, x: Variable, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The function itself is asked where each element comes from."""
+    places = np.arange(x.size).reshape(x.shape)
+    try:
+        found = function(places, *args, **options)
+    except (IndexError, ValueError) as error:
+        cause = f"{function.__name__} of {x.name} of shape {x.shape}: {error}"
+        raise OutOfRangeError(cause, remedy="axes and places count from 0") from error
+    flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
+
+    def shown() -> Any:
+        return function(x.data, *args, **options)
+
+    if isinstance(found, list):
+        several = (partial(_nth, shown, k) for k in range(len(found)))
+        return [linear.index(flat, *one) for one in zip(found, repeat(moves), several, strict=False)]
+    return linear.index(flat, found, moves, shown if function in SHOWN else None)
+
+
+def _ravel(x: Variable, order: str = "C") -> Variable:
+    """One axis, of elements one behind the other: a copy where they are not."""
+    if order != "C":
+        moves: Variable = moved(np.ravel, x, order)
+        return moves
+    plain = state.fusing is not None or x.data.flags.c_contiguous
+    found: Variable = (x if plain else x.clone()).reshape(-1)
+    return found
+
+
+GATHERS = (np.take, np.take_along_axis)  # by arrays of the user's, which a backward pass gives back
+
+
+def sort(x: Any, axis: int | None = -1) -> Any:
+    """The elements in ascending order along an axis; a gradient goes where the element came from."""
+    if axis is None:
+        return sort(x.reshape(-1), 0)
+    order = np.argsort(x.data, axis=axis, kind="stable")
+    return moved(np.take_along_axis, x, order, axis)
+
+
+MOVES: tuple[Operation, ...] = (
+    np.flip, np.fliplr, np.flipud, np.roll, np.rot90, np.tile, np.repeat, np.take, np.swapaxes, np.moveaxis,
+    np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.split, np.array_split,
+    np.hsplit, np.vsplit, np.delete, np.transpose, np.take_along_axis,
+)  # fmt: skip
+
+SHOWN = frozenset(
+    {
+        np.transpose,
+        np.swapaxes,
+        np.moveaxis,
+        np.squeeze,
+        np.expand_dims,
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        np.split,
+        np.array_split,
+        np.hsplit,
+        np.vsplit,
+    }
+)  # fmt: skip  the results of which are views
+
+# -- names -------------------------------------------------------------------------------------
+
+REDUCTIONS: Mapping[str, Operation] = MappingProxyType(
+    {name: _reduction(name) for name in ("max", "min", "prod", "logsumexp")}
+    | {name: _spread(name) for name in ("var", "std")}
+    | {name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")}
+)
+
+
+def answer(function: Operation, *args: Any, **options: Any) -> Any:
+    """A question about values: the answer carries no derivative."""
+    plain = [a.readable() if is_variable(a) else a for a in args]
+    found = function(*plain, **{k: v.readable() if is_variable(v) else v for k, v in options.items()})
+    if function in CHOICES:
+        for part in found if isinstance(found, tuple) else (found,):
+            for v in filter(is_variable, args):
+                take_array("choice", part, v)
+    return found
+
+
+# What is computed with their answers was chosen by values, and messages say so.
+CHOICES = frozenset((np.argmax, np.argmin, np.argsort, np.any, np.all, np.nonzero, np.searchsorted))
+
+
+# Methods of a Variable beside those that do not compile.
+_METHODS: Mapping[str, Operation] = (
+    dict(REDUCTIONS)
+    | {"norm": norm, "sort": sort, "trace": _plain("trace", 1), "diagonal": _banded("diagonal")}
+    | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
+    | {"flatten": lambda x: x.reshape(-1), "ravel": _ravel}
+    | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
+    | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
+)
+METHODS: Mapping[str, Operation] = MappingProxyType({name: public(f) for name, f in _METHODS.items()})
+NUMPY: Mapping[Operation, Operation] = MappingProxyType(
+    {f: partial(moved, f) for f in MOVES}
+    | {np.ravel: _ravel}
+    | {np.max: REDUCTIONS["max"], np.min: REDUCTIONS["min"], np.prod: REDUCTIONS["prod"]}
+    | {np.amax: REDUCTIONS["max"], np.amin: REDUCTIONS["min"]}
+    | {np.var: REDUCTIONS["var"], np.std: REDUCTIONS["std"]}
+    | {np.cumsum: REDUCTIONS["cumsum"], np.cumprod: REDUCTIONS["cumprod"]}
+    | {np.stack: stack, np.concatenate: concatenate, np.vstack: vstack, np.hstack: hstack}
+    | {np.column_stack: column_stack, np.einsum: einsum, np.tensordot: tensordot, np.sort: sort}
+    | {f: _plain(f.__name__, 2) for f in (np.dot, np.inner, np.outer, np.vdot, np.kron, np.linalg.solve)}
+    | {f: _plain(f.__name__, 1) for f in (np.trace, np.linalg.inv, np.linalg.det, np.linalg.slogdet)}
+    | {f: _banded(f.__name__) for f in (np.diag, np.diagonal, np.tril, np.triu)}
+    | {np.linalg.cholesky: _plain("cholesky", 1), np.linalg.norm: norm}
+)
+# What reduces and accumulates elementwise functions along an axis, the first unless it is named.
+UFUNCS: Mapping[tuple[str, str], Operation] = MappingProxyType(
+    {
+        (name, "reduce"): REDUCTIONS[found]
+        for name, found in (("maximum", "max"), ("minimum", "min"), ("multiply", "prod"))
+    }
+    | {("add", "reduce"): lambda x, axis, keepdims=False: x.sum(axis, keepdims)}
+    | {
+        (name, "accumulate"): REDUCTIONS[found]
+        for name, found in (
+            ("add", "cumsum"),
+            ("multiply", "cumprod"),
+            ("maximum", "cummax"),
+            ("minimum", "cummin"),
+        )
+    }
+)

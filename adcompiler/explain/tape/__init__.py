@@ -1,0 +1,1 @@
+"""Pictures and checks of what the tape recorded."""

@@ -1,0 +1,1 @@
+"""Why a gradient is None or zero."""

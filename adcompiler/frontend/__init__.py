@@ -1,0 +1,1 @@
+"""From text to a program: grammar, values, builtins and lowering."""

@@ -1,0 +1,138 @@
+"""What statements do to names: which a block assigns, and what they are after a branch or a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from adcompiler.frontend.grammar import tree
+from adcompiler.ir.walk import postorder
+
+
+def returns(statements: Sequence[tree.Statement]) -> bool:
+    """Whether there is a `return` among statements, at any depth; that of a nested def is its own."""
+    work = list(statements)
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Return():
+                return True
+            case tree.If(body=body, otherwise=otherwise):
+                work += body + otherwise
+            case tree.For(body=body) | tree.While(body=body):
+                work += body
+    return False
+
+
+def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
+    """The first `break` or `continue` that belongs to no loop among the statements."""
+    work = list(reversed(statements))
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Leave():
+                return statement
+            case tree.If(body=body, otherwise=otherwise):
+                work.extend(reversed(body + otherwise))
+    return None
+
+
+def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> bool:
+    """Whether the loop that statements stand in may be left by them: by a `break` or a `continue`, or by the
+    one that is asked for."""
+    work = list(statements)
+    while work:
+        match work.pop():
+            case tree.Leave(word=found) if word in (None, found):
+                return True
+            case tree.If(body=body, otherwise=otherwise):
+                work += body + otherwise
+    return False
+
+
+def ends(statements: Sequence[tree.Statement]) -> bool:
+    """Whether a `break` or a `continue` surely ends a block."""
+    match statements:
+        case (*_, tree.Leave()):
+            return True
+        case (*_, tree.If(body=body, otherwise=otherwise)):
+            return ends(body) and ends(otherwise)
+    return False
+
+
+def appended(statement: tree.Statement) -> str | None:
+    """The name of the list in `name.append(...)`."""
+    match statement:
+        case tree.Bare(value=tree.Call(function=tree.Attribute(value=tree.Name(id=name), name="append"))):
+            return name
+    return None
+
+
+def appends(statements: Sequence[tree.Statement]) -> list[str]:
+    """The names of the lists that statements append to, in order."""
+    nodes = postorder(list[tree.Tree](statements), tree.children)
+    found = [appended(n) for n in nodes if isinstance(n, tree.Bare)]
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def last_appends(block: Sequence[tree.Statement]) -> list[tree.Call]:
+    """The calls of `append` that end a block, one in each of its branches; none if a branch has no such."""
+    match block:
+        case (*_, tree.If(body=body, otherwise=otherwise)):
+            one, other = last_appends(body), last_appends(otherwise)
+            return one + other if one and other else []
+        case (*_, tree.Bare(value=tree.Call(arguments=(_,), keywords=()) as call) as last) if appended(last):
+            return [call]
+    return []
+
+
+def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statement, ...]:
+    """A block that gives what it appends last a name instead."""
+    *before, last = block
+    if isinstance(last, tree.If):
+        return *before, replace(
+            last, body=naming(last.body, element), otherwise=naming(last.otherwise, element)
+        )
+    (call,) = last_appends((last,))
+    return *before, tree.Assign(last.span, (tree.Name(call.span, element),), call.arguments[0])
+
+
+def assigned(statements: Sequence[tree.Statement], lists: bool = True, stores: bool = True) -> list[str]:
+    """The names that statements bind, in order; if `stores`, `x[i] = v` binds x anew, and if `lists`,
+    `x.append(v)` does."""
+    names: dict[str, None] = {}
+    work = list(reversed(statements))
+    while work:
+        statement = work.pop()
+        match statement:
+            case tree.Assign(targets=targets):
+                names |= dict.fromkeys(_targets(targets, stores))
+            case tree.Augmented(target=target):
+                names |= dict.fromkeys(_targets((target,), stores))
+            case tree.Def(name=name):
+                names[name] = None
+            case tree.Bare() if lists and (grown := appended(statement)) is not None:
+                names[grown] = None
+            case tree.If(body=body, otherwise=otherwise):
+                work.extend(reversed(body + otherwise))
+            case tree.For(target=target, body=body):
+                names |= dict.fromkeys(_targets((target,), stores))
+                work.extend(reversed(body))
+            case tree.While(body=body):
+                work.extend(reversed(body))
+    return list(names)
+
+
+def _targets(targets: Iterable[tree.Expression], stores: bool) -> list[str]:
+    found: list[str] = []
+    work = list(targets)[::-1]
+    while work:
+        target = work.pop()
+        match target:
+            case tree.Name(id=name):
+                found.append(name)
+            case tree.Subscript(value=value) if stores:
+                work.append(value)
+            case tree.Sequence(items=items):
+                work.extend(reversed(items))
+    return found

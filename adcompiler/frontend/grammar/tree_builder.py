@@ -1,0 +1,271 @@
+"""From the grammar's rules to the syntax tree: one method a rule, called as soon as the rule is complete.
+
+Every method takes what the rule is made of, tokens included, so that the span of a node is always that
+from its first part to its last. A part is a token, a node, or the tuple of statements of a line or suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from lark import Token
+
+from adcompiler.errors import Span
+from adcompiler.frontend.grammar import literals, tree
+from adcompiler.frontend.grammar.control_flow import outside
+from adcompiler.frontend.grammar.fault import Fault
+from adcompiler.frontend.grammar.layout import token_span
+
+Parts = list[Any]
+
+
+def span_of(part: Any) -> Span:
+    """Where a token, a node, or a tuple of statements stands."""
+    if isinstance(part, Token):
+        return token_span(part)
+    if isinstance(part, tuple):
+        return between(part)
+    span: Span = part.span
+    return span
+
+
+def between(parts: Any) -> Span:
+    """From the first part to the last."""
+    return span_of(parts[0]).to(span_of(parts[-1]))
+
+
+def _expressions(parts: Parts) -> tuple[tree.Expression, ...]:
+    return tuple(part for part in parts if isinstance(part, tree.Expression))
+
+
+def _statements(parts: Parts) -> tuple[tree.Statement, ...]:
+    """All statements among the parts, in order; those of a line come as a tuple."""
+    lines = (part if isinstance(part, tuple) else (part,) for part in parts)
+    return tuple(part for line in lines for part in line if isinstance(part, tree.Statement))
+
+
+class Builder:
+    """Holds no state but `read_quoted`, which reads the expression in the quotes of an annotation."""
+
+    def __init__(self, read_quoted: Callable[[Token], tree.Expression]) -> None:
+        self.read_quoted = read_quoted
+
+    # ---- Expressions ----
+
+    def name(self, parts: Parts) -> tree.Name:
+        return tree.Name(between(parts), literals.identifier(parts[0].value))
+
+    def number(self, parts: Parts) -> tree.Number:
+        return tree.Number(between(parts), literals.number(parts[0].value))
+
+    def text(self, parts: Parts) -> tree.Text:
+        return tree.Text(between(parts), literals.string(parts[0].value))
+
+    def unary(self, parts: Parts) -> tree.Unary:
+        return tree.Unary(between(parts), parts[0].value, parts[1])
+
+    def binary(self, parts: Parts) -> tree.Binary:
+        left, op, right = parts
+        return tree.Binary(between(parts), op.value, left, right)
+
+    def comparison(self, parts: Parts) -> tree.Compare:
+        return tree.Compare(between(parts), tuple(op.value for op in parts[1::2]), tuple(parts[::2]))
+
+    def identity(self, parts: Parts) -> tree.Compare:
+        *operands, last = parts
+        if not (isinstance(last, tree.Name) and last.id == "None"):
+            raise Fault(token_span(parts[1]), "'is' compares with None only", "compare with ==")
+        return tree.Compare(between(parts), ("==" if len(parts) == 3 else "!=",), (operands[0], last))
+
+    def conjunction(self, parts: Parts) -> tree.Boolean:
+        return tree.Boolean(between(parts), parts[1].value, tuple(parts[::2]))
+
+    disjunction = conjunction
+
+    def ternary(self, parts: Parts) -> tree.Ternary:
+        then, _, test, _, otherwise = parts
+        return tree.Ternary(between(parts), test, then, otherwise)
+
+    def attribute(self, parts: Parts) -> tree.Attribute:
+        return tree.Attribute(between(parts), parts[0], literals.identifier(parts[2].value))
+
+    def argument(self, parts: Parts) -> tree.Expression:
+        argument: tree.Expression = parts[0]
+        return argument
+
+    def keyword(self, parts: Parts) -> tuple[Token, tree.Expression]:
+        return parts[0], parts[2]
+
+    def call(self, parts: Parts) -> tree.Call:
+        function, _, *inner, _ = parts
+        if isinstance(function, tree.Number | tree.Text | tree.Sequence):
+            raise Fault(
+                between(parts),
+                "only functions can be called",
+                "to multiply, write a * before the parenthesis",
+            )
+        keywords: dict[str, tree.Expression] = {}
+        for part in inner:
+            if isinstance(part, tuple):
+                key = literals.identifier(part[0].value)
+                if key in keywords:
+                    raise Fault(span_of(part[0]), f"the argument '{key}' is given twice", "remove one")
+                keywords[key] = part[1]
+            elif keywords and isinstance(part, tree.Expression):
+                remedy = "put it before them, or give it by name"
+                raise Fault(span_of(part), "a positional argument follows a keyword argument", remedy)
+        return tree.Call(between(parts), function, _expressions(inner), tuple(keywords.items()))
+
+    def sliced(self, parts: Parts) -> tree.Slice:
+        bounds: list[tree.Expression | None] = [None]
+        for part in parts:
+            if isinstance(part, Token):  # a colon
+                bounds.append(None)
+            else:
+                bounds[-1] = part
+        start, stop, step = (*bounds, None)[:3]
+        return tree.Slice(between(parts), start, stop, step)
+
+    def ellipsis(self, parts: Parts) -> tree.Ellipsis:
+        return tree.Ellipsis(between(parts))
+
+    def subscript(self, parts: Parts) -> tree.Subscript:
+        return tree.Subscript(between(parts), parts[0], _expressions(parts[2:]))
+
+    def expressions(self, parts: Parts) -> tree.Sequence:
+        return tree.Sequence(between(parts), "tuple", _expressions(parts))
+
+    targets = expressions
+
+    def parenthesised(self, parts: Parts) -> tree.Expression:
+        """The same node, with the parentheses in its span; `()` is the empty tuple."""
+        if len(parts) == 2:
+            return tree.Sequence(between(parts), "tuple", ())
+        inner: tree.Expression = replace(parts[1], span=between(parts))
+        return inner
+
+    def listed(self, parts: Parts) -> tree.Sequence:
+        return tree.Sequence(between(parts), "list", _expressions(parts))
+
+    def list_comprehension(self, parts: Parts) -> tree.Comprehension:
+        return tree.Comprehension(between(parts), "list", parts[1].element, parts[1].clauses)
+
+    def comprehension(self, parts: Parts) -> tree.Comprehension:
+        return tree.Comprehension(between(parts), "generator", parts[0], tuple(parts[1:]))
+
+    def clause(self, parts: Parts) -> tree.Clause:
+        iterable, *conditions = _expressions(parts)
+        return tree.Clause(between(parts), parts[1], iterable, tuple(conditions))
+
+    def names(self, parts: Parts) -> tuple[str, ...]:
+        return tuple(literals.identifier(part.value) for part in parts if part.type == "NAME")
+
+    # ---- Statements ----
+
+    def module(self, parts: Parts) -> tuple[tree.Statement, ...]:
+        return _statements(parts)
+
+    line = suite = module
+
+    def bare(self, parts: Parts) -> tree.Bare | tree.Leave:
+        match parts[0]:
+            case tree.Name(id="break" | "continue" as word):
+                return tree.Leave(between(parts), word)
+        return tree.Bare(between(parts), parts[0])
+
+    def assignment(self, parts: Parts) -> tree.Assign:
+        *targets, value = parts[::2]
+        for target in targets:
+            _check_target(target)
+        return tree.Assign(between(parts), tuple(targets), value)
+
+    def augmented(self, parts: Parts) -> tree.Augmented:
+        target, op, value = parts
+        if isinstance(target, tree.Sequence):
+            raise Fault(span_of(target), f"'{op}' changes one variable", "write one line for each of them")
+        _check_target(target)
+        return tree.Augmented(between(parts), target, op.value[:-1], value)
+
+    def result(self, parts: Parts) -> tree.Return:
+        return tree.Return(between(parts), parts[1])
+
+    def decorator(self, parts: Parts) -> None:
+        """A decorated function's own source begins with its decorators, which say nothing here."""
+
+    def parameter(self, parts: Parts) -> tree.Parameter:
+        given = {part.type: after for part, after in pairwise(parts) if isinstance(part, Token)}
+        annotation, default = given.get("COLON"), given.get("EQUAL")
+        return tree.Parameter(between(parts), literals.identifier(parts[0].value), annotation, default)
+
+    def quoted(self, parts: Parts) -> tree.Expression:
+        return self.read_quoted(parts[0])
+
+    def definition(self, parts: Parts) -> tree.Def:
+        parts = [part for part in parts if part is not None]  # the decorators
+        parameters = tuple(part for part in parts if isinstance(part, tree.Parameter))
+        seen: set[str] = set()
+        for parameter in parameters:
+            if parameter.name in seen:
+                raise Fault(parameter.span, f"the parameter '{parameter.name}' stands twice", "rename one")
+            seen.add(parameter.name)
+        _check_defaults(parameters)
+        body, docstring = parts[-1], None
+        match body:
+            case (tree.Bare(value=tree.Text(value=str(text))), *_):
+                body, docstring = body[1:], text
+        if stray := outside((*body,)):
+            cause = f"'{stray.word}' stands outside of a loop"
+            raise Fault(stray.span, cause, "put it into a for or a while")
+        return tree.Def(between(parts), literals.identifier(parts[1].value), parameters, body, docstring)
+
+    def branch(self, parts: Parts) -> tree.If:
+        otherwise = parts[4] if len(parts) > 4 else ()
+        return tree.If(between(parts), parts[1], parts[3], otherwise)
+
+    def otherwise(self, parts: Parts) -> tuple[tree.Statement, ...]:
+        """An `elif` is an If of its own."""
+        return (self.branch(parts),)
+
+    def alternative(self, parts: Parts) -> tuple[tree.Statement, ...]:
+        body: tuple[tree.Statement, ...] = parts[2]
+        return body
+
+    def loop(self, parts: Parts) -> tree.For:
+        _, target, _, iterable, _, body = parts
+        _check_target(target)
+        return tree.For(between(parts), target, iterable, body)
+
+    def repetition(self, parts: Parts) -> tree.While:
+        return tree.While(between(parts), parts[1], parts[3])
+
+
+def _check_defaults(parameters: tuple[tree.Parameter, ...]) -> None:
+    """Parameters with defaults come last."""
+    for before, parameter in pairwise(parameters):
+        if before.default is not None and parameter.default is None:
+            remedy = f"write {before.name} behind it, or give it a default too"
+            raise Fault(parameter.span, f"'{parameter.name}' without a default follows one with", remedy)
+
+
+def _check_target(target: tree.Expression) -> None:
+    """Only names, subscripts and tuples of them can be assigned to."""
+    todo = [target]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, tree.Sequence):
+            todo.extend(reversed(node.items))
+        elif isinstance(node, tree.Name) and node.id in ("break", "continue"):
+            raise Fault(node.span, f"'{node.id}' is a statement and cannot be a name", "choose another name")
+        elif not isinstance(node, tree.Name | tree.Subscript):
+            kind = type(node).__name__.lower()
+            raise Fault(
+                node.span,
+                f"cannot assign to this {kind if kind in _KINDS else 'expression'}",
+                "assign to a name, a subscript or a tuple of them; == compares",
+            )
+
+
+_KINDS = ("number", "text", "call", "attribute", "ternary", "comprehension")

@@ -1,0 +1,1 @@
+"""Subscripts, comprehensions, stores, selections: how elements of arrays are named."""

@@ -1,0 +1,144 @@
+"""Comprehensions: index notation. `[... for i in range(n)]` builds an array, a generator is reduced.
+
+Each clause binds an open axis (`frontend/values/open_axes.py`), whose index is arithmetic on its position. A
+range that depends on other indices, such as `range(i)`, is an axis as long as the longest of them, under a
+condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from adcompiler.errors import ParseError, ShapeError
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing.iterables import Iterable, iterable
+from adcompiler.frontend.indexing.unpack import unpacked
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.rearranging import array, listed
+from adcompiler.frontend.values.values import AnyValue, Family, Value
+from adcompiler.ir.nodes import Element
+from adcompiler.ir.origins import Within
+from adcompiler.ops.build import apply, cast
+
+Steps = Generator[Any, AnyValue, AnyValue]
+
+
+@dataclass
+class _Opened:
+    """What the clauses of a comprehension have bound so far."""
+
+    scope: dict[str, AnyValue]
+    axes: list[int] = field(default_factory=list)
+    conditions: list[Element] = field(default_factory=list)
+    filtered: bool = False
+
+
+def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
+    """The array of a list comprehension, or the family of a generator."""
+    opened = _Opened(dict(scope))
+    count, around = len(context.binders.path), len(context.binders.around)
+    try:
+        for k, clause in enumerate(node.clauses):
+            items = yield from iterable(context, clause.iterable, opened.scope, unordered=True)
+            if isinstance(items, tuple):
+                return (yield from _unrolled(context, node, k, items, opened))
+            _open(context, clause, items, opened)
+            yield from _conditions(context, clause, opened)
+        value = array(context, "a comprehension", (yield node.element, opened.scope), node.element.span)
+    finally:
+        del context.binders.path[count:]
+        del context.binders.around[around:]
+    return _collected(context, node, opened, value)
+
+
+def _open(context: Context, clause: tree.Clause, items: Iterable, opened: _Opened) -> None:
+    """Bind a clause's targets to the items at a new axis."""
+    index = context.binders.fresh(items.length, items.last, items.step)
+    opened.filtered |= items.filtered or bool(clause.conditions)
+    opened.axes.append(-len(context.binders.lengths))
+    context.binders.inside(opened.axes[-1], items.length)
+    if items.guard is not None:
+        _require(context, items.guard(index), opened)
+    _bind(context, clause, items.at(index), opened.scope)
+
+
+def _require(context: Context, condition: Element, opened: _Opened) -> None:
+    opened.conditions.append(condition)
+    context.binders.path.append(condition)
+
+
+def _conditions(context: Context, clause: tree.Clause, opened: _Opened) -> Steps:
+    for condition in clause.conditions:
+        test = array(context, "a condition", (yield condition, opened.scope), condition.span)
+        if test.rank:
+            context.fail(ShapeError, "a condition is a scalar", condition.span, "use any(...) or all(...)")
+        _require(context, cast(test.element, "bool"), opened)
+
+
+def _bind(context: Context, clause: tree.Clause, item: AnyValue, scope: dict[str, AnyValue]) -> None:
+    """Names of a clause: one for the item, or one for each of its parts."""
+    if len(clause.targets) == 1:
+        scope[clause.targets[0]] = item
+        return
+    parts = unpacked(context, item, len(clause.targets), clause.span)
+    scope.update(zip(clause.targets, parts, strict=True))
+
+
+def _collected(context: Context, node: tree.Comprehension, opened: _Opened, value: Value) -> AnyValue:
+    """The family of the values; as an array if it is a list."""
+    lengths = tuple(context.binders.lengths[a] for a in opened.axes)
+    guard: Element | None = None
+    for condition in opened.conditions:
+        guard = condition if guard is None else apply("logical_and", guard, condition)
+    family = Family(tuple(opened.axes), lengths, guard, value)
+    if node.kind != "list":
+        return family
+    if guard is not None:
+        context.fail(
+            ShapeError,
+            "the length of this list depends on values"
+            if opened.filtered
+            else "the rows of this list differ in length",
+            node.span,
+            "reduce it, or write `value if condition else 0` over the whole range",
+        )
+    built = family.value_of(value.element)
+    context.ranked(built.shape, node.span)
+    return built
+
+
+def _unrolled(
+    context: Context, node: tree.Comprehension, k: int, items: tuple[Any, ...], opened: _Opened
+) -> Steps:
+    """A clause over a tuple known while compiling: the comprehension is written out for each item."""
+    clause, rest = node.clauses[k], node.clauses[k + 1 :]
+    if opened.axes:
+        remedy = "make it the first `for`, or nest comprehensions"
+        context.fail(ParseError, "iterating over a tuple comes first", clause.span, remedy)
+    found = []
+    within = context.within
+    for number, item in enumerate(items):
+        context.within = (*within, Within("item", context.source, clause.span, number))
+        scope = dict(opened.scope)
+        _bind(context, clause, item, scope)
+        if (yield from _kept(context, clause, scope)):
+            inner = tree.Comprehension(node.span, "list", node.element, rest) if rest else node.element
+            found.append((yield inner, scope))
+    context.within = within
+    return listed(context, found, node.span)
+
+
+def _kept(context: Context, clause: tree.Clause, scope: dict[str, AnyValue]) -> Steps:
+    """Whether an item of a tuple passes the conditions of its clause."""
+    for condition in clause.conditions:
+        test = yield condition, scope
+        if isinstance(test, Value):
+            context.fail(
+                ShapeError, "the length of this list depends on values", condition.span,
+                "test what is known while compiling",
+            )  # fmt: skip
+        if not test:
+            return False
+    return True

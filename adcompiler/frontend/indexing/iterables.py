@@ -1,0 +1,243 @@
+"""What `for` runs over, in comprehensions and in loops: ranges, arrays, and enumerate and zip of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.errors import DtypeError, ParseError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing import ragged
+from adcompiler.frontend.indexing.struct_rows import axes_of_items, entries, length_of_items
+from adcompiler.frontend.values.open_axes import ZERO, open_axes
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.rearranging import array, combine, counted, longest, numbered
+from adcompiler.frontend.values.values import AnyValue, RaggedRows, Selected, Value, describe
+from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
+from adcompiler.ir.walk import is_computed, substitute
+from adcompiler.ops.build import apply
+from adcompiler.pytree.containers import Container, Rows
+
+ITERATORS = ("range", "enumerate", "zip")
+ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
+Steps = Generator[Any, AnyValue, AnyValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Iterable:
+    """`at(index)` for index < `length`, where `guard(index)` holds; `step * index` is at most `last`."""
+
+    length: Element
+    last: Linear
+    at: Callable[[Element], AnyValue]
+    step: int = 1
+    guard: Callable[[Element], Element] | None = None
+    filtered: bool = False  # whether the guard asks for values
+
+
+def iterable(
+    context: Context, node: tree.Expression, scope: Mapping[str, AnyValue], unordered: bool = False
+) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
+    """What an expression behind `in` runs over; a tuple is one known while compiling. With `unordered` it
+    does not matter at which index an item is."""
+    name = called(node, scope)
+    if name is not None:
+        assert isinstance(node, tree.Call)
+        if node.keywords or not node.arguments:
+            context.fail(ParseError, f"{name} takes its arguments by position", node.span, ITERATE)
+        if name == "range":
+            bounds = []
+            for argument in node.arguments:
+                bounds.append((yield argument, scope))
+            return spanned(context, bounds, node.span, unordered)
+        parts = []
+        for argument in node.arguments:
+            parts.append((yield from iterable(context, argument, scope)))
+        return (_zipped if name == "zip" else _numbered)(context, parts, node.span)
+    value = yield node, scope
+    if isinstance(value, tuple):
+        return tuple(value)
+    if isinstance(value, Container) and axes_of_items(value):
+        return items(context, value)
+    if isinstance(value, RaggedRows):
+        return _ragged(context, value)
+    if isinstance(value, Selected) and value.mask.rank == 1:
+        return _selected(context, value)
+    if not isinstance(value, Value) or not value.rank:
+        context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
+    return rows(context, value)
+
+
+def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
+    """Which of range, enumerate and zip an expression calls."""
+    if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
+        name = node.function.id
+        return name if name in ITERATORS and name not in scope else None
+    return None
+
+
+def rows(context: Context, value: Value) -> Iterable:
+    """The elements, or rows, of an array."""
+    length = context.sizes.find(value.shape[0])
+
+    def at(index: Element) -> Value:
+        places: dict[int, Element] = {k: Index(k - 1) for k in range(1, value.rank)}
+        return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
+
+    return Iterable(length, linear(length) - whole(1), at)
+
+
+def _ragged(context: Context, value: RaggedRows) -> Iterable:
+    """The rows of a list of arrays of different lengths."""
+    length = ragged.length(context, value)
+    return Iterable(length, linear(length) - whole(1), lambda index: ragged.row(value, index))
+
+
+def _selected(context: Context, value: Selected) -> Iterable:
+    """The elements, or rows, that a mask selects: all of them, where it holds."""
+    found, mask = rows(context, value.value), rows(context, value.mask)
+    return replace(found, guard=lambda index: mask.at(index).element, filtered=True)
+
+
+def items(context: Context, value: Container) -> Iterable:
+    """The items of a list of equal containers, or of a structured array."""
+    length = length_of_items(context, value)
+    part = value.part if isinstance(value, Rows) else value
+
+    def at(index: Element) -> AnyValue:
+        return entries(part, lambda leaf: rows(context, leaf).at(index))
+
+    return Iterable(length, linear(length) - whole(1), at)
+
+
+def _numbered(
+    context: Context, parts: Sequence[Iterable | tuple[Any, ...]], span: Span
+) -> Iterable | tuple[Any, ...]:
+    """`enumerate(items)`."""
+    if len(parts) != 1:
+        context.fail(ParseError, "enumerate takes one argument", span, "add the start to the index")
+    (part,) = parts
+    if isinstance(part, tuple):
+        return tuple(enumerate(part))
+    return Iterable(
+        part.length, part.last, lambda i: (Value((), i, weak=True), part.at(i)), part.step, part.guard
+    )
+
+
+def _zipped(
+    context: Context, parts: Sequence[Iterable | tuple[Any, ...]], span: Span
+) -> Iterable | tuple[Any, ...]:
+    """`zip(a, b, ...)`: as long as the shortest."""
+    if all(isinstance(p, tuple) for p in parts):
+        return tuple(zip(*parts, strict=False))
+    fixed = [rows(context, array(context, "zip", p, span)) if isinstance(p, tuple) else p for p in parts]
+    length = fixed[0].length
+    for part in fixed[1:]:
+        if part.length is not length:
+            length = combine("minimum", length, part.length)
+    guards = [p.guard for p in fixed if p.guard is not None]
+
+    def guard(index: Element) -> Element:
+        holds = guards[0](index)
+        for other in guards[1:]:
+            holds = apply("logical_and", holds, other(index))
+        return holds
+
+    return Iterable(
+        length,
+        fixed[0].last if length is fixed[0].length else linear(length) - whole(1),
+        lambda i: tuple(p.at(i) for p in fixed),
+        1,
+        guard if guards else None,
+    )
+
+
+def literal(item: AnyValue) -> AnyValue:
+    """An item of a range whose bounds are known while compiling as a number."""
+    if isinstance(item, tuple):
+        return tuple(literal(part) for part in item)
+    if isinstance(item, Value) and item.weak and not item.rank and is_const(item.element):
+        return item.element.value
+    return item
+
+
+# -- ranges --------------------------------------------------------------------------------------------
+
+
+def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered: bool = False) -> Iterable:
+    """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`; the step is a constant."""
+    if not 1 <= len(bounds) <= 3:
+        context.fail(ParseError, "range takes (stop), (start, stop) or (start, stop, step)", span)
+    start, stop = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+    step = bounds[2] if len(bounds) == 3 else 1
+    if not isinstance(step, int) or isinstance(step, bool) or step == 0:
+        context.fail(
+            ParseError, "the step of range is a constant that is not 0", span, "write range(0, n, 2)"
+        )
+    # From 0 or more up to less than 0, or the other way, there is nothing: as up to 0.
+    up, down = step > 0 and _is_natural(start), step < 0 and _is_natural(stop)
+    first, end = _bound(context, start, span, clamps=down), _bound(context, stop, span, clamps=up)
+    distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
+    iterations = _iterations(context, distance, abs(step))
+    fixed = not open_axes(iterations) and not is_computed(iterations)
+    if unordered and step == 1 and not fixed and _is_upper_part(context, first, end):
+        return _upper_part(context, first, end)
+    length = iterations if fixed else longest(context, distance, iterations, abs(step))
+
+    def at(index: Element) -> Value:
+        return Value((), (linear(first) + linear(index) * step).element(), weak=True)
+
+    guard = None if length is iterations else (lambda index: apply("less", index, iterations))
+    return Iterable(length, distance - whole(1), at, abs(step), guard)
+
+
+def _is_natural(value: AnyValue) -> bool:
+    """Whether a bound is 0 or more: a number, a length, or an argument, since a call with a negative one is
+    refused."""
+    if isinstance(value, Value):
+        return isinstance(value.element, Size) or (
+            isinstance(value.element, Read) and isinstance(value.element.array, Input)
+        )
+    return isinstance(value, int) and value >= 0
+
+
+def _is_upper_part(context: Context, first: Element, end: Element) -> bool:
+    """Whether a range is a part of range(end), from a place on that other indices decide."""
+    return not (open_axes(end) or is_computed(end) or is_computed(first)) and context.binders.sure(
+        linear(first)
+    )
+
+
+def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
+    """range(first, end) as range(end) under a condition: so an index is the axis itself, and what reads an
+    array there is a sum in reverse mode, not a scatter."""
+    length = end if context.binders.sure(linear(end)) else combine("maximum", end, ZERO)
+
+    def at(index: Element) -> Value:
+        return Value((), index, weak=True)
+
+    return Iterable(length, linear(end) - whole(1), at, 1, lambda index: apply("greater_equal", index, first))
+
+
+def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) -> Element:
+    """A bound of a range: an integer, or a scalar of integers; an integer argument is a size."""
+    if isinstance(value, Element):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return const(value, "i64")
+    if not isinstance(value, Value) or value.rank or value.dtype != "i64":
+        remedy = "pass an integer: annotate the parameter as i64, make it static, or divide by //"
+        kind = f" of {value.dtype}" if isinstance(value, Value) else ""
+        context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
+    return numbered(counted(context, value.element, span, clamps))
+
+
+def _iterations(context: Context, distance: Linear, step: int) -> Element:
+    """How many iterations a range has: the distance over the step, rounded up, and not less than 0."""
+    rounded = (distance + whole(step - 1)).element()
+    iterations = combine("floor_divide", rounded, const(step, "i64"))
+    if context.binders.sure(distance) or (is_const(iterations) and iterations.value >= 0):
+        return iterations
+    return combine("maximum", iterations, ZERO)

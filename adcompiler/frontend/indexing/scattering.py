@@ -1,0 +1,179 @@
+"""Stores at many places at once: `x[i] = v` and `x[i] += v` with an array of indices, `x[mask] = v`.
+
+What is stored is added up into zeros (an `Accumulate`), and taken where the index names an element. One that
+it names twice is refused: NumPy keeps the last value, and who writes `+=` means the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from adcompiler.errors import DtypeError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing.sequences import is_display
+from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
+from adcompiler.frontend.values.operations import Context, over
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.slices import ALL
+from adcompiler.frontend.values.unmasked import same_mask
+from adcompiler.frontend.values.values import REDUCE, AnyValue, Selected, Value, describe
+from adcompiler.ir.nodes import Accumulate, Element, Index, Read, Shape, identity, select
+from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply, cast
+
+Located: TypeAlias = Callable[[Context, Element, Element, Shape, Span], Element]  # an index into an axis
+TWICE = "an index names an element twice, where NumPy keeps the last value"
+ADD = "write a loop, which adds up all: for k in range(len(i)): x[i[k]] += v[k]"
+LOOP = "store in a loop: for k in range(len(i)): x[i[k], 0] = v[k]"
+
+
+def is_many(index: Any) -> bool:
+    """Whether an index is an array, of places or of truth values."""
+    return isinstance(index, Value) and (index.rank > 0 or index.dtype == "bool")
+
+
+def is_mask(index: Any) -> bool:
+    """Whether an index is an array of truth values."""
+    return isinstance(index, Value) and index.dtype == "bool"
+
+
+def scattered(
+    context: Context,
+    array: Value,
+    indices: list[Any],
+    value: AnyValue,
+    kind: Value,
+    located: Located,
+    span: Span,
+) -> Value:
+    """What an array is after a store at the places that arrays of indices name; it has the type of `kind`."""
+    if len(indices) == 1 and indices[0].dtype == "bool":
+        return _where(context, array, indices[0], value, span)
+    indices = indices + [ALL] * (array.rank - len(indices))
+    named = [k for k, index in enumerate(indices) if index != ALL]
+    places = indices[named[0] : named[-1] + 1]
+    if any(is_mask(i) for i in places):
+        remedy = "store by one mask alone"
+        context.fail(DtypeError, "an index must be an integer, not a truth value", span, remedy)
+    if not all(_is_place(i) for i in places):
+        context.fail(DtypeError, "a store at an array of indices and a slice", span, LOOP)
+    return _Scatter(context, array, places, named[0], located, span).stored(value, kind.dtype, kind.weak)
+
+
+def _is_place(index: Any) -> bool:
+    return isinstance(index, Value) or (isinstance(index, int) and not isinstance(index, bool))
+
+
+def _where(
+    context: Context, array: Value, mask: Value, value: AnyValue, span: Span, whole: bool = False
+) -> Value:
+    """`x[mask] = v` of one value for all, or for all rows; a `whole` value is one for each element."""
+    if mask.rank > array.rank:
+        context.fail(ShapeError, f"a mask of rank {mask.rank} for rank {array.rank}", span, "leave axes out")
+    for k, size in enumerate(mask.shape):
+        what = f"axis {k} of the array and of its mask"
+        if not context.sizes.merge(array.shape[k], size, what, span, "a mask has the shape of its array"):
+            context.fail(ShapeError, f"{what} differ in length", span, "a mask has the shape of its array")
+    if isinstance(value, Value) and value.rank > array.rank - mask.rank and not whole:
+        cause = f"{describe(value)} is stored by a mask: how many it takes depends on values"
+        context.fail(ShapeError, cause, span, "write x = where(mask, v, x), with v as long as x")
+    tail = tuple(ONE for _ in range(array.rank - mask.rank))
+    guard = Value((*mask.shape, *tail), mask.element)
+    found = context.where(guard, value, array, span)
+    assert isinstance(found, Value)
+    return found
+
+
+def selection_stored(
+    context: Context, array: Value, indices: list[Any], value: Selected, span: Span
+) -> Value:
+    """`x[mask] = y[mask]`."""
+    if len(indices) != 1 or not is_mask(indices[0]):
+        context.fail(DtypeError, f"cannot store {describe(value)}", span, REDUCE)
+    found = _everywhere(context, indices[0], value, span)
+    if not is_float(array.dtype) and is_float(found.dtype):
+        cause = f"a float in an array of {array.dtype}"
+        context.fail(DtypeError, cause, span, "start from an array of floats")
+    return _where(context, array, indices[0], found, span, whole=True)
+
+
+def _everywhere(context: Context, mask: Value, value: Selected, span: Span) -> Value:
+    """All elements of which a mask selects those that it stores."""
+    if not same_mask(context, value.mask, mask):
+        cause, remedy = "a selection is stored by another mask", "select by the same mask: x[mask] = y[mask]"
+        context.fail(ShapeError, cause, span, remedy)
+    return value.value
+
+
+def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]) -> AnyValue:
+    """What an array is after `x[mask] += v`; None for a statement that is none of these."""
+    target = statement.target
+    if not isinstance(target, tree.Subscript) or not isinstance(target.value, tree.Name):
+        return None
+    if len(indices := lowering.run(lowering.indices(target), scope)) != 1 or not is_mask(indices[0]):
+        return None
+    array, value = (lowering.expression(e, scope) for e in (target.value, statement.value))
+    if isinstance(value, Selected):
+        value = _everywhere(lowering, indices[0], value, statement.span)
+    elif not isinstance(array, Value) or (
+        isinstance(value, Value) and value.rank > array.rank - indices[0].rank
+    ):
+        return _where(lowering, array, indices[0], value, statement.span)
+    here = False, is_display(statement.value, lowering.repeated)
+    changed = lowering.operated(statement.op, array, value, statement.span, here)
+    return _where(lowering, array, indices[0], changed, statement.span, whole=True)
+
+
+class _Scatter:
+    """A store at places of neighbouring axes of an array, from the axis `at` on; index arrays broadcast."""
+
+    def __init__(
+        self, context: Context, array: Value, indices: list[Any], at: int, located: Located, span: Span
+    ) -> None:
+        self.context, self.array, self.span = context, array, span
+        values = [i for i in indices if isinstance(i, Value)]
+        self.together = context.broadcast("the index arrays", values, span)
+        end = at + len(indices)
+        self.before, self.sizes, self.rest = array.shape[:at], array.shape[at:end], array.shape[end:]
+        self.places = [
+            located(context, over(index, self.together, "i64"), size, self.together, span)
+            for index, size in zip(indices, map(context.sizes.find, self.sizes), strict=True)
+        ]
+
+    def stored(self, value: AnyValue, dtype: Dtype, weak: bool) -> Value:
+        """What the array is."""
+        context, shape = self.context, (*self.before, *self.together, *self.rest)
+        whole = Value(shape, cast(ZERO, dtype))
+        found = context.broadcast("the value stored", (whole, value), self.span)
+        if found != tuple(map(context.sizes.find, shape)):
+            remedy = "give one for each place"
+            context.fail(ShapeError, "the value stored does not fit its places", self.span, remedy)
+        truth = dtype == "bool"
+        body = over(value, shape, dtype)
+        body = select(body, ONE, ZERO) if truth else body
+        times = self.added((), (), ONE)
+        here = substitute(times, dict(enumerate(self.places)))
+        context.binders.check(apply("less_equal", here, ONE), self.together, TWICE, ADD, self.span)
+        named = substitute(times, {k: Index(k + len(self.before)) for k in range(len(self.sizes))})
+        taken = self.added(self.before, self.rest, body)
+        taken = apply("greater", taken, ZERO) if truth else taken
+        hit = apply("greater", named, ZERO)
+        return Value(self.array.shape, select(hit, taken, cast(self.array.element, dtype)), weak)
+
+    def added(self, before: Shape, rest: Shape, body: Element) -> Element:
+        """The read of an array of zeros to which the body, over places and other axes, is added."""
+        lead = sorted({a for e in (body, *self.places) for a in open_axes(e)}, reverse=True)
+        outer = tuple(self.context.binders.lengths[a] for a in lead)
+        first, count = len(lead) + len(before), len(self.together)
+        opened: dict[int, Element] = {a: Index(p) for p, a in enumerate(lead)}
+        placed = opened | {k: Index(k + first) for k in range(count)}
+        moved = opened | {k: Index(k + len(lead)) for k in range(len(before) + count + len(rest))}
+        shape = (*outer, *before, *self.sizes, *rest)
+        spots = [*map(Index, range(first)), *(substitute(p, placed) for p in self.places)]
+        spots += [Index(first + count + k) for k in range(len(rest))]
+        spots = [ZERO if unit(n) else s for n, s in zip(shape, spots, strict=True)]
+        domain = (*outer, *before, *self.together, *rest)
+        made = Accumulate(shape, domain, tuple(spots), substitute(body, moved))
+        return Read(made, (*(Index(a) for a in lead), *identity(shape[len(lead) :])))

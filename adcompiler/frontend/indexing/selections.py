@@ -1,0 +1,200 @@
+"""Selections, `x[mask]`: as many elements as a mask of truth values has true ones, which only values tell.
+
+So there is no array of them. A selection is all elements beside the mask, elementwise operations are applied
+to all, and a reduction takes those that the mask selects: nothing is moved, and nothing stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.frontend.indexing.generators import NEUTRAL
+from adcompiler.frontend.values.operations import ONE, Context
+from adcompiler.frontend.values.rearranging import array, matmul
+from adcompiler.frontend.values.reductions import REDUCTIONS, Mean, count, degrees
+from adcompiler.frontend.values.scaled_norms import root_of_squares
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.slices import ALL
+from adcompiler.frontend.values.unmasked import alike, has_selection
+from adcompiler.frontend.values.values import AnyValue, Row, Selected, Value, as_array, describe
+from adcompiler.ir.nodes import Element, Index, Shape
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import cast
+
+Axes = tuple[int, ...] | None
+
+
+def is_mask(index: AnyValue) -> bool:
+    """Whether an index is an array of truth values."""
+    return isinstance(index, Value) and index.rank > 0 and index.dtype == "bool"
+
+
+def selected(
+    context: Context, value: AnyValue, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
+) -> Selected:
+    """`value[mask]`, or `value[mask, ...]` with indices of the axes behind those of the mask."""
+    mask = indices[0]
+    if not is_mask(mask) or any(isinstance(i, Value) and i.rank for i in indices[1:]):
+        cause = "a mask stands first among indices, beside integers and slices"
+        context.fail(ParseError, cause, span, "move the axis to the front: moveaxis(x, axis, 0)[mask]")
+    value = array(context, "a mask", value, span)
+    if len(indices) > 1:
+        value = subscript(context, value, [*[ALL] * mask.rank, *indices[1:]], span)
+    _fit(context, value, mask, span)
+    return Selected(value, mask)
+
+
+def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
+    """Demand that a mask is as long as the first axes of what it selects from."""
+    if mask.rank > value.rank:
+        cause = f"a mask of rank {mask.rank} for an array of rank {value.rank}"
+        context.fail(ShapeError, cause, span, "a mask has one truth value an element, or one a row")
+    for k, n in enumerate(mask.shape):
+        alone = unit(context.sizes.find(n)) != unit(context.sizes.find(value.shape[k]))
+        if alone or not context.sizes.merge(n, value.shape[k], f"axis {k} of a mask", span):
+            lengths = f"{context.sizes.describe(n)} and {context.sizes.describe(value.shape[k])}"
+            remedy = "make a mask as long as the array"
+            context.fail(ShapeError, f"axis {k} of a mask and its array: the lengths {lengths}", span, remedy)
+
+
+def is_selection(indices: Sequence[Any]) -> bool:
+    """Whether a selection is indexed by truth values for its elements, or rows."""
+    only = indices[0] if len(indices) == 1 else None
+    return isinstance(only, Selected) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
+
+
+def narrowed(context: Context, x: Selected, condition: Selected, span: Span) -> Selected:
+    """`x[condition]`, where the condition is of the elements, or rows, of the selection x."""
+    shape = (*condition.value.shape, *x.value.shape[x.mask.rank :])
+    found = alike(context, replace(condition, value=replace(x.value, shape=shape)), x, span)
+    return Selected(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
+
+
+def of_rows(
+    context: Context, x: Selected, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
+) -> Selected:
+    """`x[:, k]`: what is indexed of each row of a selection."""
+    return replace(x, value=subscript(context, x.value, [*[ALL] * x.mask.rank, *indices[1:]], span))
+
+
+def length(context: Context, x: Selected, span: Span) -> AnyValue:
+    """How many elements, or rows, there are."""
+    if isinstance(x, Row):
+        return Value((), x.length, weak=True)
+    ones = Value(x.mask.shape, cast(x.mask.element, "i64"), weak=True)
+    return context.reduce("sum", ones, None, False, span)
+
+
+def size(context: Context, x: Selected, span: Span) -> AnyValue:
+    """How many elements there are in all rows."""
+    behind = tuple(range(x.mask.rank, x.value.rank))
+    return context.elementwise(
+        "multiply", (length(context, x, span), count(context, x.value, behind, span)), span
+    )
+
+
+def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
+    """`left @ right`; of selections: rows times a vector, and the sum of products of elements."""
+    left, right = as_array(left), as_array(right)
+    if not has_selection((left, right)):
+        return matmul(context, left, right, span)
+    alone = [isinstance(v, Selected) and v.value.rank == v.mask.rank for v in (left, right)]
+    if all(alone):
+        both = context.elementwise("multiply", (left, right), span)
+        return reduced(context, "sum", both, None, False, span)
+    rows = isinstance(left, Selected) and left.value.rank == left.mask.rank + 1
+    if not (rows and isinstance(right, Value) and right.rank == 1):
+        remedy = "zeros add nothing: x.T @ where(mask, y, 0)"
+        context.fail(DtypeError, "@ of x[mask], whose length only values tell", span, remedy)
+    return replace(left, value=matmul(context, left.value, right, span))
+
+
+# -- reductions ----------------------------------------------------------------------------------------
+
+
+def reduced(
+    context: Context, name: str, x: Selected, axes: Axes, keepdims: bool, span: Span, ddof: AnyValue = None
+) -> AnyValue:
+    """The reduction called `name`; axis 0 is that of the selection, however many axes the mask has."""
+    name = {"max": "amax", "min": "amin"}.get(name, name)  # a method's own name
+    behind = x.mask.rank - 1
+    gone = context.normalise(axes, x.value.rank - behind, span)
+    own = tuple(k + behind for k in gone if k)
+    if 0 not in gone:
+        options = () if ddof is None else (ddof,)
+        found = REDUCTIONS[name](context, x.value, own, keepdims, span, *options)
+        return replace(x, value=found)
+    found = _Reduction(context, x, (*range(x.mask.rank), *own), span).named(name, keepdims, ddof)
+    if not keepdims or not behind:
+        return found
+    moved: dict[int, Element] = {k: Index(k - behind) for k in found.element.axes if k >= 0}
+    return Value(found.shape[behind:], substitute(found.element, moved), found.weak)
+
+
+class _Reduction:
+    """Reductions of a selection over its own axis, and others."""
+
+    def __init__(self, context: Context, x: Selected, axes: tuple[int, ...], span: Span) -> None:
+        self.context, self.x, self.axes, self.span = context, x, axes, span
+        rest: Shape = (ONE,) * (x.value.rank - x.mask.rank)
+        self.mask = Value(x.mask.shape + rest, x.mask.element)
+
+    def named(self, name: str, keepdims: bool, ddof: AnyValue) -> AnyValue:
+        """A reduction: of the elements, with what changes nothing in the place of all others."""
+        if name in ("argmax", "argmin"):
+            other = "-inf" if name == "argmax" else "inf"
+            remedy = f"the place in all of x is {name}(where(mask, x, {other}))"
+            self.context.fail(ParseError, f"{name} of {describe(self.x)}", self.span, remedy)
+        if name == "norm":
+            return self.root(self.do("multiply", self.x.value, 1.0), keepdims)
+        if name == "mean":
+            return self.mean(self.x.value, keepdims, self.count())
+        if name == "var":
+            return self.mean(self.do("square", self.centred()), keepdims, self.degrees(ddof))
+        if name == "std":
+            root, free = self.root(self.centred(), keepdims), self.do("sqrt", self.degrees(ddof))
+            return Mean(self.context, self.count(), self.span).of(root, free)
+        filled = self.filled(self.x.value, self.neutral(name))
+        return REDUCTIONS[name](self.context, filled, self.axes, keepdims, self.span)
+
+    def do(self, op: str, *args: AnyValue) -> AnyValue:
+        return self.context.elementwise(op, args, self.span)
+
+    def filled(self, value: AnyValue, other: AnyValue) -> AnyValue:
+        """All elements, with another value where the mask selects none."""
+        return self.context.where(self.mask, value, other, self.span)
+
+    def neutral(self, name: str) -> AnyValue:
+        """What a reduction of nothing is, in the type of the elements."""
+        other, dtype = NEUTRAL[name], self.x.value.dtype
+        if name not in ("amax", "amin") or is_float(dtype):
+            return other
+        if dtype == "bool":
+            return name == "amin"
+        return -(2**63) if name == "amax" else 2**63 - 1
+
+    def mean(self, value: AnyValue, keepdims: bool, number: AnyValue) -> AnyValue:
+        total = self.context.reduce("sum", self.filled(value, 0), self.axes, keepdims, self.span)
+        return Mean(self.context, self.count(), self.span).of(total, number)
+
+    def count(self) -> AnyValue:
+        """How many elements are reduced together."""
+        rows = length(self.context, self.x, self.span)
+        behind = self.axes[self.x.mask.rank :]
+        if not behind:
+            return rows
+        return self.do("multiply", rows, count(self.context, self.x.value, behind, self.span))
+
+    def centred(self) -> AnyValue:
+        return self.do("subtract", self.x.value, self.mean(self.x.value, True, self.count()))
+
+    def root(self, value: AnyValue, keepdims: bool) -> AnyValue:
+        """The root of the sum of squares."""
+        return root_of_squares(self.context, self.filled(value, 0), self.axes, keepdims, self.span)
+
+    def degrees(self, ddof: AnyValue) -> AnyValue:
+        return degrees(self.context, self.count(), ddof, self.span)

@@ -1,0 +1,1 @@
+"""The builtin functions, most of them NumPy's and SciPy's."""

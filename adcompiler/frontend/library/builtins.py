@@ -1,0 +1,378 @@
+"""The functions and constants that every program knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from collections.abc import Container as Names
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing import ragged
+from adcompiler.frontend.indexing.generators import reduce_family
+from adcompiler.frontend.indexing.selections import length, product, reduced
+from adcompiler.frontend.indexing.struct_rows import axes_of_items, length_of_items
+from adcompiler.frontend.library import functionals
+from adcompiler.frontend.library.conversions import CONVERSIONS, with_dtype
+from adcompiler.frontend.library.decompositions import DECOMPOSITIONS
+from adcompiler.frontend.library.incomplete_gamma import INCOMPLETE
+from adcompiler.frontend.library.moving import MOVING
+from adcompiler.frontend.library.neighbours import NEIGHBOURS, diff
+from adcompiler.frontend.library.running import RUNNING
+from adcompiler.frontend.library.sorting import SORTING
+from adcompiler.frontend.library.statistics import STATISTICS
+from adcompiler.frontend.linalg.einsum import EINSUM
+from adcompiler.frontend.linalg.matrices import MATRICES
+from adcompiler.frontend.linalg.solving import LINALG
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import reductions
+from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    Closure,
+    Family,
+    FunctionValue,
+    Growing,
+    Probe,
+    RaggedRows,
+    Selected,
+    Value,
+    describe,
+)
+from adcompiler.ops.build import cast
+from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.pytree.containers import Container
+
+# What stands before a name of another library, and how its names begin in this language.
+PREFIXES: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
+    | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
+    | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
+)
+# Libraries of which programs know no function: what stands behind their names is refused, with NumPy's name.
+FOREIGN = frozenset(("torch", "jax", "jnp", "tensorflow", "cupy"))
+CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
+    {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
+)
+
+
+def dotted(node: tree.Expression) -> str | None:
+    """The text of a name with dots; None for any other expression."""
+    parts = []
+    while isinstance(node, tree.Attribute):
+        parts.append(node.name)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
+
+
+def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
+    """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
+    text = dotted(node) or ""
+    root = text.partition(".")[0]
+    return text if (text in PREFIXES or root in FOREIGN) and root not in scope else None
+
+
+def _elementwise(op: str, name: str) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        entry = TABLE[op]
+        defaults = entry.defaults
+        bound = bind_arguments(context, name, entry.params, args, keywords, span, len(defaults))
+        first = len(bound) - len(defaults)
+        for k, default in enumerate(defaults, first):
+            bound[k] = default if bound[k] is None else bound[k]
+        return context.elementwise(op, bound, span)
+
+    return call
+
+
+def _of_floats(name: str, kinds: Names[str]) -> Builtin:
+    """A function whose arguments of these types NumPy makes doubles first."""
+    of = _elementwise(ALIASES[name], name)
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        def double(x: Any) -> Any:
+            if isinstance(x, Value) and x.dtype in kinds:
+                return Value(x.shape, cast(x.element, "f64"), x.weak)
+            return float(x) if isinstance(x, int) else x
+
+        return of(context, [double(x) for x in args], {k: double(x) for k, x in keywords.items()}, span)
+
+    return call
+
+
+def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The nearest whole number; an integer is its own."""
+    x = args[0] if len(args) == 1 and not keywords else None
+    whole = isinstance(x, Value) and x.dtype == "i64"
+    return x if whole else _elementwise("rint", "round")(context, args, keywords, span)
+
+
+def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """Within two bounds, one of which may be None."""
+    x, low, high = bind_arguments(context, "clip", ("x", "lo", "hi"), args, keywords, span)
+    if low is None or high is None:
+        op, bound = ("minimum", high) if low is None else ("maximum", low)
+        return context.elementwise(op, (x, bound), span)
+    return context.elementwise("clip", (x, low, high), span)
+
+
+def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    guard, x, y = bind_arguments(context, "where", ("condition", "x", "y"), args, keywords, span)
+    return context.where(guard, x, y, span)
+
+
+def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
+    own = ("ddof",) if name in ("std", "var") else ()  # what it takes besides
+    params = ("x", "axis", "keepdims", *own)
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, axis, keepdims, *options = bind_arguments(
+            context, name, params, args, keywords, span, optional=len(params) - 1
+        )
+        if isinstance(keepdims, Value):
+            context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
+        if isinstance(x, Family):
+            if any(option is not None for option in options):
+                remedy = f"name the list first: v = [...], and {name}(v, ddof=1)"
+                context.fail(ParseError, f"{name} of a generator takes no ddof", span, remedy)
+            return reduce_family(context, name, x, span)
+        if isinstance(x, Selected):
+            return reduced(
+                context, name, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options
+            )
+        x = shapes.array(context, name, x, span)
+        return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options)
+
+    return call
+
+
+def _extremum(op: str) -> Builtin:
+    """`max(x, axis=)` reduces an array; `max(a, b, ...)` compares elementwise."""
+    reduce = _reduction(f"a{op[:3]}", reductions.REDUCTIONS[f"a{op[:3]}"])
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        if len(args) < 2 or keywords:
+            return reduce(context, args, keywords, span)
+        result = args[0]
+        for arg in args[1:]:
+            result = context.elementwise(op, (result, arg), span)
+        return result
+
+    return call
+
+
+def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The Euclidean norm, or that of the order 1, inf or -inf of vectors, with NumPy's arguments."""
+    params = ("x", "ord", "axis", "keepdims")
+    x, order, axis, keepdims = bind_arguments(context, "norm", params, args, keywords, span, 3)
+    rest = {"axis": axis, "keepdims": keepdims}
+    rank = len(axis) if isinstance(axis, tuple) else 1 if axis is not None else getattr(x, "rank", 1)
+    matrix = rank > 1
+    if order is None or order == ("fro" if matrix else 2):
+        return _reduction("norm", reductions.REDUCTIONS["norm"])(context, [x], rest, span)
+    if order in (1, math.inf, -math.inf) and not matrix:
+        name = "sum" if order == 1 else "amax" if order > 0 else "amin"
+        return BUILTINS[name](context, [context.elementwise("abs", (x,), span)], rest, span)
+    if matrix:
+        remedy = (
+            "the root of all squares has no order; of rows write axis=1; 2 is svd(x, compute_uv=False)[0]"
+        )
+    else:
+        remedy = "write sum(x != 0)" if order == 0 else "write sum(abs(x)**p)**(1 / p)"
+    cause = f"there is no norm of this order, {describe(order)}, of {'matrices' if matrix else 'vectors'}"
+    context.fail(ParseError, cause, span, remedy)
+
+
+def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callable[..., AnyValue]) -> Builtin:
+    """A function of an array first: `operation(context, array, *others, span)`."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
+        return operation(context, shapes.array(context, name, x, span), *others, span)
+
+    return call
+
+
+def _reshape(context: Context, x: Value, shape: AnyValue, span: Span) -> AnyValue:
+    return shapes.reshape(context, x, shape if isinstance(shape, tuple) else (shape,), span)
+
+
+def _transpose(context: Context, x: Value, axes: AnyValue, span: Span) -> AnyValue:
+    return shapes.transpose(context, x, reductions.axes_of(context, axes, span), span)
+
+
+def _ravel(context: Context, x: Value, span: Span) -> AnyValue:
+    return shapes.reshape(context, x, (-1,), span)
+
+
+def _copy(context: Context, x: Value, span: Span) -> AnyValue:
+    return x  # a value never changes
+
+
+def _spread(name: str) -> Builtin:
+    """A method that takes its tuple as one argument or as several: `x.reshape(2, 3)`."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        x, *rest = args
+        return BUILTINS[name](context, [x, tuple(rest)] if len(rest) > 1 else args, keywords, span)
+
+    return call
+
+
+def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
+        if isinstance(parts, RaggedRows) and name == "concatenate" and axis in (None, 0):
+            return parts.values
+        if not isinstance(parts, tuple) and isinstance(axis, Value):
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+        if axis is None and (len(args) > 1 or "axis" in keywords):
+            context.fail(ParseError, f"{name} without an axis", span, "write hstack((ravel(a), ravel(b)))")
+        axes = reductions.axes_of(context, 0 if axis is None else axis, span)
+        assert axes is not None
+        if isinstance(parts, Value) and parts.rank > (name == "concatenate") and axes == (0,):
+            tail = [
+                Value((), n, weak=True) for n in parts.shape[2:]
+            ]  # the rows of an array, such as a list that a loop has appended to
+            return parts if name == "stack" else shapes.reshape(context, parts, (-1, *tail), span)
+        if not isinstance(parts, tuple):
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+        return operation(context, parts, axes[0], span)
+
+    return call
+
+
+def _filled(name: str, value: int | float) -> Builtin:
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        (shape,) = bind_arguments(context, name, ("shape",), args, keywords, span)
+        return reductions.zeros(context, shape, value, span)
+
+    return call
+
+
+def _full(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    shape, value = bind_arguments(context, "full", ("shape", "value"), args, keywords, span)
+    return reductions.zeros(context, shape, value, span)
+
+
+def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    if not 1 <= len(args) <= 3 or keywords:
+        context.fail(ParseError, "arange takes (stop), (start, stop) or (start, stop, step)", span)
+    context.bound(span)
+    return reductions.arange(context, args, span)
+
+
+def _linspace(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    start, stop, number = bind_arguments(context, "linspace", ("start", "stop", "num"), args, keywords, span)
+    return reductions.linspace(context, start, stop, number, span)
+
+
+def _matmul(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    x, y = bind_arguments(context, "matmul", ("x", "y"), args, keywords, span)
+    return product(context, x, y, span)
+
+
+def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    x, y = bind_arguments(context, "dot", ("x", "y"), args, keywords, span)
+    if any(isinstance(v, Value) and v.rank > 2 for v in (x, y)):
+        context.fail(ShapeError, "dot takes vectors and matrices", span, "write @ for stacks of matrices")
+    return product(context, x, y, span)
+
+
+def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
+    if isinstance(x, RaggedRows):
+        return Value((), ragged.length(context, x), weak=True)
+    if isinstance(x, tuple | Selected):
+        return length(context, x, span) if isinstance(x, Selected) else len(x)
+    if isinstance(x, Growing | Probe):
+        return Value((), x.count, weak=True)
+    if axes_of_items(x):
+        return Value((), length_of_items(context, x), weak=True)
+    if isinstance(x, Container) and (x.sequence or x.kind is dict):
+        return len(x.parts)
+    if not isinstance(x, Value) or not x.rank:
+        context.fail(DtypeError, f"len of {describe(x)}", span, "len takes an array of rank 1 or more")
+    return Value((), context.sizes.find(x.shape[0]), weak=True)
+
+
+FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "diff": diff,
+        "grad": functionals.grad,
+        "value_and_grad": functionals.value_and_grad,
+        "jvp": functionals.jvp,
+    }
+)
+LIBRARIES = (
+    MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING, DECOMPOSITIONS, INCOMPLETE,
+)  # fmt: skip
+_builtins: dict[str, Builtin] = (
+    {name: _elementwise(name, name) for name in TABLE}
+    | {alias: _elementwise(name, alias) for alias, name in ALIASES.items()}
+    | {name: _reduction(name, reduction) for name, reduction in reductions.REDUCTIONS.items()}
+    | {
+        "where": _where,
+        "fabs": _of_floats("fabs", ("bool", "i64")),
+        "float_power": _of_floats("float_power", ("bool", "i64", "f32")),
+        "round": _round,
+        "clip": _clip,
+        "norm": _norm,
+        "max": _extremum("maximum"),
+        "min": _extremum("minimum"),
+        "len": _len,
+        "reshape": _moving("reshape", ("x", "shape"), 0, _reshape),
+        "transpose": _moving("transpose", ("x", "axes"), 1, _transpose),
+        "ravel": _moving("ravel", ("x",), 0, _ravel),
+        "copy": _moving("copy", ("x",), 0, _copy),
+        "stack": _joining("stack", shapes.stack),
+        "concatenate": _joining("concatenate", shapes.join),
+        "zeros": with_dtype(_filled("zeros", 0.0)),
+        "ones": with_dtype(_filled("ones", 1.0)),
+        "full": with_dtype(_full),
+        "arange": with_dtype(_arange),
+        "linspace": with_dtype(_linspace),
+        "dot": _dot,
+        "matmul": _matmul,
+    }
+    | dict(CONVERSIONS)
+    | dict(FUNCTIONALS)
+    | dict(chain(*(table.items() for table in LIBRARIES)))
+)
+BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
+ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
+
+
+def name_primitive(name: str, op: str | None) -> None:
+    """Let a name mean a user's own primitive of the rule table; None takes the name back."""
+    if op is None:
+        del _builtins[name]
+    else:
+        _builtins[name] = _elementwise(op, name)
+
+
+def as_value(name: str) -> FunctionValue:
+    """A builtin as a value, to be passed to a function of functions."""
+    return FunctionValue(name, TABLE[name].params if name in TABLE else (), BUILTINS[name])
+
+
+def takes_functions(target: Any) -> bool:
+    """Whether an argument of what is called may be a function."""
+    return isinstance(target, Closure | FunctionValue) or target in FUNCTIONALS.values()
+
+
+# What may follow an array and a dot: each takes the array first, and then what the builtin takes.
+METHODS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        name: BUILTINS[name]
+        for name in ("sum", "prod", "mean", "var", "std", "any", "all", "argmin", "argmax", "dot", "ravel")
+    }
+    | {name: BUILTINS[name] for name in ("clip", "copy", "round", "repeat", "squeeze", "swapaxes", "take")}
+    | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
+    | {name: _spread(name) for name in ("reshape", "transpose")}
+    | {"flatten": BUILTINS["ravel"]}
+)

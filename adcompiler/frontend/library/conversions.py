@@ -1,0 +1,111 @@
+"""`int`, `float` and `bool` of a number, `array` and `asarray`, and `dtype=` of what makes arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.rearranging import array
+from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
+from adcompiler.ir.nodes import const
+from adcompiler.ir.types import Dtype, is_float
+from adcompiler.ops.build import apply, cast
+
+DTYPES: Mapping[str, Dtype] = MappingProxyType(
+    {
+        "float": "f64", "float64": "f64", "f64": "f64", "double": "f64", "float32": "f32", "f32": "f32",
+        "int": "i64", "int64": "i64", "i64": "i64", "bool": "bool", "bool_": "bool",
+    }
+)  # fmt: skip
+BEYOND = const(2.0**63, "f64")
+
+
+def dtype_named(node: tree.Expression, scope: Container[str]) -> str | None:
+    """The name of a type as the value of `dtype=`: `float`, `np.float32`; None for any other expression."""
+    match node:
+        case tree.Attribute(value=tree.Name(id="np" | "numpy" as library), name=name):
+            return name if library not in scope and name in DTYPES else None
+        case tree.Name(id=name):
+            return name if name not in scope and name in DTYPES else None
+    return None
+
+
+def _scalar(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    found = array(context, name, x, span)
+    if found.rank:
+        remedy = "convert the argument before the call"
+        context.fail(ShapeError, f"{name} of {describe(found)}: it takes one number", span, remedy)
+    return found
+
+
+def _integer(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    """The whole part of a number, as Python has it."""
+    if is_number(x) and math.isfinite(x):
+        return int(x)
+    x = _scalar(context, "int", x, span)
+    if is_float(x.dtype):
+        fits = apply("less", apply("abs", cast(x.element, "f64")), BEYOND)
+        context.binders.check(
+            fits, (), "int of what is no number of 64 bits", "test it before: isfinite(x)", span
+        )
+    return Value((), cast(x.element, "i64"), weak=True)
+
+
+def _float(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    if is_number(x):
+        return float(x)
+    if isinstance(x, str):
+        context.fail(DtypeError, "float of a text", span, "write inf, nan, or the number itself")
+    x = _scalar(context, "float", x, span)
+    return x if is_float(x.dtype) else Value((), cast(x.element, "f64"), weak=True)
+
+
+def _truth(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    if is_number(x):
+        return bool(x)
+    return Value((), cast(_scalar(context, "bool", x, span).element, "bool"))
+
+
+def _array(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
+    return converted(context, array(context, "array", x, span), dtype, span)
+
+
+def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
+    """A value in the type that `dtype=` names; as it is for None. Python's own types are weak ones, as the
+    numbers are that they are the types of."""
+    if dtype is None:
+        return x
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        remedy = "write dtype=float, int, bool, np.float32, np.float64 or np.int64"
+        context.fail(ParseError, f"a dtype is a type, not {describe(dtype)}", span, remedy)
+    known = DTYPES[dtype]
+    if is_float(x.dtype) and not is_float(known) and not x.weak:
+        remedy = "convert the argument before the call"
+        context.fail(DtypeError, f"an array of {x.dtype} as one of {known}", span, remedy)
+    return Value(x.shape, cast(x.element, known), dtype in ("float", "int", "bool"))
+
+
+def with_dtype(builtin: Builtin) -> Builtin:
+    """What makes an array, with a `dtype=` besides."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        dtype = keywords.pop("dtype", None)
+        return converted(context, builtin(context, args, keywords, span), dtype, span)
+
+    return call
+
+
+CONVERSIONS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "int": taking("int", ("x",), _integer),
+        "float": taking("float", ("x",), _float),
+        "bool": taking("bool", ("x",), _truth),
+    }
+    | {name: taking(name, ("x", "dtype"), _array, optional=1) for name in ("array", "asarray")}
+)

@@ -1,0 +1,152 @@
+"""Linear algebra beyond solving: `eigh`, `eigvalsh`, `svd`, `qr`, `pinv`, `lstsq` and `expm`.
+
+A matrix is decomposed once by a routine of the library; its parts are calls that take the matrix and the
+decomposition, and each has a derivative of its own. So eigenvalues alone never ask for what eigenvectors
+need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.library.prelude import called as prelude
+from adcompiler.frontend.library.statistics import flag
+from adcompiler.frontend.linalg.matrices import matrix
+from adcompiler.frontend.linalg.solving import called, solve_triangular, square
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.operations import ONE, Context
+from adcompiler.frontend.values.values import AnyValue, Value
+from adcompiler.ir.nodes import Element, Shape
+from adcompiler.ir.types import as_float
+from adcompiler.ops.build import cast
+from adcompiler.ops.library import call
+
+TALL = "pass a matrix with at least as many rows as columns, or the transpose"
+
+
+def _part(context: Context, name: str, factor: str, a: Value, ends: Shape, span: Span) -> Value:
+    """One part of a decomposition."""
+    return called(context, (a,), lambda a: call(name, a, call(factor, a)), ends, span)
+
+
+def _column(found: Value) -> Value:
+    """A matrix of one column as a vector."""
+    return Value(found.shape[:-1], found.element, found.weak)
+
+
+def _swapped(context: Context, x: Value, span: Span) -> Value:
+    return shapes.transpose(context, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2), span)
+
+
+# -- symmetric matrices --------------------------------------------------------------------------------
+
+
+def _symmetric(context: Context, name: str, a: AnyValue, span: Span) -> Value:
+    value = square(context, name, a, span)
+    both = context.elementwise("add", (value, _swapped(context, value, span)), span)
+    half: Value = context.elementwise("multiply", (both, 0.5), span)
+    return half
+
+
+def eigh(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
+    """The eigenvalues of (A + Aᵀ) / 2 in ascending order, and its eigenvectors as columns."""
+    half = _symmetric(context, "eigh", a, span)
+    n = context.sizes.find(half.shape[-1])
+    values = _part(context, "eigh_values", "eigh", half, (n, ONE), span)
+    return _column(values), _part(context, "eigh_vectors", "eigh", half, (n, n), span)
+
+
+def eigvalsh(context: Context, a: AnyValue, span: Span) -> Value:
+    """The eigenvalues of (A + Aᵀ) / 2 in ascending order."""
+    half = _symmetric(context, "eigvalsh", a, span)
+    return _column(
+        _part(context, "eigh_values", "eigh", half, (context.sizes.find(half.shape[-1]), ONE), span)
+    )
+
+
+# -- matrices with as many rows as columns, or more ------------------------------------------------------
+
+
+def _tall(context: Context, name: str, a: AnyValue, span: Span) -> Value:
+    value = matrix(context, name, a, span)
+    rows, columns = (context.sizes.find(n) for n in value.shape[-2:])
+    if rows is not columns:
+        what = f"{name} of a matrix with less rows than columns: the number of rows"
+        context.sizes.demand(rows, columns, what, span)
+    return value
+
+
+def qr(context: Context, a: AnyValue, mode: AnyValue, span: Span) -> AnyValue:
+    """Q with orthonormal columns and an upper triangle R, Q R = A."""
+    if mode not in (None, "reduced", "r"):
+        context.fail(ParseError, f"qr has no mode {mode!r}", span, 'the modes are "reduced" and "r"')
+    value = _tall(context, "qr", a, span)
+    n = context.sizes.find(value.shape[-1])
+    triangle = _part(context, "qr_triangle", "qr", value, (n, n), span)
+    if mode == "r":
+        return triangle
+    return _part(context, "qr_columns", "qr", value, value.shape[-2:], span), triangle
+
+
+def svd(context: Context, a: AnyValue, full_matrices: AnyValue, compute_uv: AnyValue, span: Span) -> AnyValue:
+    """U, the singular values in descending order, and Vᵀ, where U diag(s) Vᵀ = A."""
+    alone = compute_uv is not None and not flag(context, "compute_uv", compute_uv, span)
+    if not alone and full_matrices is not False:
+        cause, remedy = (
+            "svd with full matrices",
+            "write svd(a, full_matrices=False): U has no more columns than A",
+        )
+        context.fail(ParseError, cause, span, remedy)
+    value = _tall(context, "svd", a, span)
+    n = context.sizes.find(value.shape[-1])
+    wide = Value(value.shape, cast(value.element, "f64"), value.weak)
+
+    def part(name: str, *ends: Element) -> Value:
+        found = _part(context, name, "svd", wide, ends, span)
+        return Value(found.shape, cast(found.element, as_float(value.dtype)), value.weak)
+
+    found = _column(part("svd_values", n, ONE))
+    if alone:
+        return found
+    right, left = part("svd_right", n, n), part("svd_left", *value.shape[-2:])
+    return left, found, _swapped(context, right, span)
+
+
+def pinv(context: Context, a: AnyValue, span: Span) -> AnyValue:
+    """The pseudoinverse of a matrix whose columns are independent."""
+    columns, triangle = qr(context, _tall(context, "pinv", a, span), None, span)
+    return solve_triangular(context, triangle, _swapped(context, columns, span), None, span)
+
+
+def lstsq(context: Context, a: AnyValue, b: AnyValue, span: Span) -> AnyValue:
+    """The x with the least sum of squares of a @ x - b, and that sum; the columns of a are independent."""
+    value, right = _tall(context, "lstsq", a, span), shapes.array(context, "lstsq", b, span)
+    columns, triangle = qr(context, value, None, span)
+    turned = _swapped(context, columns, span)
+    found = solve_triangular(context, triangle, shapes.matmul(context, turned, right, span), None, span)
+    rest = context.elementwise("subtract", (shapes.matmul(context, value, found, span), right), span)
+    squares = context.elementwise("square", (rest,), span)
+    return found, context.reduce("sum", squares, (-1 if right.rank == 1 else -2,), right.rank == 1, span)
+
+
+def expm(context: Context, a: AnyValue, span: Span) -> AnyValue:
+    """The exponential of a matrix: its power series' sum."""
+    return prelude(context, "expm", [square(context, "expm", a, span)], span)
+
+
+_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
+    "eigh": (("a",), eigh, 0),
+    "eigvalsh": (("a",), eigvalsh, 0),
+    "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
+    "qr": (("a", "mode"), qr, 1),
+    "pinv": (("a",), pinv, 0),
+    "lstsq": (("a", "b"), lstsq, 0),
+    "expm": (("a",), expm, 0),
+}
+DECOMPOSITIONS: Mapping[str, Builtin] = MappingProxyType(
+    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+)

@@ -1,0 +1,335 @@
+"""NumPy's functions that only move elements, said by indices: stacks, repeats, rolls, flips, gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from adcompiler.errors import ParseError, ShapeError, Span
+from adcompiler.frontend.indexing.subscripts import located, not_an_index, subscript
+from adcompiler.frontend.library.padding import pad
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.operations import ONE, Context, over
+from adcompiler.frontend.values.rearranging import ZERO, combine
+from adcompiler.frontend.values.reductions import axes_of
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.slices import ALL, SliceValue
+from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe
+from adcompiler.ir.nodes import Element, Index, select
+from adcompiler.ops.build import apply, cast
+
+
+def one_axis(context: Context, axis: AnyValue, rank: int, span: Span) -> int:
+    """One axis that is known while compiling, counted from 0."""
+    axes = axes_of(context, axis, span)
+    if axes is None or len(axes) != 1:
+        context.fail(ParseError, "one axis is needed", span, "write axis=0")
+    return context.normalise(axes, rank, span)[0]
+
+
+def flat_or_along(context: Context, x: Value, axis: AnyValue, span: Span) -> tuple[Value, int]:
+    """The array and the axis that a function works along: without one, all elements in row-major order."""
+    if axis is None:
+        return (x if x.rank == 1 else shapes.reshape(context, x, (-1,), span)), 0
+    return x, one_axis(context, axis, x.rank, span)
+
+
+def replaced(x: Value, axis: int, length: Element, index: Element) -> Value:
+    """The array with another length along an axis, where it is read at `index`."""
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+    places = shapes.axes_of(Value(shape, x.element))
+    places[axis] = ZERO if unit(x.shape[axis]) else index
+    return shapes.moved(x, shape, places)
+
+
+def own_index(length: Element, axis: int) -> Element:
+    """The index along an axis; 0 along one of length 1."""
+    return ZERO if unit(length) else Index(axis)
+
+
+# -- one after the other -------------------------------------------------------------------------------
+
+
+def _ranked(context: Context, x: Value, rank: int, span: Span) -> AnyValue:
+    """An array of less axes with axes of length 1 in front, up to `rank`."""
+    return subscript(context, x, [None] * max(rank - x.rank, 0) + [ALL] * x.rank, span)
+
+
+def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: int | None) -> Builtin:
+    """`concatenate` of arrays that are lifted to a rank first; without an axis, along the last of two."""
+
+    def operation(context: Context, arrays: AnyValue, span: Span) -> Value:
+        if not isinstance(arrays, tuple) or not arrays:
+            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+        parts = [lift(context, shapes.array(context, name, x, span), span) for x in arrays]
+        along = min(parts[0].rank - 1, 1) if axis is None else axis
+        return shapes.join(context, parts, along, span)
+
+    return taking(name, ("arrays",), operation)
+
+
+def _row(context: Context, x: Value, span: Span) -> AnyValue:
+    return _ranked(context, x, 2, span)
+
+
+def _vector(context: Context, x: Value, span: Span) -> AnyValue:
+    return _ranked(context, x, 1, span)
+
+
+def _column(context: Context, x: Value, span: Span) -> AnyValue:
+    x = _vector(context, x, span)
+    return subscript(context, x, [ALL, None], span) if x.rank == 1 else x
+
+
+# -- again and again -----------------------------------------------------------------------------------
+
+
+def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
+    """The array again and again along its axes; missing numbers in front are 1."""
+    value = shapes.array(context, "tile", x, span)
+    counts = reps if isinstance(reps, tuple) else (reps,)
+    times = [shapes.axis_length(context, n, span) for n in counts]
+    value = _ranked(context, value, len(times), span)
+    times = [ONE] * (value.rank - len(times)) + times
+    for axis, count in enumerate(times):
+        if not unit(count):
+            n = context.sizes.find(value.shape[axis])
+            length = _times(context, "tile", n, count, span)
+            value = replaced(value, axis, length, apply("remainder", Index(axis), n))
+    return value
+
+
+def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, span: Span) -> Value:
+    """Each element of an axis as often as a number says."""
+    value, along = flat_or_along(
+        context, _vector(context, shapes.array(context, "repeat", x, span), span), axis, span
+    )
+    if isinstance(as_array(repeats), Value) and as_array(repeats).rank:
+        cause = "repeat by an array: the result's length would depend on values"
+        remedy = "repeat by one number, or gather by indices that you make before the call: x[idx]"
+        context.fail(ShapeError, cause, span, remedy)
+    count = shapes.axis_length(context, repeats, span)
+    n = _times(context, "repeat", context.sizes.find(value.shape[along]), count, span)
+    return replaced(value, along, n, combine("floor_divide", own_index(n, along), count))
+
+
+def _times(context: Context, name: str, length: Element, count: Element, span: Span) -> Element:
+    """A length, `count` times; the product is an int64."""
+    product = combine("multiply", length, count)
+    cause = f"{name}: the result has more than 2**63 elements"
+    shapes.no_overflow(context, (length, count), product, cause, "pass fewer repetitions", span)
+    return product
+
+
+# -- axes ----------------------------------------------------------------------------------------------
+
+
+def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
+    """Without axes of length 1: those that `axis` names, else those that are known to be of length 1."""
+    value = shapes.array(context, "squeeze", x, span)
+    lengths = [context.sizes.find(n) for n in value.shape]
+    axes = axes_of(context, axis, span)
+    gone = (
+        [k for k, n in enumerate(lengths) if unit(n) or n in context.sizes.single]
+        if axes is None
+        else context.normalise(axes, value.rank, span)
+    )
+    for k in gone:
+        if not context.sizes.merge(
+            lengths[k], ONE, f"squeeze: axis {k}", span, "only axes of length 1 can go"
+        ):
+            cause = f"squeeze of axis {k}, whose length is {context.sizes.describe(lengths[k])}"
+            context.fail(ShapeError, cause, span, "only axes of length 1 can go")
+    kept = [k for k in range(value.rank) if k not in gone]
+    shape = tuple(value.shape[k] for k in kept)
+    own = shapes.axes_of(Value(shape, value.element))
+    return shapes.moved(value, shape, [own[kept.index(k)] if k in kept else ZERO for k in range(value.rank)])
+
+
+def expand_dims(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
+    """With new axes of length 1, at the places that `axis` names in the result."""
+    value = shapes.array(context, "expand_dims", x, span)
+    axes = axes_of(context, axis, span) or ()
+    new = context.normalise(axes, value.rank + len(axes), span)
+    return subscript(context, value, [None if k in new else ALL for k in range(value.rank + len(axes))], span)
+
+
+def moveaxis(context: Context, x: AnyValue, source: AnyValue, destination: AnyValue, span: Span) -> Value:
+    """Axes moved to other places; the others keep their order."""
+    value = shapes.array(context, "moveaxis", x, span)
+    pairs = []
+    for given in (source, destination):
+        axes = axes_of(context, given, span) or ()
+        context.normalise(axes, value.rank, span)
+        pairs.append([a % value.rank for a in axes])
+    if len(pairs[0]) != len(pairs[1]):
+        context.fail(
+            ParseError, "moveaxis: as many places as axes", span, "write moveaxis(x, (0, 1), (1, 0))"
+        )
+    order = [k for k in range(value.rank) if k not in pairs[0]]
+    for place, axis in sorted(zip(pairs[1], pairs[0], strict=True)):
+        order.insert(place, axis)
+    return shapes.transpose(context, value, tuple(order), span)
+
+
+def swapaxes(context: Context, x: AnyValue, axis1: AnyValue, axis2: AnyValue, span: Span) -> Value:
+    """Two axes exchanged."""
+    value = shapes.array(context, "swapaxes", x, span)
+    first, second = (one_axis(context, a, value.rank, span) for a in (axis1, axis2))
+    order = list(range(value.rank))
+    order[first], order[second] = second, first
+    return shapes.transpose(context, value, tuple(order), span)
+
+
+def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> Value:
+    """The array over a shape that it broadcasts to."""
+    value = shapes.array(context, "broadcast_to", x, span)
+    given = shape if isinstance(shape, tuple) else (shape,)
+    lengths = context.ranked(tuple(shapes.axis_length(context, n, span) for n in given), span)
+    if value.rank > len(lengths):
+        cause = f"broadcast_to: {describe(value)} has more than {len(lengths)} axes"
+        context.fail(ShapeError, cause, span, "name a length for each axis")
+    offset = len(lengths) - value.rank
+    for k, n in enumerate(value.shape):
+        own, wanted = context.sizes.find(n), lengths[k + offset]
+        what = f"broadcast_to: axis {k} of {context.operand(value)}"
+        if not unit(own) and not context.sizes.merge(own, wanted, what, span):
+            cause = f"{what} has the length {context.sizes.describe(n)}, not {context.sizes.describe(wanted)}"
+            context.fail(ShapeError, cause, span, "lengths must be equal or 1")
+    return Value(lengths, over(value, lengths, value.dtype), value.weak)
+
+
+# -- order along an axis -------------------------------------------------------------------------------
+
+
+def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: Span) -> Value:
+    """Elements moved on along axes; what leaves one end comes in at the other."""
+    value = shapes.array(context, "roll", x, span)
+    if axis is None:
+        turned = roll(context, shapes.reshape(context, value, (-1,), span), shift, 0, span)
+        lengths = [Value((), context.sizes.find(n), weak=True) for n in value.shape]
+        return shapes.reshape(context, turned, lengths, span) if value.rank != 1 else turned
+    axes = axes_of(context, axis, span) or ()
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(shifts) != len(axes):
+        context.fail(ShapeError, "roll: as many shifts as axes", span, "write roll(x, (1, 2), axis=(0, 1))")
+    for by, one in zip(shifts, axes, strict=True):
+        value = _rolled(context, value, by, one_axis(context, one, value.rank, span), span)
+    return value
+
+
+def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) -> Value:
+    """Two reads at a constant distance, so that the gradient is made of two reads too."""
+    n = context.sizes.find(x.shape[axis])
+    if unit(n):
+        return x
+    by = apply("remainder", integer_of(context, "the shift of roll", shift, span), n)
+    index = combine("subtract", Index(axis), by)
+    kept, entered = (replaced(x, axis, n, i).element for i in (index, combine("add", index, n)))
+    return Value(x.shape, select(apply("less", Index(axis), by), entered, kept), x.weak)
+
+
+def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Element:
+    """An integer as an element: a constant, or one that only the call knows."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shapes.integer(value)
+    if isinstance(value, Value) and not value.rank and value.dtype == "i64":
+        return value.element
+    context.fail(ParseError, f"{what} must be an integer, not {describe(value)}", span, "annotate it as i64")
+
+
+def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
+    """Elements in reverse order along axes; along all without `axis`."""
+    value = shapes.array(context, "flip", x, span)
+    turned = context.normalise(axes_of(context, axis, span), value.rank, span)
+    back = SliceValue(None, None, -1)
+    return subscript(context, value, [back if k in turned else ALL for k in range(value.rank)], span)
+
+
+# -- gathers -------------------------------------------------------------------------------------------
+
+
+def take(
+    context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, mode: AnyValue, span: Span
+) -> AnyValue:
+    """The elements of an axis at integers; of all elements in row-major order without an axis."""
+    value, along = flat_or_along(context, shapes.array(context, "take", x, span), axis, span)
+    if mode not in (None, "raise", "wrap", "clip"):
+        context.fail(
+            ParseError, f"take has no mode {mode!r}", span, 'the modes are "raise", "wrap" and "clip"'
+        )
+    places = as_array(indices)
+    length = Value((), context.sizes.find(value.shape[along]), weak=True)
+    if mode == "wrap":
+        places = context.elementwise("remainder", (places, length), span)
+    elif mode == "clip":
+        last = context.elementwise("subtract", (length, 1), span)
+        places = context.elementwise("clip", (places, 0, last), span)
+    return subscript(context, value, [ALL] * along + [places], span)
+
+
+def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, span: Span) -> Value:
+    """For each point of `indices` the element along an axis that it names; other axes broadcast."""
+    value, along = flat_or_along(context, shapes.array(context, "take_along_axis", x, span), axis, span)
+    places = shapes.array(context, "take_along_axis", indices, span)
+    if places.dtype != "i64":
+        not_an_index(context, places, span)
+    if places.rank != value.rank:
+        cause = f"take_along_axis: {describe(places)} for {describe(value)}"
+        context.fail(ShapeError, cause, span, "give the indices as many axes as the array has")
+    others = Value((*value.shape[:along], ONE, *value.shape[along + 1 :]), value.element)
+    shape = context.broadcast("take_along_axis", (others, places), span)
+    size = context.sizes.find(value.shape[along])
+    at: list[Element] = [own_index(n, k) for k, n in enumerate(value.shape)]
+    place = located(context, over(places, shape, "i64"), size, shape, span)
+    at[along] = ZERO if unit(size) else place
+    return shapes.moved(value, shape, at)
+
+
+# -- of the shape of another ---------------------------------------------------------------------------
+
+
+def _like(name: str, number: float) -> Builtin:
+    def operation(context: Context, x: AnyValue, span: Span) -> Value:
+        return full_like(context, x, number, span)
+
+    return taking(name, ("x",), operation)
+
+
+def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Value:
+    """A number in the shape and of the type of an array."""
+    like = shapes.array(context, "full_like", x, span)
+    filled = shapes.array(context, "full_like", value, span)
+    if filled.rank:
+        context.fail(ShapeError, "full_like fills with one number", span, "write broadcast_to(v, x.shape)")
+    return Value(like.shape, cast(filled.element, like.dtype), like.weak)
+
+
+_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
+    "tile": (("x", "reps"), tile, 0),
+    "repeat": (("x", "repeats", "axis"), repeat, 1),
+    "squeeze": (("x", "axis"), squeeze, 1),
+    "expand_dims": (("x", "axis"), expand_dims, 0),
+    "moveaxis": (("x", "source", "destination"), moveaxis, 0),
+    "swapaxes": (("x", "axis1", "axis2"), swapaxes, 0),
+    "broadcast_to": (("x", "shape"), broadcast_to, 0),
+    "roll": (("x", "shift", "axis"), roll, 1),
+    "flip": (("x", "axis"), flip, 1),
+    "take": (("x", "indices", "axis", "mode"), take, 2),
+    "take_along_axis": (("x", "indices", "axis"), take_along_axis, 1),
+    "pad": (("x", "pad_width", "mode", "constant_values"), pad, 2),
+    "full_like": (("x", "fill_value"), full_like, 0),
+}
+MOVING: Mapping[str, Builtin] = MappingProxyType(
+    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    | {name: _like(name, number) for name, number in (("zeros_like", 0.0), ("ones_like", 1.0))}
+    | {
+        "hstack": _joining("hstack", _vector, None),
+        "vstack": _joining("vstack", _row, 0),
+        "column_stack": _joining("column_stack", _column, 1),
+    }
+)

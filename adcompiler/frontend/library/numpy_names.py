@@ -1,0 +1,54 @@
+"""Functions that mean something else with NumPy's name before them: `np.diff`, `np.max(x, 0)`, `np.trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.library.builtins import BUILTINS
+from adcompiler.frontend.library.moving import moveaxis
+from adcompiler.frontend.library.neighbours import DIFFERENCES
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.builtin_arguments import Builtin
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.values import AnyValue
+
+
+def _extremum(name: str) -> Builtin:
+    """`np.max(x, axis)`, where `max(a, b)` is Python's."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        if len(args) > 1 and not (args[1] is None or isinstance(args[1], int | tuple)):
+            remedy = f"it reduces one array; of two write {name}imum(x, y)"
+            context.fail(ParseError, f"np.{name} takes (x, axis=, keepdims=)", span, remedy)
+        return BUILTINS[f"a{name}"](context, args, keywords, span)
+
+    return call
+
+
+def _of_first_axes(name: str) -> Builtin:
+    """What takes the first two axes of an array of higher rank as a matrix; ours takes the last two."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        if args:
+            x = shapes.array(context, name, args[0], span)
+            first = moveaxis(context, x, (0, 1), (-2, -1), span) if x.rank > 2 else x
+            args = [first, *args[1:]]
+        return BUILTINS[name](context, args, keywords, span)
+
+    return call
+
+
+_OWN: dict[str, Builtin] = {
+    "diff": DIFFERENCES,
+    "max": _extremum("max"),
+    "min": _extremum("min"),
+    "trace": _of_first_axes("trace"),
+    "diagonal": _of_first_axes("diagonal"),
+}
+PREFIXED: Mapping[tuple[str, str], Builtin] = MappingProxyType(
+    {(prefix, name): builtin for prefix, (name, builtin) in product(("np", "numpy"), _OWN.items())}
+)

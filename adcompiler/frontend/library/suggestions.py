@@ -1,0 +1,86 @@
+"""What to write instead of a name that the language has not."""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from adcompiler.frontend.grammar import other_languages as habits
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, dotted
+from adcompiler.frontend.library.numpy_names import PREFIXED
+from adcompiler.frontend.values.operators import ELSEWHERE
+
+UNKNOWN = "give it a value before, make it a parameter, or define it: def name(x): ..."
+UNUSED = "assign it to a name or return it"
+
+
+def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
+    """What to write for a function of a module that is not here, as `np.random.rand`; None for a method."""
+    whole, root = dotted(node) or "", node
+    while isinstance(root, tree.Attribute):
+        root = root.value
+    if not isinstance(root, tree.Name) or root.id in scope or root.id in CONSTANTS:
+        return None
+    *before, name = whole.split(".")
+    for count in range(len(before), 0, -1):
+        if (found := habits.MODULES.get(".".join(before[:count]))) is not None:
+            return found
+    return similar(name, {})
+
+
+def ours(prefix: str, name: str) -> str:
+    """What to write for a name of another library, as `torch.sum`."""
+    if prefix == "torch" and name in ("std", "var"):
+        return f"write {name}(x, ddof=1)"
+    if ("np", name) in PREFIXED:
+        return f"write np.{name}(...)"
+    if name in CONSTANTS:
+        return f"write {name}"
+    if name in BUILTINS:
+        return f"write {name}(...), or np.{name}(...)"
+    return habits.MODULES.get(prefix) or similar(name, {})
+
+
+def alone(node: tree.Expression) -> str:
+    """What to write for an expression whose value is not used."""
+    called = node.function if isinstance(node, tree.Call) else node
+    name = called.name if isinstance(called, tree.Attribute) else getattr(called, "id", "")
+    table = habits.METHODS if isinstance(called, tree.Attribute) else habits.FUNCTIONS | ELSEWHERE
+    modules = [
+        words for prefix, words in habits.MODULES.items() if (dotted(called) or "").startswith(f"{prefix}.")
+    ]
+    return next(iter(modules), None) or table.get(name) or habits.NAMES.get(name) or UNUSED
+
+
+def instead(method: str) -> str:
+    """What to write for a method that there is not."""
+    if method in habits.METHODS:
+        return habits.METHODS[method]
+    if method.endswith("_") and method.rstrip("_"):
+        return f"no array changes in place but by x[i] = v: write x = ... without {method}"
+    if method in BUILTINS:
+        return f"write {method}(x) instead of x.{method}()"
+    near = difflib.get_close_matches(method, METHODS, n=1, cutoff=0.7)
+    return f"did you mean .{near[0]}()?" if near else f"there are {', '.join(sorted(METHODS))}"
+
+
+def similar(name: str, scope: Mapping[str, Any]) -> str:
+    """What to write for a name that there is not. A name that NumPy or Python has is no misspelling."""
+    own = [n for n in scope if len(n) > 1]
+    if near := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
+        return f"did you mean {near[0]}?"
+    for table in (ELSEWHERE, habits.FUNCTIONS, habits.NAMES):
+        if name in table:
+            return table[name]
+    if name in CONSTANTS:
+        return f"{name} is a number: write {name} * (...) to multiply"
+    if any(name in dir(module) for module in (np, np.linalg, builtins)):
+        return "it is not part of the language: docs/language.md lists what is"
+    known = [n for n in (*scope, *BUILTINS, *CONSTANTS) if len(n) > 1]
+    close_names = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+    return f"did you mean {' or '.join(close_names)}?" if close_names else UNKNOWN

@@ -1,0 +1,1 @@
+"""Matrix products, `einsum` and linear algebra in the language."""

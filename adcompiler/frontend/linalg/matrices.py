@@ -1,0 +1,234 @@
+"""Matrices by their indices: triangles, diagonals, traces, outer and Kronecker products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+<<<<<<< HEAD:adcompiler/syntax/matrices.py
+from adcompiler.errors import ParseError, ShapeError, Span
+from adcompiler.ir.nodes import Element, Index, const, is_const, select
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply
+from adcompiler.syntax import shapes
+from adcompiler.syntax.arguments import Builtin, known_integer, taking
+from adcompiler.syntax.context import Context
+from adcompiler.syntax.einsum import contracted
+from adcompiler.syntax.shapes import ZERO, combine
+from adcompiler.syntax.sizes import unit
+from adcompiler.syntax.values import AnyValue, Listed, Value, describe
+
+PAIRS = "write axes=1, or axes=((1,), (0,))"
+=======
+from adcompiler.errors import ShapeError, Span
+from adcompiler.frontend.linalg.einsum import contracted
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.rearranging import ZERO, combine
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.values import AnyValue, Value, describe
+from adcompiler.ir.nodes import Element, Index, const, is_const, select
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply
+>>>>>>> d4577b9 (A folder for each concept: modules are moved, folders have an order that a test checks, and the limit of 400 lines a file goes):adcompiler/frontend/linalg/matrices.py
+
+
+def matrix(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    """An argument as a matrix or a stack of them."""
+    value = shapes.array(context, name, x, span)
+    if value.rank < 2:
+        context.fail(
+            ShapeError,
+            f"{name} takes a matrix, not {describe(value)}",
+            span,
+            "pass an array of rank 2 or more",
+        )
+    return value
+
+
+def index(value: Value, axis: int) -> Element:
+    """The index along an axis; 0 along one of length 1."""
+    axis %= value.rank
+    return ZERO if unit(value.shape[axis]) else Index(axis)
+
+
+def shifted(element: Element, by: int) -> Element:
+    return combine("add" if by >= 0 else "subtract", element, const(abs(by), "i64"))
+
+
+def eye(context: Context, n: AnyValue, m: AnyValue, k: AnyValue, span: Span) -> Value:
+    """Ones on diagonal number `k`, zeros elsewhere."""
+    rows = shapes.axis_length(context, n, span)
+    columns = rows if m is None else shapes.axis_length(context, m, span)
+    return _on_diagonal(rows, columns, known_integer(context, "k", k, 0, span), const(1.0, "f64"), weak=True)
+
+
+def _on_diagonal(rows: Element, columns: Element, k: int, element: Element, weak: bool) -> Value:
+    """A matrix that is `element` on diagonal `k`, and zero elsewhere."""
+    whole = Value((rows, columns), element)
+    here = apply("equal", shifted(index(whole, 0), k), index(whole, 1))
+    return Value(whole.shape, select(here, element, const(0, element.dtype)), weak)
+
+
+def diag(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
+    """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
+    value, offset = shapes.array(context, "diag", x, span), known_integer(context, "k", k, 0, span)
+    if value.rank == 2:
+        return diagonal(context, value, offset, span)
+    if value.rank != 1:
+        context.fail(
+            ShapeError,
+            f"diag takes a vector or a matrix, not {describe(value)}",
+            span,
+            "write diagonal(x) for stacks",
+        )
+    n = shifted(context.sizes.find(value.shape[0]), abs(offset))
+    place = shifted(Index(0), -max(-offset, 0)) if not unit(n) else ZERO
+    element = substitute(value.element, {0: place})
+    if offset < 0 and not unit(value.shape[0]):
+        element = select(apply("greater_equal", place, ZERO), element, const(0, element.dtype))
+    return _on_diagonal(n, n, offset, element, value.weak)
+
+
+def diagonal(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
+    """Diagonal number `k` of the last two axes."""
+    value = matrix(context, "diagonal", x, span)
+    offset = known_integer(context, "k", k, 0, span)
+    down, right = max(-offset, 0), max(offset, 0)
+    rows, columns = (context.sizes.find(n) for n in value.shape[-2:])
+    rows, columns = shifted(rows, -down), shifted(columns, -right)
+    n = rows if rows is columns else combine("minimum", rows, columns)
+    n = n if offset == 0 else combine("maximum", n, ZERO)
+    at = Value((*value.shape[:-2], n), value.element)
+    place = index(at, -1)
+    moved = [index(value, d) for d in range(value.rank - 2)]
+    return shapes.moved(value, at.shape, [*moved, shifted(place, down), shifted(place, right)])
+
+
+def trace(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    """The sum of the diagonal."""
+    return context.reduce("sum", diagonal(context, x, 0, span), (-1,), False, span)
+
+
+def _triangle(name: str, keeps: str) -> Builtin:
+    def operation(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
+        value = matrix(context, name, x, span)
+        last = shifted(index(value, -2), known_integer(context, "k", k, 0, span))
+        zero = const(0, value.dtype)
+        return Value(
+            value.shape, select(apply(keeps, index(value, -1), last), value.element, zero), value.weak
+        )
+
+    return taking(name, ("x", "k"), operation, 1)
+
+
+def flat(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    return shapes.reshape(context, shapes.array(context, name, x, span), (-1,), span)
+
+
+def outer(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
+    """x[i] y[j] of all elements."""
+    x, y = flat(context, "outer", x, span), flat(context, "outer", y, span)
+    column = Value((*x.shape, const(1, "i64")), x.element, x.weak)
+    return context.elementwise("multiply", (column, y), span)
+
+
+def inner(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
+    """The sum over the last axes of both."""
+    x, y = shapes.array(context, "inner", x, span), shapes.array(context, "inner", y, span)
+    if not x.rank or not y.rank:
+        return context.elementwise("multiply", (x, y), span)
+    turned = shapes.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span)
+    return tensordot(context, x, turned, 1, span)
+
+
+def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
+    """The sum of x y over all elements."""
+    return shapes.matmul(context, flat(context, "vdot", x, span), flat(context, "vdot", y, span), span)
+
+
+def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
+    """The sum over the last `axes` axes of x and the first of y, or over the axes that two tuples name."""
+    x, y = shapes.array(context, "tensordot", x, span), shapes.array(context, "tensordot", y, span)
+    axes = _written(2 if axes is None else axes)
+    if isinstance(axes, int) and axes <= min(x.rank, y.rank):
+        left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
+    elif isinstance(axes, Sequence) and not isinstance(axes, str) and len(axes) == 2:
+        left, right = (_axes_of(context, a, v.rank, span) for a, v in zip(axes, (x, y), strict=True))
+    else:
+        left = right = ()
+        what = describe(axes) if isinstance(axes, Value) else repr(axes)
+        context.fail(ShapeError, f"tensordot over {what} axes", span, PAIRS)
+    if len(left) != len(right):
+        context.fail(ShapeError, "tensordot: as many axes of one as of the other", span, "name them in pairs")
+    names = [f"x{k}" for k in range(x.rank)]
+    others = [names[left[right.index(k)]] if k in right else f"y{k}" for k in range(y.rank)]
+    kept = [n for k, n in enumerate(names) if k not in left]
+    kept += [n for k, n in enumerate(others) if k not in right]
+    return contracted(context, "tensordot", [(x, names), (y, others)], kept, span)
+
+
+def _written(value: AnyValue) -> Any:
+    """A list as it is written."""
+    return value.written if isinstance(value, Listed) else value
+
+
+def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[int, ...]:
+    """The axes that one of two tuples names, counted from 0."""
+    given = _written(given)
+    axes = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if not all(isinstance(a, int) and not isinstance(a, bool) for a in axes):
+        context.fail(ParseError, "tensordot: axes are integers known while compiling", span, PAIRS)
+    context.normalise(axes, rank, span)
+    return tuple(a % rank for a in axes)
+
+
+def kron(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
+    """The Kronecker product: blocks of y, each times an element of x."""
+    x, y = shapes.array(context, "kron", x, span), shapes.array(context, "kron", y, span)
+    rank, one = max(x.rank, y.rank), const(1, "i64")
+    x, y = (_padded(v, rank) for v in (x, y))
+    left = shapes.moved(x, tuple(n for pair in zip(x.shape, (one,) * rank, strict=True) for n in pair),
+                        [index_at(n, 2 * k) for k, n in enumerate(x.shape)])  # fmt: skip
+    right = shapes.moved(y, tuple(n for pair in zip((one,) * rank, y.shape, strict=True) for n in pair),
+                         [index_at(n, 2 * k + 1) for k, n in enumerate(y.shape)])  # fmt: skip
+    blocks = context.elementwise("multiply", (left, right), span)
+    sizes = [(context.sizes.find(a), context.sizes.find(b)) for a, b in zip(x.shape, y.shape, strict=True)]
+    lengths = [Value((), combine("multiply", a, b), weak=True) for a, b in sizes]
+    whole = [int(v.element.value) if is_const(v.element) else v for v in lengths]
+    return shapes.reshape(context, blocks, whole, span)
+
+
+def index_at(n: Element, axis: int) -> Element:
+    return ZERO if unit(n) else Index(axis)
+
+
+def _padded(value: Value, rank: int) -> Value:
+    """Axes of length 1 in front, up to a rank."""
+    more = rank - value.rank
+    moved: dict[int, Element] = {k: Index(k + more) for k in range(value.rank)}
+    return Value((const(1, "i64"),) * more + value.shape, substitute(value.element, moved), value.weak)
+
+
+def _identity(context: Context, n: AnyValue, span: Span) -> Value:
+    return eye(context, n, None, None, span)
+
+
+_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
+    "eye": (("n", "m", "k"), eye, 2),
+    "identity": (("n",), _identity, 0),
+    "diag": (("x", "k"), diag, 1),
+    "diagonal": (("x", "k"), diagonal, 1),
+    "trace": (("x",), trace, 0),
+    "outer": (("x", "y"), outer, 0),
+    "inner": (("x", "y"), inner, 0),
+    "vdot": (("x", "y"), vdot, 0),
+    "tensordot": (("x", "y", "axes"), tensordot, 1),
+    "kron": (("x", "y"), kron, 0),
+}
+MATRICES: Mapping[str, Builtin] = MappingProxyType(
+    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    | {"tril": _triangle("tril", "less_equal"), "triu": _triangle("triu", "greater_equal")}
+)

@@ -1,0 +1,168 @@
+"""Linear algebra by library routines: `solve`, `inv`, `det`, `slogdet`, `cholesky`, `solve_triangular`.
+
+They take matrices, or stacks of them: leading axes broadcast. A matrix that is singular, or not positive
+definite, gives NaN (a determinant of 0), where NumPy raises an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from adcompiler.errors import ParseError, ShapeError, Span
+from adcompiler.frontend.linalg.matrices import eye, index, matrix
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.open_axes import open_axes
+from adcompiler.frontend.values.operations import Context, over
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.values import AnyValue, Value
+from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, closed, const, identity, select
+from adcompiler.ir.types import as_float
+from adcompiler.ir.walk import substitute
+from adcompiler.ops.build import apply
+from adcompiler.ops.library import call
+
+SQUARE = "the last two axes of a square matrix are equally long"
+ROWS = "the right side has a row for each row of the matrix"
+
+
+def called(
+    context: Context, operands: Sequence[Value], make: Callable[..., Array], ends: Shape, span: Span
+) -> Value:
+    """What `make` makes of the operands as arrays: its last axes are `ends`, before them are those of the
+    stacks. An operand that is the same for all of a stack, or for all open axes, is made once."""
+    dtype, weak = context.meet(operands)
+    stacks = [Value(v.shape[:-2], const(0, "i64")) for v in operands]
+    cases = context.broadcast("the stacks", stacks, span)
+    lead = sorted({a for v in operands for a in open_axes(v.element)}, reverse=True)
+    outer = tuple(context.binders.lengths[a] for a in lead)
+    arrays = []
+    for value in operands:
+        own = (() if value.rank == 2 else cases) + value.shape[-2:]
+        is_open = bool(open_axes(value.element))
+        shape = outer + cases + value.shape[-2:] if is_open else own
+        element = over(value, shape[len(outer) :] if is_open else own, as_float(dtype))
+        moved: dict[int, Element] = {}
+        if is_open:
+            moved = {k: Index(k + len(lead)) for k in element.axes if k >= 0}
+            moved |= {a: Index(p) for p, a in enumerate(lead)}
+        arrays.append(closed(shape, substitute(element, moved)))
+    made = make(*arrays)
+    context.place(made, span)
+    missing = made.rank - len(ends) - len(cases)
+    shape = cases + ends
+    return Value(
+        shape, Read(made, tuple(Index(a) for a in lead[len(lead) - missing :]) + identity(shape)), weak
+    )
+
+
+def square(context: Context, name: str, x: AnyValue, span: Span) -> Value:
+    """An argument as a square matrix, or a stack of them."""
+    value = matrix(context, name, x, span)
+    require_equal(context, f"{name}: the axes of {context.operand(value)}", value.shape[-2:], span, SQUARE)
+    return value
+
+
+def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: str) -> None:
+    """Demand that two lengths are equal."""
+    left, right = pair
+    fits = unit(context.sizes.find(left)) == unit(context.sizes.find(right))
+    if not fits or not context.sizes.merge(left, right, what, span, remedy):
+        lengths = " and ".join(context.sizes.describe(n) for n in pair)
+        context.fail(ShapeError, f"{what}: the lengths {lengths} differ", span, remedy)
+
+
+def _right_side(context: Context, name: str, a: Value, b: AnyValue, span: Span) -> tuple[Value, bool]:
+    """The right side as a matrix, and whether it was a vector."""
+    value = shapes.array(context, name, b, span)
+    if not value.rank:
+        context.fail(ShapeError, f"{name}: the right side is a scalar", span, ROWS)
+    vector = value.rank == 1
+    if vector:
+        value = Value((*value.shape, const(1, "i64")), value.element, value.weak)
+    require_equal(context, f"{name}: the rows of both", (a.shape[-1], value.shape[-2]), span, ROWS)
+    return value, vector
+
+
+def _solved(
+    context: Context, name: str, a: Value, b: AnyValue, make: Callable[[Array, Array], Array], span: Span
+) -> Value:
+    right, vector = _right_side(context, name, a, b, span)
+    found = called(context, (a, right), make, right.shape[-2:], span)
+    return Value(found.shape[:-1], found.element, found.weak) if vector else found
+
+
+def solve(context: Context, a: AnyValue, b: AnyValue, span: Span) -> Value:
+    """The x of a @ x = b."""
+    return _solved(
+        context, "solve", square(context, "solve", a, span), b,
+        lambda a, b: call("solve", a, call("lu", a), b), span,
+    )  # fmt: skip
+
+
+def inv(context: Context, a: AnyValue, span: Span) -> Value:
+    """The inverse of a matrix."""
+    value = square(context, "inv", a, span)
+    n = context.sizes.find(value.shape[-1])
+    one = eye(context, Value((), n, weak=True), None, None, span)
+    return called(context, (value, one), lambda a, b: call("solve", a, call("lu", a), b), (n, n), span)
+
+
+def det(context: Context, a: AnyValue, span: Span) -> Value:
+    """The determinant."""
+    found = called(
+        context, (square(context, "det", a, span),), lambda a: call("det", a, call("lu", a)),
+        (const(1, "i64"),), span,
+    )  # fmt: skip
+    return Value(found.shape[:-1], found.element, found.weak)
+
+
+def slogdet(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
+    """The sign of the determinant, and the logarithm of its magnitude."""
+    found = called(
+        context, (square(context, "slogdet", a, span),), lambda a: call("slogdet", a, call("lu", a)),
+        (const(2, "i64"),), span,
+    )  # fmt: skip
+    shape = found.shape[:-1]
+
+    def part(k: int) -> Value:
+        return Value(shape, substitute(found.element, {len(shape): const(k, "i64")}), found.weak)
+
+    return part(0), part(1)
+
+
+def cholesky(context: Context, a: AnyValue, span: Span) -> Value:
+    """The lower triangle L with L Lᵀ = (A + Aᵀ) / 2: only the symmetric part of A counts."""
+    value = square(context, "cholesky", a, span)
+    order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
+    both = context.elementwise("add", (value, shapes.transpose(context, value, order, span)), span)
+    half = context.elementwise("multiply", (both, 0.5), span)
+    return called(context, (half,), lambda a: call("cholesky", a), half.shape[-2:], span)
+
+
+def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue, span: Span) -> Value:
+    """The x of a @ x = b, where only the upper triangle of a counts (the lower one for lower=True)."""
+    if not (lower is None or isinstance(lower, bool)):
+        context.fail(ParseError, "lower must be True or False", span, "write lower=True")
+    value = square(context, "solve_triangular", a, span)
+    routine = "triangular" if lower else "triangular_transposed"
+    if not lower:
+        order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
+        value = shapes.transpose(context, value, order, span)
+    kept = apply("less_equal", index(value, -1), index(value, -2))
+    zero = const(0, value.dtype)
+    triangle = Value(value.shape, select(kept, value.element, zero), value.weak)
+    return _solved(context, "solve_triangular", triangle, b, lambda a, b: call(routine, a, b), span)
+
+
+LINALG: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "solve": taking("solve", ("a", "b"), solve),
+        "inv": taking("inv", ("a",), inv),
+        "det": taking("det", ("a",), det),
+        "slogdet": taking("slogdet", ("a",), slogdet),
+        "cholesky": taking("cholesky", ("a",), cholesky),
+        "solve_triangular": taking("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
+    }
+)

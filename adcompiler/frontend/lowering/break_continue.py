@@ -1,0 +1,194 @@
+"""`break` and `continue`: what stands behind them happens under the condition that the iteration goes on.
+
+The names that it assigns keep what they had where the iteration has been left, by masks as those of any
+branch; so derivatives, of any order, are those of the loop that ran. A loop with a `break` carries a truth
+value besides, and runs while that does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TypeAlias
+
+from adcompiler.errors import ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import assigned, ends, leaves
+from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
+from adcompiler.frontend.lowering.expressions import Expressions
+from adcompiler.frontend.values.rearranging import listed
+from adcompiler.frontend.values.values import RESULT, AnyValue, Foreign, Listed, Value, as_array, is_number
+from adcompiler.ir.nodes import is_const
+from adcompiler.ir.origins import Within
+from adcompiler.ops.build import apply, cast
+
+BROKEN = "break"  # the name of the truth value; no variable bears it
+Left: TypeAlias = bool | Value  # whether an iteration has been left
+Scope: TypeAlias = dict[str, AnyValue]
+
+
+class Leaving(Expressions):
+    """Lowers the bodies of loops that may be left."""
+
+    def block(self, statements: Sequence[tree.Statement], scope: Scope) -> object:
+        """Run statements."""
+        raise NotImplementedError
+
+    def assign(self, target: tree.Expression, value: AnyValue, scope: Scope) -> None:
+        """Bind a name, or each name of a tuple."""
+        raise NotImplementedError
+
+    def condition(self, test: tree.Expression, scope: Scope) -> AnyValue:
+        """The value of a condition: known while compiling, or a scalar of truth."""
+        raise NotImplementedError
+
+    def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
+        """What a name is after a branch."""
+        known = then is not None and otherwise is not None
+        grown = any(isinstance(v, Listed) and v.grown for v in (then, otherwise))
+        if known and grown and then is not otherwise:
+            return self.chosen_list(test, what, then, otherwise, span)
+        then, otherwise = as_array(then), as_array(otherwise)
+        if then is otherwise:
+            return then
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
+        if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
+            ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
+            if ranks[0] != ranks[1] and what != RESULT:
+                cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
+                self.fail(ShapeError, cause, span, "let it have one shape")
+            return self.bind(what, self.where(test, then, otherwise, span), span)
+        if not known:
+            return Foreign("assigned in one branch only", "give it a value in both branches")
+        return Foreign("not one kind of value in both branches", "let it be one")
+
+    def chosen_list(
+        self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
+    ) -> AnyValue:
+        """What a list is after a branch that appends to it: both branches append as much."""
+        if not all(isinstance(v, Listed) for v in (then, otherwise)) or len(then) != len(otherwise):
+            cause = f"the length of the list {what} depends on values"
+            self.fail(
+                ShapeError,
+                cause,
+                span,
+                "append in both branches: 0.0 where there is no value",
+            )
+        pairs = zip(then, otherwise, strict=True)
+        found = listed(self, [self.chosen(test, what, a, b, span) for a, b in pairs], span)
+        found.grown = True
+        return found
+
+    def count_branch(self, statement: tree.If) -> None:
+        """Refuse what would be lowered without end."""
+        raise NotImplementedError
+
+    def entered(self, scope: Scope) -> Scope:
+        """The scope of an iteration that begins, so the loop has not been left."""
+        if BROKEN in scope:
+            scope[BROKEN] = False
+        return scope
+
+    def iteration(self, statements: Sequence[tree.Statement], scope: Scope) -> Left:
+        """Run statements of a loop's body up to where it is left."""
+        for k, statement in enumerate(statements):
+            match statement:
+                case tree.Leave(word=word):
+                    if word == "break":
+                        scope[BROKEN] = True
+                    return True
+                case tree.If() if leaves((statement,)):
+                    return self.forked(statement, statements[k + 1 :], scope)
+                case _:
+                    self.block((statement,), scope)
+        return False
+
+    def forked(self, statement: tree.If, rest: Sequence[tree.Statement], scope: Scope) -> Left:
+        """An `if` in which the iteration may be left, and what follows it."""
+        test = self.condition(statement.test, scope)
+        if not isinstance(test, Value):
+            chosen = statement.body if test else statement.otherwise
+            return self.iteration((*chosen, *rest), scope)
+        self.count_branch(statement)
+        left, right = statement.body, statement.otherwise
+        if ends(left):  # what follows belongs to the other branch
+            right, rest = (*right, *rest), ()
+        elif ends(right):
+            left, rest = (*left, *rest), ()
+        then, otherwise = dict(scope), dict(scope)
+        with self.binders.under(test.element):
+            one = self.iteration(left, then)
+        with self.binders.under(apply("logical_not", test.element)):
+            other = self.iteration(right, otherwise)
+        self.merge(test, then, otherwise, scope, (statement, *left, *right))
+        return self.behind(self.whether(test, one, other, statement.span), rest, scope)
+
+    def behind(self, left: Left, rest: Sequence[tree.Statement], scope: Scope) -> Left:
+        """What follows where the iteration has not been left."""
+        if left is True or not rest:
+            return left
+        if left is False:
+            return self.iteration(rest, scope)
+        inner = dict(scope)
+        with self.binders.under(apply("logical_not", left.element)):
+            more = self.iteration(rest, inner)
+        self.merge(left, dict(scope), inner, scope, rest)
+        return self.whether(left, True, more, rest[0].span)
+
+    def merge(
+        self, test: Value, then: Scope, otherwise: Scope, scope: Scope, statements: Sequence[tree.Statement]
+    ) -> None:
+        """Give the names that statements assign what they are after one branch or the other."""
+        names = [n for n in (*assigned(statements), BROKEN) if n in then or n in otherwise]
+        span, changed, stores = statements[0].span, Changed(), dict[str, Value | None]()
+        for name in names:
+            stores[name] = masked(test, then.get(name), otherwise.get(name), changed)
+        for name in names:
+            store = stores[name]
+            if store is None:
+                one, other = (read_anew(branch.get(name), changed) for branch in (then, otherwise))
+                scope[name] = self.chosen(test, name, one, other, span)
+            else:
+                scope[name] = self.bind(name, store, span)
+
+    def whether(self, test: Value, one: Left, other: Left, span: Span) -> Left:
+        """`one` where the condition holds, else `other`."""
+        if isinstance(one, bool) and one is other:
+            return one
+        found = self.where(test, one, other, span)
+        assert isinstance(found, Value)
+        return found
+
+    def unbroken(self, scope: Scope, holds: Callable[[], Value]) -> Value:
+        """Whether a loop goes on: it has not been left, and then its own condition holds."""
+        going = apply("logical_not", cast(scope[BROKEN].element, "bool"))
+        with self.binders.under(going):
+            value = holds()
+        always = is_const(value.element, True)
+        return Value((), going if always else apply("logical_and", going, value.element))
+
+    def written_out(self, statement: tree.For, items: Sequence[AnyValue], scope: Scope) -> None:
+        """A loop over a tuple, or of a few iterations: each stands in what is left of the one before."""
+        outer, scopes = scope.get(BROKEN, False), list[tuple[Value, Scope]]()
+        here = scope
+        here[BROKEN] = False
+        within = self.within
+        with ExitStack() as under:
+            for k, item in enumerate(items):
+                self.within = (*within, Within("loop", self.source, statement.span, k))
+                self.assign(statement.target, item, here)
+                self.iteration(statement.body, here)
+                broken = here[BROKEN]
+                if isinstance(broken, Value):
+                    under.enter_context(self.binders.under(apply("logical_not", broken.element)))
+                    here = {**here, BROKEN: False}
+                    scopes.append((broken, here))
+                elif broken:
+                    break
+        self.within = within
+        for k, (broken, inner) in reversed(list(enumerate(scopes))):
+            before = scopes[k - 1][1] if k else scope
+            self.merge(broken, dict(before), inner, before, (statement,))
+        scope[BROKEN] = outer

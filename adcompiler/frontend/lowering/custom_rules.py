@@ -1,0 +1,113 @@
+"""Calls of definitions with a derivative of the user's own.
+
+The rule is lowered on placeholders for the arguments, the result and its cotangent, and closed over them
+(ir/ruled.py). What is open in axes of comprehensions has these axes first in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.frontend.values.derivatives import fitting, whole_of
+from adcompiler.frontend.values.open_axes import open_axes
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    Closure,
+    Selected,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
+from adcompiler.ir.bodies import Replace, closed_rule, fresh
+from adcompiler.ir.nodes import Array, Index, Read, const, identity, zeros_like
+from adcompiler.ir.types import is_float
+
+
+def ruled(context: Context, closure: Closure, args: Sequence[AnyValue], span: Span) -> AnyValue:
+    """The value of a definition on these arguments, with its rule."""
+    args = [as_array(a) for a in args]
+    for name, arg in zip((p.name for p in closure.definition.parameters), args, strict=True):
+        if not isinstance(arg, Value | str | None) and not is_number(arg):
+            cause = f"{closure.name} has a rule, and {name} is {describe(arg)}"
+            remedy = "such a function takes numbers and arrays"
+            if isinstance(arg, Selected):
+                remedy += ": where(mask, x, 0), or in a loop of statements a = x[s[i] : s[i + 1]]"
+            context.fail(DtypeError, cause, span, remedy)
+    value = as_array(context.invoke(replace(closure, rule=None), list(args), {}, span))
+    if is_number(value):
+        return value
+    if not isinstance(value, Value) or not is_float(value.dtype):
+        cause = f"{closure.name}, which has a rule, returns {describe(value)}"
+        context.fail(DtypeError, cause, span, "return one float array, or a scalar")
+    made = _Rule(context, closure, args, value).array(span)
+    return Value(value.shape, Read(made.array, made.args), value.weak)
+
+
+class _Rule:
+    """One call of a definition with a rule; all its arrays have the open `axes` first."""
+
+    def __init__(self, context: Context, closure: Closure, args: list[AnyValue], value: Value) -> None:
+        self.context, self.closure, self.args, self.value = context, closure, args, value
+        self.moving = [k for k, a in enumerate(args) if isinstance(a, Value)]
+        self.given: list[Value] = [args[k] for k in self.moving]
+        self.axes = sorted({a for v in (value, *self.given) for a in open_axes(v.element)}, reverse=True)
+        lengths = tuple(context.binders.lengths[a] for a in self.axes)
+        kinds = (*self.given, value, value)
+        self.places: list[Array] = [fresh(v.dtype, lengths + v.shape) for v in kinds]
+
+    def read(self, array: Array, kind: Value) -> Read:
+        """An array at the open axes."""
+        return Read(array, tuple(Index(a) for a in self.axes) + identity(kind.shape))
+
+    def array(self, span: Span) -> Read:
+        """The value with its rule: the rule is lowered on the places, and closed over them."""
+        start = len(self.context.binders.checks)
+        pulled = _cotangents(self.context, self.closure, self.called(span), self.args, span)
+        whole = whole_of(self.context, self.value, self.axes)
+        arrays = tuple(whole_of(self.context, v, self.axes) for v in self.given)
+        roots = [self.root(pulled[k], a) for k, a in zip(self.moving, arrays, strict=True)]
+        made = closed_rule(whole, arrays, self.places, roots)
+        actual = Replace(dict(zip(self.places, (*arrays, made, made), strict=True)))
+        checks = self.context.binders.checks
+        checks[start:] = [replace(c, holds=actual.run((c.holds,))[0]) for c in checks[start:]]
+        return self.read(made, self.value)
+
+    def called(self, span: Span) -> AnyValue:
+        """What the rule returns on the places."""
+        kinds = (*self.given, self.value, self.value)
+        stands = [Value(v.shape, self.read(p, v), v.weak) for p, v in zip(self.places, kinds, strict=True)]
+        inner = list(self.args)
+        for k, stand in zip(self.moving, stands, strict=False):
+            inner[k] = stand
+        return self.context.invoke(self.closure.rule, [*inner, *stands[-2:]], {}, span)
+
+    def root(self, cotangent: Value | None, array: Array) -> Array:
+        return zeros_like(array) if cotangent is None else whole_of(self.context, cotangent, self.axes)
+
+
+def _cotangents(
+    context: Context, closure: Closure, found: AnyValue, args: Sequence[AnyValue], span: Span
+) -> list[Value | None]:
+    """What a rule returns, one for each argument: None where that is no float array."""
+    found = as_array(found)
+    listed = list(found) if isinstance(found, tuple) else [found]
+    names = [p.name for p in closure.definition.parameters]
+    if len(listed) != len(names):
+        cause = f"the rule of {closure.name} returns {len(listed)} cotangents"
+        context.fail(ParseError, cause, span, f"return one for each of {', '.join(names)}: None for no float")
+    made: list[Value | None] = []
+    for name, arg, cotangent in zip(names, args, map(as_array, listed), strict=True):
+        if not isinstance(arg, Value) or not is_float(arg.dtype) or cotangent is None:
+            made.append(None)
+            continue
+        if is_number(cotangent):
+            cotangent = Value((), const(float(cotangent), arg.dtype), weak=True)
+        if not isinstance(cotangent, Value) or cotangent.rank != arg.rank:
+            cause = f"the rule of {closure.name} gives {describe(cotangent)} for {name}, {describe(arg)}"
+            context.fail(ShapeError, cause, span, "a cotangent has its argument's shape")
+        made.append(fitting(context, arg, cotangent, span))
+    return made

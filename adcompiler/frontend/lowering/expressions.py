@@ -1,0 +1,410 @@
+"""Expressions, from the syntax tree to values.
+
+Expressions may be deeper than Python's stack, so each lowering method is a generator: it yields
+the subtree it needs and is resumed with that subtree's value. `expression` keeps the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing import selections
+from adcompiler.frontend.indexing.comprehensions import comprehension
+from adcompiler.frontend.indexing.sequences import combined, is_display, refuse_comparison
+from adcompiler.frontend.indexing.struct_rows import field
+from adcompiler.frontend.indexing.subscripts import subscript
+from adcompiler.frontend.library.builtins import (
+    BUILTINS,
+    CONSTANTS,
+    METHODS,
+    PREFIXES,
+    as_value,
+    dotted,
+    library,
+    takes_functions,
+)
+from adcompiler.frontend.library.conversions import dtype_named
+from adcompiler.frontend.library.functionals import differentiated, is_partial
+from adcompiler.frontend.library.numpy_names import PREFIXED
+from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
+from adcompiler.frontend.lowering.origins_of_trees import located
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
+from adcompiler.frontend.values.rearranging import listed, transpose
+from adcompiler.frontend.values.reductions import count
+from adcompiler.frontend.values.slices import SliceValue
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    Closure,
+    Foreign,
+    FunctionValue,
+    Growing,
+    Listed,
+    Selected,
+    Value,
+    as_array,
+    describe,
+    instead_of,
+    is_number,
+)
+from adcompiler.ir.nodes import Element
+from adcompiler.ir.origins import tracked
+from adcompiler.ops.build import apply, cast
+from adcompiler.pytree.containers import Container
+
+# A subtree whose value is needed, with the names that are visible in it where they are others.
+Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
+
+
+class Expressions(Context):
+    """Lowers expressions; `scope` holds the names that are visible."""
+
+    body: tuple[tree.Tree, ...]
+
+    def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
+        """The value of a definition's body on these arguments."""
+        raise NotImplementedError
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        if isinstance(function, Closure):
+            return self.call(function, args, keywords, span)
+        target = function.call if isinstance(function, FunctionValue) else function
+        return target(self, args, keywords, span)
+
+    def unsupported(self, node: tree.Tree) -> NoReturn:
+        """Refuse what the grammar knows but lowering does not take."""
+        kind = type(node).__name__.lower()
+        self.fail(ParseError, f"{kind}: this construct is not supported yet", node.span)
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of an expression."""
+        stack = [(self.steps(root, scope), scope, root)]
+        tracking = tracked() is not None
+        value: AnyValue = None
+        while stack:
+            steps, here, lowered = stack[-1]
+            try:
+                wanted = steps.send(value)
+            except StopIteration as done:
+                stack.pop()
+                value = done.value
+                if tracking:
+                    located(self, lowered, value)
+                continue
+            node, inner = wanted if isinstance(wanted, tuple) else (wanted, here)
+            stack.append((self.steps(node, inner), inner, node))
+            value = None
+        return value
+
+    def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
+        """The generator that lowers one node."""
+        match node:
+            case tree.Number() | tree.Text():
+                return self.literal(node)
+            case tree.Name():
+                return self.name(node, scope)
+            case tree.Unary():
+                return self.unary(node)
+            case tree.Binary():
+                return self.binary(node)
+            case tree.Compare():
+                return self.compare(node)
+            case tree.Boolean():
+                return self.boolean(node)
+            case tree.Ternary():
+                return self.ternary(node)
+            case tree.Call():
+                return self.call_of(node, scope)
+            case tree.Attribute():
+                return self.attribute(node, scope)
+            case tree.Sequence():
+                return self.sequence(node)
+            case tree.Subscript():
+                return self.subscripted(node)
+            case tree.Comprehension():
+                return comprehension(self, node, scope)
+        self.unsupported(node)
+        raise AssertionError
+
+    def literal(self, node: tree.Number | tree.Text) -> Steps:
+        return node.value
+        yield node  # never reached: it makes a generator of a method that needs no subtree
+
+    def name(self, node: tree.Name, scope: dict[str, AnyValue]) -> Steps:
+        if node.id in scope:
+            value = scope[node.id]
+            if isinstance(value, Foreign):
+                self.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
+            if isinstance(value, Growing) and value.key in scope:
+                array = scope[value.key]
+                return replace(value, buffer=array) if value.around else array
+            return value
+        if node.id in CONSTANTS:
+            return CONSTANTS[node.id]
+        remedy = f"{node.id} is a function: call it as {node.id}(...)" if node.id in BUILTINS else None
+        self.fail(ParseError, f"unknown name {node.id!r}", node.span, remedy or similar(node.id, scope))
+        yield node
+
+    def unary(self, node: tree.Unary) -> Steps:
+        operand = yield node.operand
+        match node.op:
+            case "+":
+                return self.elementwise("multiply", (1, operand), node.span) if _is_bool(operand) else operand
+            case "-":
+                return self.elementwise("negative", (operand,), node.span)
+            case "~":
+                op = "logical_not" if _is_bool(operand) else "invert"
+                return self.elementwise(op, (operand,), node.span)
+        return self.elementwise("logical_not", (operand,), node.span)
+
+    def subscripted(self, node: tree.Subscript) -> Steps:
+        value = yield node.value
+        indices = yield from self.indices(node)
+        return subscript(self, value, indices, node.span)
+
+    def indices(self, node: tree.Subscript) -> Steps:
+        """The values of a subscript's indices."""
+        indices: list[Any] = []
+        for index in node.indices:
+            if isinstance(index, tree.Ellipsis):
+                indices.append(...)
+            elif isinstance(index, tree.Slice):
+                parts = []
+                for part in (index.start, index.stop, index.step):
+                    parts.append(None if part is None else (yield part))
+                indices.append(SliceValue(*parts))
+            else:
+                given = yield index
+                tuples = isinstance(given, tuple) and not isinstance(given, Listed)
+                indices.extend(given if tuples else (given,))
+        return indices
+
+    def binary(self, node: tree.Binary) -> Steps:
+        left = yield node.left
+        right = yield node.right
+        displays = is_display(node.left, self.repeated), is_display(node.right, self.repeated)
+        if node.op == "*" and any(displays):
+            self.repeated.add(node)
+        return self.operated(node.op, left, right, node.span, displays)
+
+    def operated(
+        self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
+    ) -> AnyValue:
+        """The value of `left symbol right`; `displays` says which are lists that are written right there."""
+        if symbol == "@":
+            return selections.product(self, left, right, span)
+        op = self.operator(symbol, span)
+        sequence = combined(self, symbol, left, right, displays, span)
+        if sequence is not None:
+            return sequence
+        if op in LOGICAL and _is_bool(left) and _is_bool(right):
+            op = LOGICAL[op]
+        return self.elementwise(op, (left, right), span)
+
+    def operator(self, symbol: str, span: Span) -> str:
+        """The primitive of a binary operator."""
+        if symbol not in BINARY:
+            self.fail(ParseError, f"the operator {symbol} is not supported yet", span)
+        return BINARY[symbol]
+
+    def compare(self, node: tree.Compare) -> Steps:
+        left = yield node.operands[0]
+        result: AnyValue = None
+        displays = [is_display(operand, self.repeated) for operand in node.operands]
+        for k, (symbol, operand) in enumerate(zip(node.ops, node.operands[1:], strict=True)):
+            right = yield operand
+            if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
+                here: AnyValue = (left == right) == (symbol == "==")
+            else:
+                refuse_comparison(self, left, right, (displays[k], displays[k + 1]), node.span)
+                here = self.elementwise(COMPARE[symbol], (left, right), node.span)
+            result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
+            left = right
+        return result
+
+    def boolean(self, node: tree.Boolean) -> Steps:
+        result = yield node.operands[0]
+        for operand in node.operands[1:]:
+            if is_number(result) and bool(result) == (node.op == "or"):
+                return result
+            with self.binders.under(*self.reached(node.op, result)):
+                right = yield operand
+            if is_number(result):
+                result = right
+            else:
+                result = self.elementwise(f"logical_{node.op}", (result, right), node.span)
+        return result
+
+    def reached(self, op: str, left: AnyValue) -> tuple[Element, ...]:
+        """The condition under which the operand behind `left and` or `left or` is evaluated."""
+        if not isinstance(left, Value) or left.rank:
+            return ()
+        condition = cast(left.element, "bool")
+        return (condition if op == "and" else apply("logical_not", condition),)
+
+    def ternary(self, node: tree.Ternary) -> Steps:
+        test = yield node.test
+        if not isinstance(test, Value):
+            return (yield node.then if test else node.otherwise)
+        condition = () if test.rank else (cast(test.element, "bool"),)
+        with self.binders.under(*condition):
+            then = yield node.then
+        with self.binders.under(*(apply("logical_not", c) for c in condition)):
+            otherwise = yield node.otherwise
+        then, otherwise = as_array(then), as_array(otherwise)
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            return tuple(self.where(test, a, b, node.span) for a, b in zip(then, otherwise, strict=True))
+        return self.where(test, then, otherwise, node.span)
+
+    def sequence(self, node: tree.Sequence) -> Steps:
+        items = []
+        for item in node.items:
+            items.append((yield item))
+        return listed(self, items, node.span) if node.kind == "list" else tuple(items)
+
+    def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
+        if (prefix := library(node.value, scope)) is not None:
+            if prefix not in PREFIXES:
+                self.foreign(prefix, node)
+            if node.name in CONSTANTS or node.name == "newaxis":
+                return CONSTANTS.get(node.name)
+            whole = dotted(node)
+            remedy = f"call it as {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
+            self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
+        return self.part((yield node.value), node)
+
+    def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
+        """What a value has under a name."""
+        if isinstance(value, Value):
+            if node.name == "T":
+                return transpose(self, value, None, node.span)
+            if node.name == "shape":
+                return tuple(Value((), self.sizes.find(n), weak=True) for n in value.shape)
+            if node.name == "ndim":
+                return value.rank
+            if node.name == "size":
+                return count(self, value, None, node.span)
+        if isinstance(value, Selected) and node.name == "size":
+            return selections.size(self, value, node.span)
+        if isinstance(value, Container) and value.kind is not dict:
+            return field(self, value, node)
+        remedy = (
+            f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
+        )
+        remedy = 'write p["name"]' if isinstance(value, Container) else remedy
+        cause = f"{describe(value)} has no attribute {node.name!r} in this language"
+        self.fail(ParseError, cause, node.span, instead_of(value, remedy))
+
+    def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+        if is_partial(node, scope):
+            function = self.function_named(node.arguments[0], scope)
+            return (yield from differentiated(self, node, function, scope, self.body))
+        target = self.callee(node, scope)
+        if target is None:
+            target = yield node.function
+            if not self.is_function(target):
+                cause = f"{describe(target)} is not a function"
+                self.fail(ParseError, cause, node.function.span, "write * to multiply")
+        args, keywords = [], {}
+        if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
+            args.append((yield node.function.value))  # a method: the array is the first argument
+        for argument in node.arguments:
+            function = self.function_named(argument, scope) if takes_functions(target) else None
+            args.append((yield argument) if function is None else function)
+        for name, argument in node.keywords:
+            if name in keywords:
+                self.fail(ParseError, f"the argument {name!r} is given twice", node.span)
+            known = dtype_named(argument, scope) if name == "dtype" else None
+            keywords[name] = (yield argument) if known is None else known
+        return self.invoke(target, args, keywords, node.span)
+
+    def is_function(self, target: AnyValue) -> bool:
+        """Whether a value can be called."""
+        return isinstance(target, Closure | FunctionValue)
+
+    def function_named(self, node: tree.Expression, scope: Mapping[str, AnyValue]) -> AnyValue:
+        """The function that an expression names: a def, or a builtin that is no variable; else None."""
+        if not isinstance(node, tree.Name):
+            return None
+        if node.id in scope:
+            return scope[node.id] if isinstance(scope[node.id], Closure | FunctionValue) else None
+        return as_value(node.id) if node.id in BUILTINS and node.id not in CONSTANTS else None
+
+    def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
+        """What is called: a def, another compiled function, a builtin, or a method of an array; None for
+        what a call gives."""
+        match node.function:
+            case tree.Call():
+                return None
+            case tree.Name(id=name):
+                if isinstance(scope.get(name), Closure | FunctionValue):
+                    return scope[name]
+                if isinstance(scope.get(name), Foreign):
+                    self.fail(
+                        ParseError, f"{name!r} is {scope[name].what}", node.function.span, scope[name].remedy
+                    )
+                if name in BUILTINS:
+                    return BUILTINS[name]
+                if name in CONSTANTS:
+                    self.fail(
+                        ParseError,
+                        f"{name} is a number",
+                        node.function.span,
+                        f"write * to multiply: {name} * (...)",
+                    )
+                if name in scope:
+                    self.fail(
+                        ParseError,
+                        f"{name!r} is {describe(scope[name])}, not a function",
+                        node.function.span,
+                        f"write * to multiply: {name} * (...)",
+                    )
+                self.fail(ParseError, f"unknown function {name!r}", node.function.span, similar(name, scope))
+            case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+                if prefix not in PREFIXES:
+                    self.foreign(prefix, node.function)
+                if (prefix, name) in OTHERWISE:
+                    self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                if (prefix, name) in PREFIXED:
+                    return PREFIXED[prefix, name]
+                if PREFIXES[prefix] + name in BUILTINS:
+                    return BUILTINS[PREFIXES[prefix] + name]
+                self.fail(
+                    ParseError, f"unknown function {prefix}.{name}", node.function.span, similar(name, {})
+                )
+            case tree.Attribute(name=name):
+                if name in METHODS:
+                    return METHODS[name]
+                owner: str = getattr(node.function.value, "id", "")
+                if owner and name in BUILTINS and owner not in (*scope, *CONSTANTS):
+                    remedy = f"write {name}(...), or np.{name}(...)"
+                    self.fail(ParseError, f"unknown name {owner!r}", node.function.value.span, remedy)
+                if (other := missing(node.function, scope)) is not None:
+                    cause = f"{dotted(node.function)} is not part of the language"
+                    self.fail(ParseError, cause, node.function.span, other)
+                cause = f"arrays have no method .{name}()"
+                self.fail(ParseError, cause, node.function.span, instead(name))
+        self.fail(ParseError, "only a function's name can be called", node.function.span)
+
+    def foreign(self, prefix: str, node: tree.Attribute) -> NoReturn:
+        """Refuse a name of a library of which programs know no names."""
+        self.fail(
+            ParseError, f"{dotted(node)} is not part of the language", node.span, ours(prefix, node.name)
+        )
+
+
+def _is_bool(value: AnyValue) -> bool:
+    return value.dtype == "bool" if isinstance(value, Value) else isinstance(value, bool)
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a value is compared while compiling: a text or None, as a container may hold."""
+    return value is None or isinstance(value, str)

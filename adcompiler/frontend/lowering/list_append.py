@@ -1,0 +1,262 @@
+"""`out.append(v)` in loops: a list as long as its loops, as an array of that length with stores to it.
+
+The loop is lowered twice. The first time tells how many elements an iteration appends, and of which type;
+then the list is an array of all of them, and the place of each follows from the number of the iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from adcompiler.analysis.affine import linear
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import appended, appends, assigned, last_appends, leaves, naming
+from adcompiler.frontend.indexing.iterables import Iterable
+from adcompiler.frontend.lowering.return_in_loops import Loop, Returning
+from adcompiler.frontend.values.open_axes import ONE, ZERO
+from adcompiler.frontend.values.operations import over
+from adcompiler.frontend.values.rearranging import combine, listed
+from adcompiler.frontend.values.values import AnyValue, Growing, Listed, Probe, Value, as_array, describe
+from adcompiler.ir.bodies import fresh
+from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, identity, select
+from adcompiler.ir.walk import is_computed, postorder, substitute
+from adcompiler.ops.build import apply, cast
+
+Scope = dict[str, AnyValue]
+START = "start from a list: out = [], or write concatenate((x, [v])) for one more element of an array"
+SAME = "append numbers or arrays of one shape"
+
+
+@dataclass(slots=True)
+class Lists:
+    """The lists that one loop appends to, and how many elements each has at the beginning of an iteration."""
+
+    names: Sequence[str] = ()
+    starts: dict[str, Element] = field(default_factory=dict)
+    length: Element = ZERO
+
+
+class Appending(Returning):
+    """Lowers loops that append to lists."""
+
+    def append(self, statement: tree.Bare, name: str, scope: Scope) -> None:
+        """`name.append(value)`."""
+        call = statement.value
+        assert isinstance(call, tree.Call)
+        assert isinstance(call.function, tree.Attribute)
+        place = scope.get(name)
+        if not isinstance(place, Growing | Probe):
+            place = self.expression(call.function.value, scope)
+        if len(call.arguments) != 1 or call.keywords:
+            self.fail(ParseError, "append takes one value", call.span, "write out.append(v)")
+        value = self.expression(call.arguments[0], scope)
+        if isinstance(place, Listed):
+            scope[name] = listed(self, (*place, value), call.span)
+            scope[name].grown = True
+            return
+        if not isinstance(place, Growing | Probe):
+            self.fail(DtypeError, f"{describe(place)} has no append", call.span, START)
+        if len(self.binders.path) != place.depth:
+            self.unknown_length(name, call.span, (statement, *place.around))
+        row = self.row(value, call.span)
+        if isinstance(place, Probe):
+            place.kinds[statement] = row
+            place.count = combine("add", place.count, ONE)
+            return
+        if place.key not in scope:
+            self.fail(
+                DtypeError, f"{name} is a list of the caller", call.span, "append where the list was made"
+            )
+        array, count = scope[place.key], combine("add", place.count, ONE)
+        if not place.around:  # a loop has ended, so the array is as long as the list
+            array = self.longer(array, place.count, count)
+        scope[place.key] = self.bind(name, self.with_row(array, place.count, row, name, call.span), call.span)
+        scope[name] = replace(place, count=count)
+
+    def apart(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
+        """An `if` all branches of which append to one list of a loop last, as one that chooses the element,
+        and the append behind it; None for any other."""
+        calls = last_appends((statement,))
+        names = {name for c in calls if (name := appended(tree.Bare(c.span, c)))}
+        if len(names) != 1 or not isinstance(scope.get(*names), Growing | Probe):
+            return None
+        element = f"an element of {names.pop()}"
+        call = replace(calls[0], arguments=(tree.Name(calls[0].span, element),))
+        return *naming((statement,), element), tree.Bare(call.span, call)
+
+    def longer(self, array: Value, count: Element, total: Element) -> Value:
+        """An array with zeros behind its `count` rows."""
+        kept = apply("less", Index(0), count)
+        return Value(
+            (total, *array.shape[1:]), select(kept, array.element, const(0, array.dtype)), array.weak
+        )
+
+    def row(self, value: AnyValue, span: Span) -> Value:
+        """What is appended, as an element of an array; a tuple is a row."""
+        value = as_array(listed(self, value, span) if isinstance(value, tuple) else value)
+        if isinstance(value, int | float):
+            return Value((), const(value, self.meet((value,))[0]), weak=True)
+        if not isinstance(value, Value):
+            self.fail(DtypeError, f"{describe(value)} is appended", span, SAME)
+        return value
+
+    def with_row(self, array: Value, place: Element, row: Value, name: str, span: Span) -> Value:
+        """An array with one row stored."""
+        self.same_shape(name, array.shape[1:], row, span)
+        dtype, weak = self.meet((array, row))
+        element = over(row, array.shape[1:], dtype)
+        if isinstance(element, Apply | Select):
+            element = self.binders.enclose(Map, array.shape[1:], element)
+        element = substitute(element, {k: Index(k + 1) for k in range(array.rank - 1)})
+        here = apply("equal", Index(0), place)
+        return Value(array.shape, select(here, element, cast(array.element, dtype)), weak)
+
+    def same_shape(self, name: str, shape: Shape, row: Value, span: Span) -> None:
+        """Demand that all elements of a list have one shape."""
+        what = f"the elements of {name}, a list that a loop appends to,"
+        fits = row.rank == len(shape) and all(
+            self.sizes.merge(a, b, what, span) for a, b in zip(shape, row.shape, strict=True)
+        )
+        if not fits:
+            self.fail(ShapeError, f"{what} differ in shape", span, SAME)
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    def lists_of(self, loop: Loop, scope: Scope) -> list[str]:
+        """The lists from before a loop that it appends to."""
+        bound = set(assigned((loop,), lists=False))
+        names = [n for n in appends(loop.body) if n not in bound]
+        return [n for n in names if isinstance(scope.get(n), Listed | Growing | Probe)]
+
+    def refuse_lists(self, loop: Loop, scope: Scope) -> None:
+        """A loop of which only values tell how often it runs appends to no list."""
+        if names := self.lists_of(loop, scope):
+            self.unknown_length(names[0], loop.span, (loop,))
+
+    def growing(self, loop: tree.For, items: Iterable, scope: Scope, run: Any) -> Lists:
+        """Prepare the lists that a loop appends to; `run` lowers the loop on another scope."""
+        names = self.lists_of(loop, scope)
+        if not names:
+            return Lists()
+        if leaves(loop.body, "break") or items.guard is not None:
+            self.unknown_length(names[0], loop.span, (loop,))
+        fixed = [n for n in names if not _is_active(scope[n])]
+        for name in names:
+            if name not in fixed and len(self.binders.path) != scope[name].depth:
+                self.unknown_length(name, loop.span, (loop,))
+        if fixed:
+            depth = len(self.binders.path)
+            probes = {n: Probe(depth, _first(scope[n], scope)) for n in fixed}
+            with self.binders.trial():
+                run({**scope, **probes})
+            for name, probe in probes.items():
+                self.prepare(name, probe, scope, loop)
+        for name in names:
+            if isinstance(scope[name], Probe):
+                scope[name].around = (loop, *scope[name].around)
+        return Lists(names, {n: scope[n].count for n in names}, items.length)
+
+    def prepare(self, name: str, probe: Probe, scope: Scope, loop: tree.For) -> None:
+        """Make a list an array of the length that it has after a loop."""
+        rows = [*([] if probe.first is None else [probe.first]), *probe.kinds.values()]
+        shape, span = rows[0].shape, loop.span
+        for statement, row in probe.kinds.items():
+            self.same_shape(name, shape, row, statement.span)
+        if any(is_computed(n) or n.axes for n in (*shape, probe.count)):
+            self.unknown_length(name, span, (loop,))
+        before = scope[name]
+        have = scope[before.key] if isinstance(before, Growing) else as_array(before)
+        count = before.count if isinstance(before, Growing) else const(len(before), "i64")
+        dtype, weak = self.meet(rows)
+        if not isinstance(have, Value):
+            if len(before):
+                self.fail(DtypeError, f"{name} is {describe(before)} of different kinds", span, SAME)
+            have = Value((ZERO, *shape), const(0, dtype))
+        key = f"the list {name}"
+        have = Value(have.shape, cast(have.element, dtype), weak)
+        scope[key] = self.longer(have, count, combine("add", count, probe.count))
+        scope[name] = Growing(key, count, len(self.binders.path), (), probe.per)
+
+    def enter(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
+        """The lists at the beginning of an iteration."""
+        depth = len(self.binders.path)
+        for name in lists.names:
+            place = scope[name]
+            if isinstance(place, Probe):
+                place.count, place.depth = ZERO, depth
+            else:
+                count = combine("add", lists.starts[name], combine("multiply", step, place.per[loop.span]))
+                scope[name] = replace(place, count=count, depth=depth, around=(loop, *place.around))
+
+    def complete(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
+        """Demand that an iteration appended as many elements as each does."""
+        for name in lists.names:
+            place = scope[name]
+            if isinstance(place, Probe):
+                place.per[loop.span] = place.count
+            else:
+                start = combine("add", lists.starts[name], combine("multiply", step, place.per[loop.span]))
+                more = linear(place.count) - linear(start) - linear(place.per[loop.span])
+                if more.constant != 0:
+                    self.unknown_length(name, loop.span, (loop,))
+
+    def leave(self, lists: Lists, loop: tree.For, scope: Scope) -> None:
+        """The lists behind the loop."""
+        for name in lists.names:
+            place = scope[name]
+            more = combine("multiply", lists.length, place.per[loop.span])
+            total = combine("add", lists.starts[name], more)
+            if isinstance(place, Probe):
+                place.count, place.depth, place.around = total, len(self.binders.path), place.around[1:]
+            else:
+                scope[name] = replace(place, count=total, depth=len(self.binders.path))
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def unknown_length(self, name: str, span: Span, around: Sequence[tree.Statement]) -> NoReturn:
+        """A list whose length depends on values."""
+        cause = f"the length of the list {name} is not known before the loop"
+        self.fail(ShapeError, cause, span, self.comprehension(name, around) or _KEEP)
+
+    def comprehension(self, name: str, around: Sequence[tree.Statement]) -> str | None:
+        """What to write instead: a reduction with the same condition, or a list that keeps every element."""
+        loop = next((s for s in around if isinstance(s, tree.For)), None)
+        nodes = [] if loop is None else postorder(list[tree.Tree]([loop]), tree.children)
+        calls = [n for n in nodes if isinstance(n, tree.Bare) and appended(n) == name]
+        branches = [n for n in nodes if isinstance(n, tree.If) and not n.otherwise]
+        tests = [b.test for b in branches if calls and b.body[-1] is calls[0]]
+        if loop is None or len(calls) != 1 or len(tests) != 1 or not isinstance(calls[0].value, tree.Call):
+            return None
+        item, test = self.text(calls[0].value.arguments[0]), self.text(tests[0])
+        clause = f"for {self.text(loop.target)} in {self.text(loop.iterable)}"
+        if "" in (item, test) or len(loop.body) != 1:
+            return None
+        return f"reduce it: sum({item} {clause} if {test}), or keep all: [{item} if {test} else 0.0 {clause}]"
+
+    def text(self, node: tree.Tree) -> str:
+        """What stands in the source, on one line."""
+        span, source = node.span, self.source
+        if source is None or span.line != span.end_line:
+            return ""
+        return source.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
+
+
+_KEEP = "append in a for of known length, once in each iteration: the value, or 0.0 where there is none"
+
+
+def _is_active(value: AnyValue) -> bool:
+    """Whether a list is one that a loop around appends to."""
+    return isinstance(value, Probe) or (isinstance(value, Growing) and bool(value.around))
+
+
+def _first(value: AnyValue, scope: Scope) -> Value | None:
+    """An element in the type of those that a list has already."""
+    array = scope[value.key] if isinstance(value, Growing) else as_array(value)
+    if not isinstance(array, Value):
+        return None
+    return Value(
+        array.shape[1:], Read(fresh(array.dtype, array.shape[1:]), identity(array.shape[1:])), array.weak
+    )

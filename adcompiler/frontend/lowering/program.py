@@ -1,0 +1,289 @@
+"""From a definition and the types of its arguments to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import assigned
+from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
+from adcompiler.frontend.indexing.iterables import ITERATORS
+from adcompiler.frontend.indexing.ragged import rows_of
+from adcompiler.frontend.indexing.struct_rows import equally_long
+from adcompiler.frontend.library.builtins import CONSTANTS, library
+from adcompiler.frontend.library.conversions import dtype_named
+from adcompiler.frontend.lowering.printing import shown
+from adcompiler.frontend.lowering.refused_lengths import without_refused_lengths
+from adcompiler.frontend.lowering.statements import Lowering
+from adcompiler.frontend.values.calculus import Calculus
+from adcompiler.frontend.values.operations import ONE, Context, close
+from adcompiler.frontend.values.sizes import Constraint, settle
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    Closure,
+    Value,
+    as_array,
+    describe,
+    instead_of,
+    is_number,
+    whole,
+)
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Func, Input, const
+from adcompiler.ir.walk import postorder
+from adcompiler.pytree.containers import Container, Ragged, Rows
+from adcompiler.pytree.kinds import Kind, Static
+from adcompiler.pytree.records import Records
+
+MOST_RESULTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program for arguments of given types.
+
+    constraints  equalities of sizes that a call must satisfy, in terms of one symbol for each axis
+                 that is not of length 1, in the order of the inputs
+    structure    how the results nest: None for one array, or nested tuples of it
+    """
+
+    func: Func
+    constraints: tuple[Constraint, ...]
+    structure: Any
+    prints: bool = False
+    lines: tuple[Any, ...] = ()  # of a program that prints: see printing.py
+
+
+def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that a module defines, on top of those around it: constants and definitions."""
+    scope = dict(outer)
+    Lowering(module.source).block(module.statements, scope)
+    scope[OF_TEXT] = tuple(assigned([s for s in module.statements if isinstance(s, tree.Assign)]))
+    return scope
+
+
+def free_names(expression: tree.Expression) -> list[str]:
+    """The variables of an expression in order of appearance: not constants, nor functions called."""
+    nodes = _walk(expression)
+    called = {id(n.function) for n in nodes if isinstance(n, tree.Call)}
+    prefixes = {
+        id(name)
+        for n in nodes
+        if isinstance(n, tree.Attribute) and library(n.value) is not None
+        for name in _walk(n.value)
+    }
+    calls = [n for n in nodes if isinstance(n, tree.Call)]
+    types = {id(v) for n in calls for k, v in n.keywords if k == "dtype" and dtype_named(v, ())}
+    bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
+    skipped = called | prefixes | types
+    found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
+    found.sort(key=lambda n: (n.span.line, n.span.column))
+    return [
+        name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS and name not in bound
+    ]
+
+
+def _walk(expression: tree.Tree) -> list[tree.Tree]:
+    return postorder([expression], tree.children)
+
+
+def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | None) -> tree.Def:
+    """A bare expression as a definition; its parameters are its variables unless `args` names them."""
+    span = expression.span
+    parameters = free_names(expression) if args is None else list(args)
+    return tree.Def(
+        span,
+        name,
+        tuple(tree.Parameter(span, p, None) for p in parameters),
+        (tree.Return(span, expression),),
+        None,
+    )
+
+
+def lower(
+    closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None = None, observed: bool = False
+) -> Lowered:
+    """Lower a definition for arguments of these types, one for each parameter; `observed`, a program whose
+    results are what it prints.
+
+    `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
+    their places.
+    """
+    definition = closure.definition
+    lowering = Lowering(closure.source, calculus)
+    lowering.binders.observed = observed
+    inputs: list[Input] = []
+    pairs = zip(definition.parameters, types, strict=True)
+    args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
+    names = distinct(lowering.names[i] for i in inputs)
+    try:
+        value = lowering.call(closure, args, {}, definition.span)
+    except RecursionError:
+        remedy = "let calls and derivatives nest less"
+        lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
+    leaves: list[Value] = []
+    structure = _flatten(lowering, value, leaves, result_span(definition))
+    results = tuple(close(leaf) for leaf in leaves)
+    lines: tuple[Any, ...] = ()
+    if observed:
+        found, tallies = shown(lowering.binders.tallies, inputs)
+        results, lines, structure = tuple(t.array for t in tallies), (found, tallies), (None,) * len(tallies)
+    func = Func(
+        name=definition.name,
+        inputs=tuple(inputs),
+        input_names=names,
+        results=results,
+        result_names=_result_names(names, len(results)),
+        checks=tuple(lowering.binders.checks),
+        names=lowering.names,
+        spans=lowering.spans,
+        source=closure.source,
+    )
+    settled = settle(without_refused_lengths(func), lowering.sizes)
+    constraints = tuple(lowering.sizes.constraints)
+    return Lowered(settled, constraints, structure, lowering.prints, lines)
+
+
+def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -> Any:
+    """The value of an argument; each of its arrays is an input."""
+    if isinstance(given, Static):
+        return given.value
+    if isinstance(given, Container):
+        parts = [
+            _argument(lowering, name + given.path(key), part, inputs)
+            for key, part in zip(given.keys, given.parts, strict=True)
+        ]
+        if isinstance(given, Ragged):
+            return rows_of(lowering, parts, name)
+        if isinstance(given, Rows):
+            return equally_long(lowering, Rows.of(given.kind, parts[0]), name)
+        if issubclass(given.kind, Records):
+            return equally_long(lowering, Container(given.kind, given.keys, tuple(parts)), name)
+        plain = given.kind in (tuple, list)
+        return tuple(parts) if plain else Container(given.kind, given.keys, tuple(parts))
+    shape = tuple(
+        ONE if one else lowering.sizes.fresh(f"axis {k} of {name}") for k, one in enumerate(given.ones)
+    )
+    inputs.append(Input(len(inputs), given.dtype, shape))
+    lowering.names[inputs[-1]] = name
+    if given.dtype == "i64" and not shape:
+        lowering.sizes.whole[inputs[-1]] = name
+    return whole(inputs[-1], given.weak)
+
+
+def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
+    """Names of results that no input bears."""
+    wanted = ["r"] if count == 1 else [f"r{k}" for k in range(count)]
+    while not set(wanted).isdisjoint(taken):
+        wanted = [name + "_" for name in wanted]
+    return tuple(wanted)
+
+
+def result_span(definition: tree.Def) -> Span:
+    """Where a definition's result is written."""
+    last = definition.body[-1] if definition.body else definition
+    return last.value.span if isinstance(last, tree.Return) else definition.span
+
+
+def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Span) -> Any:
+    """Collect the arrays of a result and say how they nest."""
+    value = as_array(value)
+    if isinstance(value, tuple):
+        return tuple(_flatten(lowering, part, leaves, span) for part in value)
+    if isinstance(value, Container):
+        return value.map(
+            lambda part: Static(part) if _is_static(part) else _flatten(lowering, part, leaves, span)
+        )
+    if is_number(value):
+        value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
+    if len(leaves) >= MOST_RESULTS:
+        lowering.fail(LimitError, f"more than {MOST_RESULTS} results", span, "return arrays")
+    if not isinstance(value, Value):
+        no_result(lowering, value, span)
+    leaves.append(value)
+    return None
+
+
+def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
+    """A function returns what no caller can be given."""
+    remedy = instead_of(value, "return numbers or arrays")
+    context.fail(DtypeError, f"the result is {describe(value)}", span, remedy)
+
+
+def _is_static(value: AnyValue) -> bool:
+    """Whether a leaf of a container is no array."""
+    return value is None or isinstance(value, str)
+
+
+def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:
+    """The definition that several stand for: the last one that no other one names."""
+    named = {name for d in definitions for name in _names_of(d)}
+    found = [d for d in definitions if d.name not in named]
+    if not found:
+        name = definitions[-1].name
+        raise ParseError(
+            f"which definition is meant? {', '.join(d.name for d in definitions)} call each other",
+            remedy=f'say which one: compile(..., name="{name}"), or file.adc:{name}',
+            source=source, span=definitions[-1].span,
+        )  # fmt: skip
+    return found[-1]
+
+
+def _names_of(definition: tree.Def) -> set[str]:
+    """The names of others that a definition reads: not its own, and none that it binds."""
+    nodes = _walk(definition)
+    own = {definition.name, *assigned(definition.body)}
+    own |= {n.name for n in nodes if isinstance(n, tree.Parameter)}
+    own |= {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
+    return {n.id for n in nodes if isinstance(n, tree.Name)} - own
+
+
+def closure_of(
+    module: tree.Module, name: str | None, args: Sequence[str] | None, outer: Mapping[str, Any]
+) -> Closure:
+    """The definition that a source stands for: its expression, the one called `name`, or its main one."""
+    source: Source = module.source
+    if module.expression is not None:
+        definition = definition_of(module.expression, name or "f", args)
+        known = {p.name for p in definition.parameters}
+        unknown = [n for n in free_names(module.expression) if n not in known and n not in outer]
+        if unknown:
+            raise ParseError(
+                f"args leaves out {', '.join(unknown)}",
+                remedy="name every variable",
+                source=source,
+                span=module.span,
+            )
+        known |= set(ITERATORS)  # which lowering tells where they are not iterated over
+        scope = dict(outer) | dict.fromkeys(known)
+        for call in _walk(module.expression):
+            if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
+                Lowering(source).callee(call, scope)  # an unknown function is told at once
+        return Closure(definition, dict(outer), source)
+    scope = scope_of(module, outer)
+    defined = [s for s in module.statements if isinstance(s, tree.Def)]
+    found = [d for d in defined if name in (None, d.name)]
+    if not found:
+        raise ParseError(
+            f"no definition {name!r} in {source.name}" if defined else "the source defines no function",
+            remedy=f"it defines {', '.join(d.name for d in defined)}"
+            if defined
+            else "write an expression or a def",
+            source=source,
+            span=module.span,
+        )
+    definition = found[-1] if name is not None else main_of(found, source)
+    if args is not None and list(args) != [p.name for p in definition.parameters]:
+        raise ParseError(
+            f"args names {', '.join(args)}, but {definition.name} takes "
+            f"{', '.join(p.name for p in definition.parameters)}",
+            remedy="leave args out: a def names its own parameters",
+            source=source,
+            span=definition.span,
+        )
+    closure = scope[definition.name]
+    assert isinstance(closure, Closure)
+    return closure

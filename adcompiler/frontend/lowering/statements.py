@@ -1,0 +1,416 @@
+"""Statements and calls of definitions, from the syntax tree to values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import appended, assigned, leaves, returns
+from adcompiler.frontend.indexing.aliases import refuse_stores
+from adcompiler.frontend.indexing.annotations import annotate
+from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal
+from adcompiler.frontend.indexing.scattering import updated
+from adcompiler.frontend.indexing.sequences import is_display
+from adcompiler.frontend.indexing.subscripts import READ, stored
+from adcompiler.frontend.indexing.unpack import unpacked
+from adcompiler.frontend.library.suggestions import alone
+from adcompiler.frontend.lowering.break_continue import BROKEN
+from adcompiler.frontend.lowering.closures import seen
+from adcompiler.frontend.lowering.custom_rules import ruled
+from adcompiler.frontend.lowering.expressions import Steps
+from adcompiler.frontend.lowering.list_append import Appending
+from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, run_loop
+from adcompiler.frontend.lowering.origins_of_trees import located
+from adcompiler.frontend.lowering.printing import printed
+from adcompiler.frontend.values.values import (
+    RESULT,
+    AnyValue,
+    Closure,
+    Foreign,
+    Frame,
+    FunctionValue,
+    Growing,
+    Listed,
+    Probe,
+    Value,
+    as_array,
+    describe,
+    is_number,
+)
+from adcompiler.ir.nodes import Element, const, is_const
+from adcompiler.ir.origins import Within
+from adcompiler.ops.build import apply, cast
+
+CALL_DEPTH = 100
+MOST_CALLS = 10_000
+MOST_BRANCHES = 10_000  # with what follows them, which each of two has for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A `return` was reached."""
+
+    value: AnyValue
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Iteration(tree.Statement):
+    """The beginning of an iteration of a loop that is written out: what its variable is; without one, its
+    end. `within` is what the statements behind it stand in."""
+
+    within: tuple[Within, ...]
+    target: tree.Expression | None = None
+    item: AnyValue = None
+
+
+class Lowering(Appending):
+    """Lowers the body of a definition; `scope` holds the names that are visible."""
+
+    prints = False  # whether a print statement was met
+    calls = 0  # how deep calls nest now
+    total = 0  # how many there were
+    branches = 0  # that returned so far
+    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the definition that is lowered now
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+        """Run statements; None if the end is reached without a return."""
+        within = self.within
+        try:
+            return self.statements(statements, scope)
+        finally:
+            self.within = within
+
+    def statements(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+        """Run statements, which may leave a loop that is written out."""
+        rest = list(reversed(statements))
+        while rest:
+            statement = rest.pop()
+            self.frame.scope = scope
+            match statement:
+                case tree.Return():
+                    return Returned(self.settled(self.expression(statement.value, scope)))
+                case tree.If() if returns((statement,)) or leaves((statement,)):
+                    return self.returning(statement, rest[::-1], scope)
+                case tree.If() if (parts := self.apart(statement, scope)) is not None:
+                    rest += reversed(parts)
+                case tree.If():
+                    self.branch(statement, scope)
+                case tree.For():
+                    rest += reversed(self.loop(statement, scope))
+                case tree.While():
+                    rest += reversed(self.repeat(statement, scope))
+                case tree.Leave(word=word):
+                    self.skip(word, rest)
+                case Iteration(within=within, target=target, item=item):
+                    self.within = within
+                    if target is not None:
+                        self.assign(target, item, scope)
+                case _:
+                    self.statement(statement, scope)
+        return None
+
+    def skip(self, word: str, rest: list[tree.Statement]) -> None:
+        """Leave an iteration of a loop that is written out, and after a `break` the others."""
+        while not (isinstance(rest[-1], Iteration) and (word == "continue" or rest[-1].target is None)):
+            rest.pop()
+
+    def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
+        """Run one statement that has no blocks of its own."""
+        match statement:
+            case tree.Assign():
+                value = self.expression(statement.value, scope)
+                for target in statement.targets:
+                    self.assign(target, value, scope)
+            case tree.Augmented(target=tree.Subscript(value=place)) if (
+                value := updated(self, statement, scope)
+            ) is not None:
+                self.assign(place, value, scope)
+            case tree.Augmented():
+                left = self.expression(statement.target, scope)
+                right = self.expression(statement.value, scope)
+                here = False, is_display(statement.value, self.repeated)
+                value = self.operated(statement.op, left, right, statement.span, here)
+                located(self, statement, value)
+                self.assign(statement.target, value, scope)
+            case tree.Def():
+                assert self.source is not None
+                defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
+                scope[statement.name] = Closure(statement, self.frame, self.source, defaults=defaults)
+            case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
+                pass
+            case tree.Bare(value=tree.Call(function=tree.Name(id="print")) as call) if "print" not in scope:
+                self.print(call, scope)
+            case tree.Bare() if (name := appended(statement)) is not None:
+                self.append(statement, name, scope)
+            case tree.Bare():
+                remedy = alone(statement.value)
+                self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
+            case _:
+                self.unsupported(statement)
+
+    def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
+        """`print(...)`, which a program of its own does: in all others it is nothing."""
+        self.prints = True
+        if self.binders.observed:
+            printed(self, [self.expression(argument, scope) for argument in call.arguments])
+
+    # -- branches --------------------------------------------------------------------------------
+
+    def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of a condition: known while compiling, or a scalar of truth."""
+        self.frame.scope = scope
+        value = as_array(self.expression(test, scope))
+        if not isinstance(value, Value):
+            return bool(value)
+        if value.rank:
+            remedy = "use any(...) or all(...), or where(condition, a, b) for each element"
+            self.fail(ShapeError, f"a condition is a scalar, not {describe(value)}", test.span, remedy)
+        return Value((), cast(value.element, "bool"))
+
+    def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
+        """An `if` without returns: what its branches assign is chosen by its condition."""
+        test = self.condition(statement.test, scope)
+        if not isinstance(test, Value):
+            self.block(statement.body if test else statement.otherwise, scope)
+            return
+        then, otherwise = dict(scope), dict(scope)
+        with self.binders.under(test.element):
+            self.block(statement.body, then)
+        with self.binders.under(apply("logical_not", test.element)):
+            self.block(statement.otherwise, otherwise)
+        for name in assigned((statement,)):
+            scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
+
+    def count_branch(self, statement: tree.If) -> None:
+        """Refuse what would be lowered without end."""
+        self.branches += 1
+        if self.branches > MOST_BRANCHES:
+            cause = f"more than {MOST_BRANCHES} branches with a return, and what follows them"
+            self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
+
+    def returning(
+        self, statement: tree.If, rest: Sequence[tree.Statement], scope: dict[str, AnyValue]
+    ) -> Returned | None:
+        """An `if` with a return inside: what follows it belongs to both branches."""
+        test = self.condition(statement.test, scope)
+        self.count_branch(statement)
+        if not isinstance(test, Value):
+            return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
+        with self.binders.under(test.element):
+            then = self.block((*statement.body, *rest), dict(scope))
+        with self.binders.under(apply("logical_not", test.element)):
+            otherwise = self.block((*statement.otherwise, *rest), dict(scope))
+        if then is None or otherwise is None:
+            remedy = "end each branch with a return"
+            self.fail(ParseError, "a branch ends without a return", statement.span, remedy)
+        return Returned(self.chosen(test, "the result", then.value, otherwise.value, statement.span))
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A loop of the program; over a tuple, or of few iterations, it is statements written out."""
+        items = self.run(iterable(self, statement.iterable, scope), scope)
+        refuse_stores(self, statement, items)
+        if not isinstance(items, tuple):
+            if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
+                return self.iterate(statement, items, scope)
+            items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
+        items = tuple(map(literal, items))
+        if leaves(statement.body) and not returns(statement.body):
+            self.written_out(statement, items, scope)
+            return []
+        span, found = statement.span, list[tree.Statement]()
+        for k, item in enumerate(items):
+            within = (*self.within, Within("loop", self.source, span, k))
+            found += (Iteration(span, within, statement.target, item), *statement.body)
+        return [*found, Iteration(span, self.within)]
+
+    def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
+        """The result of a generator that asks for values of expressions."""
+        self.frame.scope = scope
+        value: AnyValue = None
+        while True:
+            try:
+                wanted = steps.send(value)
+            except StopIteration as done:
+                return done.value
+            value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
+
+    def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A `for` loop with carried state; what follows it if it may return."""
+        statement = self.entering(loop, scope)
+        lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
+
+        def iteration(step: Element, inner: dict[str, AnyValue]) -> None:
+            self.binders.know(step, items.last, items.step)
+            self.binders.inside(None, items.length)
+            try:
+                self.enter(lists, statement, step, inner)
+                self.assign(statement.target, items.at(step), inner)
+                self.iteration(statement.body, self.entered(inner))
+                self.complete(lists, statement, step, inner)
+            finally:
+                self.binders.around.pop()
+
+        def test(step: Element, inner: dict[str, AnyValue]) -> Value:
+            going = apply("less", step, items.length)
+            if items.guard is not None and not items.filtered:  # what is left out later ends the loop
+                going = apply("logical_and", going, items.guard(step))
+            return self.unbroken(inner, lambda: Value((), going))
+
+        breaks = leaves(statement.body, "break")
+        guard = items.guard if items.filtered or not breaks else None
+        form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None)
+        self.carry(form, statement, scope)
+        self.leave(lists, statement, scope)
+        return [] if statement is loop else self.following(loop)
+
+    def repeat(self, loop: tree.While, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+        """A `while` loop with carried state; what follows it if it may return."""
+        statement = self.entering(loop, scope)
+        self.refuse_lists(statement, scope)
+
+        def holds(inner: dict[str, AnyValue]) -> Value:
+            value = self.condition(statement.test, inner)
+            return value if isinstance(value, Value) else Value((), const(value, "bool"))
+
+        def test(_: Element, inner: dict[str, AnyValue]) -> Value:
+            return self.unbroken(inner, lambda: holds(inner)) if breaks else holds(inner)
+
+        def iteration(_: Element, inner: dict[str, AnyValue]) -> None:
+            self.iteration(statement.body, self.entered(inner))
+
+        breaks = leaves(statement.body, "break")
+        self.carry(LoopForm(iteration, test=test), statement, scope)
+        return [] if statement is loop else self.following(loop)
+
+    def carry(self, form: LoopForm, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
+        """Run a loop; names that only the loop assigns have no value after it."""
+        names, lists = assigned((statement,)), self.lists_of(statement, scope)
+        known = [n for n in names if n in scope and n not in lists]
+        carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
+        carried += [scope[n].key for n in lists if isinstance(scope[n], Growing)]
+        breaks, outer = leaves(statement.body, "break"), scope.get(BROKEN, False)
+        if breaks:
+            scope[BROKEN] = False
+            carried.append(BROKEN)
+        run_loop(self, form, carried, scope, statement.span)
+        scope.update((n, LOCAL) for n in names if n not in carried and n not in lists)
+        if breaks:
+            scope[BROKEN] = outer
+
+    def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
+        match target:
+            case tree.Name() if isinstance(value, Growing | Probe):
+                self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
+            case tree.Name(id=name):
+                scope[name] = self.bind(name, value, target.span)
+                if name == RESULT:
+                    self.note(as_array(value))
+            case tree.Sequence(items=items):
+                parts = unpacked(self, value, len(items), target.span)
+                for item, part in zip(items, parts, strict=True):
+                    self.assign(item, part, scope)
+            case tree.Subscript():
+                self.store(target, value, scope)
+            case _:
+                self.unsupported(target)
+
+    def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        """`x[indices] = value`."""
+        place = target.value
+        if not isinstance(place, tree.Name):
+            self.fail(ParseError, "only elements of a name are assigned", target.span, "name the array first")
+        array = as_array(self.expression(place, scope))
+        indices = self.run(self.indices(target), scope)
+        scope[place.id] = self.bind(place.id, stored(self, array, indices, value, target.span), target.span)
+
+    # -- calls of defs -------------------------------------------------------------------------
+
+    def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
+        """The value of a definition's body on these arguments."""
+        bound = self.arguments(closure, args, keywords, span)
+        if closure.rule is not None:
+            return ruled(self, closure, list(bound.values()), span)
+        self.total += 1
+        if self.total > MOST_CALLS:
+            self.fail(
+                LimitError, f"more than {MOST_CALLS} calls", span, "each call is written out: call less"
+            )
+        if self.calls >= CALL_DEPTH:
+            self.fail(
+                LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
+            )
+        caller = self.source, self.body, self.within, self.frame
+        if self.calls:
+            self.within = (*self.within, Within("call", self.source, span))
+        self.source = closure.source
+        self.body = (*closure.definition.parameters, *closure.definition.body)
+        self.calls += 1
+        try:
+            sizes = annotate(self, closure, bound, self.sizes.named if self.calls == 1 else {})
+            scope = {**seen(closure), **sizes, **bound}
+            self.frame = Frame(scope)
+            returned = self.block(closure.definition.body, scope)
+        finally:
+            self.calls -= 1
+            self.source, self.body, self.within, self.frame = caller
+        if returned is not None:
+            return returned.value
+        self.never_returns(closure)
+
+    def settled(self, value: AnyValue) -> AnyValue:
+        """What is returned: a definition of this call sees its names as they are now."""
+        if isinstance(value, tuple) and not isinstance(value, Listed):
+            return tuple(map(self.settled, value))
+        if isinstance(value, Closure) and value.scope is self.frame:
+            return replace(value, scope=Frame(dict(self.frame)))
+        return value
+
+    def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of a parameter that is left out: known while compiling."""
+        assert parameter.default is not None
+        value = self.expression(parameter.default, scope)
+        if not _is_known(value):
+            remedy = "write a number, a text, or a tuple of these, and make arrays of it inside"
+            cause = f"the default of {parameter.name!r} is {describe(value)}"
+            self.fail(ParseError, cause, parameter.default.span, remedy)
+        return value
+
+    def never_returns(self, closure: Closure) -> NoReturn:
+        raise ParseError(
+            f"{closure.definition.name} ends without a return", remedy="return one value or more",
+            source=closure.source, span=closure.definition.span,
+        )  # fmt: skip
+
+    def arguments(
+        self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> dict[str, Any]:
+        """Arguments by parameter name."""
+        definition, defaults = closure.definition, closure.defaults
+        names = [p.name for p in definition.parameters]
+        bound = dict(zip(names, args, strict=False))
+        unknown = [k for k in keywords if k not in names or k in bound]
+        missing = [n for n in names if n not in bound and n not in keywords and n not in defaults]
+        if len(args) > len(names) or unknown or missing:
+            self.fail(
+                ParseError,
+                f"{definition.name} takes ({', '.join(names)})",
+                span,
+                f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
+            )
+        given = {**defaults, **bound, **keywords}
+        return {name: given[name] for name in names}
+
+
+def _is_known(value: AnyValue) -> bool:
+    """Whether a value is of numbers and texts that are known while compiling."""
+    if isinstance(value, tuple):
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, str) or is_number(value)

@@ -1,0 +1,1 @@
+"""What names stand for during lowering, and the elementary operations on it."""

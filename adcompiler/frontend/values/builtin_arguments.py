@@ -1,0 +1,74 @@
+"""How builtins take their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.grammar.other_languages import BESIDES, KEYWORDS
+from adcompiler.frontend.values.operations import Context
+from adcompiler.frontend.values.values import AnyValue
+
+# What takes several things as one.
+TOGETHER = {
+    "shape": ": a shape is one tuple, such as zeros((2, 3)); a type is dtype=int",
+    "arrays": ": the arrays are one tuple, such as hstack((a, b))",
+}
+
+
+class BoundError(Exception):
+    """The arguments of a builtin fit its parameters: raised where nothing else is asked (early.py)."""
+
+
+Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
+
+
+def bind_arguments(
+    context: Context,
+    name: str,
+    params: tuple[str, ...],
+    args: list[Any],
+    keywords: dict[str, Any],
+    span: Span,
+    optional: int = 0,
+) -> list[Any]:
+    """Arguments of a builtin in the order of its parameters; optional ones left out are None."""
+    bound = dict(zip(params, args, strict=False))
+    required = params[: len(params) - optional]
+    bad = [k for k in keywords if k not in params or k in bound]
+    missing = [p for p in required if p not in bound and p not in keywords]
+    if len(args) > len(params) or bad or missing:
+        shown = ", ".join((*required, *(f"{p}=" for p in params[len(required) :])))
+        why = f"it has no argument {bad[0]!r}" if bad else f"missing: {', '.join(missing)}"
+        if bad and bad[0] in KEYWORDS:
+            why = f"{why}: {KEYWORDS[bad[0]]}"
+        more = f": {BESIDES[name]}" if name in BESIDES else TOGETHER.get(params[0], "")
+        remedy = why if bad or missing else f"it is given {len(args)}{more}"
+        context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
+    bound |= keywords
+    context.bound(span, bound)
+    return [bound.get(p) for p in params]
+
+
+def taking(
+    name: str, params: tuple[str, ...], operation: Callable[..., AnyValue], optional: int = 0
+) -> Builtin:
+    """A builtin that calls `operation(context, *arguments, span)`; optional arguments left out are None."""
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        bound = bind_arguments(context, name, params, args, keywords, span, optional)
+        return operation(context, *bound, span)
+
+    return call
+
+
+def known_integer(context: Context, what: str, value: AnyValue, default: int, span: Span) -> int:
+    """An argument that must be an integer known while compiling."""
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool):
+        context.fail(
+            ParseError, f"{what} must be an integer known while compiling", span, f"write {what}={default}"
+        )
+    return value

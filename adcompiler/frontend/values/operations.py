@@ -1,0 +1,409 @@
+"""The meaning of operations on values: promotion, broadcasting, reduction, as NumPy 2 defines them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.values.calculus import Calculus
+from adcompiler.frontend.values.narrow import narrowed
+from adcompiler.frontend.values.open_axes import Binders
+from adcompiler.frontend.values.powers import exponent
+from adcompiler.frontend.values.sizes import Sizes, unit
+from adcompiler.frontend.values.unmasked import has_selection, unmasked
+from adcompiler.frontend.values.values import (
+    PARTS,
+    AnyValue,
+    Frame,
+    Value,
+    as_array,
+    describe,
+    instead_of,
+    is_number,
+)
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Node,
+    Read,
+    Reduce,
+    Shape,
+    closed,
+    const,
+    select,
+)
+from adcompiler.ir.origins import Origin, Within, tracked
+from adcompiler.ir.types import Dtype, as_float, is_float, promote
+from adcompiler.ir.walk import read_by, substitute
+from adcompiler.ops.build import cast, order_of, result_dtype
+from adcompiler.ops.table import TABLE
+from adcompiler.pytree.containers import Container
+
+ONE = const(1, "i64")
+NOTHING: Mapping[str, AnyValue] = MappingProxyType({})
+OF_TRUTH = {
+    "add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and",
+    "fmax": "logical_or", "fmin": "logical_and", "bitwise_or": "logical_or", "bitwise_and": "logical_and",
+    "bitwise_xor": "logical_xor", "invert": "logical_not",
+}  # fmt: skip
+UNCHANGED = ("abs", "floor", "ceil", "trunc")  # of truth values
+INTEGERS_ONLY = {
+    "bitwise_and": "for conditions write `and`",
+    "bitwise_or": "for conditions write `or`",
+    "bitwise_xor": "a power is written **",
+    "invert": "for conditions write `not`",
+    "left_shift": "multiply by a power of 2",
+    "right_shift": "divide by a power of 2",
+}
+MOST_AXES = 32
+INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly
+
+
+class Context:
+    """What one lowering collects, and the operations on values."""
+
+    def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
+        self.source, self.calculus = source, calculus
+        self.binders = Binders()
+        self.sizes = Sizes(self.binders.check)
+        self.names: dict[Node, str] = {}
+        self.spans: dict[Node, Span] = {}
+        self.frame = Frame(NOTHING)  # of the call that is lowered now
+        self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
+        self.returned: list[Any] = []  # the ranks of what the loop that is lowered now returns
+        self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)
+
+    def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
+        """Raise an error that points at `span`."""
+        raise kind(cause, remedy=remedy, source=self.source, span=span)
+
+    def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        """The value of a function on these arguments."""
+        raise NotImplementedError
+
+    def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
+        """What follows when a builtin has taken its arguments: here it is applied to them."""
+
+    def ranked(self, shape: Shape, span: Span) -> Shape:
+        """A shape, unless it has more axes than arrays may have."""
+        if len(shape) > MOST_AXES:
+            self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use {MOST_AXES} axes at most")
+        return shape
+
+    def place(self, node: Node, span: Span) -> None:
+        """Remember where a node comes from; what it is made of as well, while a program is explained."""
+        self.spans.setdefault(node, span)
+        if self.source is not None and (table := tracked()) is not None:
+            table.cover((node,), Origin(self.source, span, self.within))
+
+    # -- elementwise ---------------------------------------------------------------------------
+
+    def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
+        """The primitive `op` at each point of the broadcast shape; constants fold."""
+        args = [as_array(arg) for arg in args]
+        if has_selection(args):
+            one, args = unmasked(self, args, span)
+            return replace(one, value=self.elementwise(op, args, span))
+        for arg in args:
+            if not (isinstance(arg, Value) or is_number(arg)):
+                remedy = instead_of(arg, PARTS if isinstance(arg, tuple | Container) else None)
+                self.fail(DtypeError, f"{op} takes numbers and arrays, not {describe(arg)}", span, remedy)
+        if TABLE[op].orders is not None:
+            args = (self.order(op, args[0], span), *args[1:])
+        args = narrowed(self.sizes, self.binders, args, span)
+        common, weak = self.meet(args)
+        if op == "reciprocal" and not is_float(common):
+            self.fail(
+                DtypeError, f"{op} of {common}, which NumPy rounds down", span, "write 1 / x, or 1 // x"
+            )
+        if not any(isinstance(arg, Value) for arg in args):
+            return self.fold(op, args, span)
+        if op == "power" and common in ("i64", "bool"):
+            args = (args[0], exponent(self.binders, args[0], args[1], span))
+            common, weak = self.meet(args)
+        if TABLE[op].kind == "integer" and common not in ("i64", "bool"):
+            self.fail(DtypeError, f"{op} takes integers, not {common}", span, INTEGERS_ONLY.get(op))
+        if common == "bool":
+            if op in UNCHANGED:
+                return args[0]
+            op = self.of_truth(op, span)
+        operand, result = result_dtype(op, (common,) * len(args))
+        shape = self.broadcast(op, args, span)
+        element = Apply(op, tuple(over(a, shape, operand) for a in args), result)
+        self.place(element, span)
+        return Value(shape, element, weak)
+
+    def order(self, op: str, value: AnyValue, span: Span) -> int:
+        """The first argument of a function with an order: a number known while compiling."""
+        known = value.element if isinstance(value, Value) else None
+        found = order_of(op, known.value if isinstance(known, Const) else value)
+        if found is None:
+            given = describe(value) if isinstance(value, Value) else f"{value}"
+            orders = TABLE[op].orders or range(0)
+            self.fail(
+                DtypeError,
+                f"the order of {op} is {given}",
+                span,
+                f"write a whole number from {orders[0]} to {orders[-1]}, or make it a static parameter",
+            )
+        return found
+
+    def of_truth(self, op: str, span: Span) -> str:
+        """What an operation is for truth values: NumPy's + is `or`, * is `and`, and there is no -."""
+        if op in ("subtract", "negative", "sign"):
+            self.fail(DtypeError, f"{op} of truth values", span, "write 1 * x to count, or not x")
+        return OF_TRUTH.get(op, op)
+
+    def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
+        """The type in which values meet, and whether it is weak: Python numbers yield to arrays."""
+        strong = [a.dtype for a in args if isinstance(a, Value) and not a.weak]
+        weak = [_weak_dtype(a) for a in args if not isinstance(a, Value) or a.weak]
+        if not strong:
+            return promote(*weak), True
+        common = promote(*strong)
+        for dtype in weak:
+            if dtype == "f64":
+                common = as_float(common)
+            elif common == "bool":
+                common = promote(common, dtype)
+        return common, False
+
+    def broadcast(self, what: str, args: Sequence[AnyValue], span: Span | None) -> Shape:
+        """The common shape by NumPy's rule."""
+        values = [a for a in args if isinstance(a, Value) and a.rank]
+        rank = max((v.rank for v in values), default=0)
+        return tuple(self.axis(what, values, rank, k, span) for k in range(rank))
+
+    def axis(self, what: str, values: Sequence[Value], rank: int, k: int, span: Span | None) -> Element:
+        """The length of axis `k` of the broadcast of `values`."""
+        chosen: Element | None = None
+        for value in values:
+            size = value.shape[k - rank + value.rank] if k >= rank - value.rank else ONE
+            if unit(self.sizes.find(size)):
+                continue
+            if chosen is None:
+                chosen = size
+            elif not self.sizes.merge(chosen, size, f"{what}: axis {k - rank} of its operands", span):
+                self.fail(
+                    ShapeError,
+                    f"{what}: axis {k - rank} of {self.operands(values)} has the lengths "
+                    f"{self.sizes.describe(chosen)} and {self.sizes.describe(size)}",
+                    span,
+                    "lengths must be equal or 1",
+                )
+        return ONE if chosen is None else self.sizes.find(chosen)
+
+    def operands(self, values: Sequence[Value]) -> str:
+        """Operands in words, by the names that they are made of."""
+        return " and ".join(self.operand(v) for v in values)
+
+    def operand(self, value: Value) -> str:
+        """An operand in words."""
+        read = read_by((value.element,))
+        names = [self.names[a] for a in read if a in self.names]
+        whole_array = isinstance(value.element, Read) and names
+        made = (
+            names[0] if whole_array else f"an operand made of {', '.join(names)}" if names else "an operand"
+        )
+        return f"{made} (rank {value.rank})"
+
+    def fold(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
+        """The primitive on constants: integers exactly, floats in float64 by the reference."""
+        if all(isinstance(a, int) for a in args) and TABLE[op].kind in ("arithmetic", "integer"):
+            exact = _exact(op, [int(a) for a in args])
+            if exact is not None:
+                return exact
+        if op == "divide" and all(isinstance(a, int) for a in args) and args[1]:
+            return _quotient(args[0], args[1])
+        if TABLE[op].kind == "integer":
+            if not all(isinstance(a, int) for a in args):
+                self.fail(DtypeError, f"{op} takes integers", span, INTEGERS_ONLY.get(op))
+            self.fail(LimitError, f"{op}: the constant does not fit", span)
+        whole = TABLE[op].kind == "arithmetic" and op != "power" and all(_fits(a) for a in args)
+        with np.errstate(all="ignore"):
+            result = TABLE[op].numpy(*(np.int64(a) if whole else np.float64(_float(a)) for a in args))
+        if TABLE[op].kind in ("bool", "logical"):
+            return bool(result)
+        return int(result) if whole else float(result)
+
+    def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
+        """`then` where `guard` holds; what the other branch would be has no effect."""
+        guard, then, otherwise = as_array(guard), as_array(then), as_array(otherwise)
+        if has_selection(parts := (guard, then, otherwise)):
+            one, (guard, then, otherwise) = unmasked(self, parts, span)
+            return replace(one, value=self.where(guard, then, otherwise, span))
+        for part in parts:
+            if not (isinstance(part, Value) or is_number(part)):
+                self.fail(DtypeError, f"where takes numbers and arrays, not {describe(part)}", span)
+        guard, then, otherwise = narrowed(self.sizes, self.binders, (guard, then, otherwise), span)
+        dtype, weak = self.meet((then, otherwise))
+        shape = self.broadcast("where", (guard, then, otherwise), span)
+        g, a, b = over(guard, shape, "bool"), over(then, shape, dtype), over(otherwise, shape, dtype)
+        return Value(shape, select(g, a, b), weak)
+
+    # -- reductions ----------------------------------------------------------------------------
+
+    def reduce(
+        self, op: str, value: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        """Reduce over `axes` (all of them for None); axes of length 1 need no reduction."""
+        if not isinstance(value, Value):
+            return value
+        if value.dtype == "bool":
+            value = Value(value.shape, cast(value.element, "i64"), value.weak)
+        gone = self.normalise(axes, value.rank, span)
+        kept = [k for k in range(value.rank) if k not in gone]
+        over = [k for k in gone if not unit(self.sizes.find(value.shape[k]))]
+        element: Element = value.element
+        shape = tuple(value.shape[k] for k in kept)
+        if over:
+            moved: dict[int, Element] = {k: Index(p) for p, k in enumerate((*kept, *over))}
+            body = substitute(element, moved)
+            reduced = tuple(value.shape[k] for k in over)
+            element = self.binders.enclose(lambda s, e: Reduce(op, s, reduced, e), shape, body)
+            self.place(element.array, span)
+        elif kept != list(range(len(kept))):
+            element = substitute(element, {k: Index(p) for p, k in enumerate(kept)})
+        if keepdims:
+            element = substitute(element, {p: Index(k) for p, k in enumerate(kept)})
+            shape = tuple(ONE if k in gone else n for k, n in enumerate(value.shape))
+        return Value(shape, element, value.weak)
+
+    def contract(self, value: AnyValue, axes: tuple[int, ...], span: Span) -> AnyValue:
+        """The sum of products over axes: of truth values whether any is true, as NumPy's @ has it."""
+        found = self.reduce("sum", value, axes, False, span)
+        if value.dtype != "bool":
+            return found
+        return Value(found.shape, Apply("greater", (found.element, const(0, "i64")), "bool"), found.weak)
+
+    def normalise(self, axes: tuple[int, ...] | None, rank: int, span: Span) -> tuple[int, ...]:
+        """Axes counted from 0, each once, in order."""
+        if axes is None:
+            return tuple(range(rank))
+        for axis in axes:
+            if not -rank <= axis < rank:
+                self.fail(
+                    OutOfRangeError,
+                    f"axis {axis} is out of range for an array of rank {rank}",
+                    span,
+                    f"use an axis from {-rank} to {rank - 1}"
+                    if rank
+                    else "a scalar has no axes: leave axis out",
+                )
+        if len({a % rank for a in axes}) < len(axes):
+            self.fail(OutOfRangeError, "an axis is named twice", span, "name each axis once")
+        return tuple(sorted(a % rank for a in axes))
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
+        """The value under a user's name: it becomes an array of its own, so that the name is kept.
+
+        Whole numbers and conditions stay what they are: what is known of an index must not be lost.
+        """
+        if not isinstance(value, Value):
+            return value
+        if not value.rank and not is_float(value.dtype):
+            self.names.setdefault(value.element, name)
+            return value
+        read = self.binders.enclose(closed, value.shape, value.element)
+        self.names.setdefault(read.array, name)
+        self.place(read.array, span)
+        return Value(value.shape, read, value.weak)
+
+
+def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:
+    """The element of a value over a shape that it broadcasts to, converted to `dtype`."""
+    if not isinstance(value, Value):
+        return const(value, dtype)
+    offset = len(shape) - value.rank
+    moved: dict[int, Element] = {k: Index(k + offset) for k in range(value.rank)} if offset else {}
+    return cast(substitute(value.element, moved), dtype)
+
+
+def close(value: Value) -> Array:
+    """The array of a value."""
+    return closed(value.shape, value.element)
+
+
+def _weak_dtype(value: AnyValue) -> Dtype:
+    if isinstance(value, Value):
+        return value.dtype
+    return "bool" if isinstance(value, bool) else "i64" if _fits(value) else "f64"
+
+
+def _quotient(x: int, y: int) -> float:
+    """x / y of integers of any size, rounded once."""
+    try:
+        return x / y
+    except OverflowError:
+        return math.inf if (x > 0) == (y > 0) else -math.inf
+
+
+def _fits(value: int | float) -> bool:
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _exact(op: str, args: list[int]) -> int | None:
+    """Integer arithmetic on constants, exactly; None where the result is no integer or too large."""
+    match op, args:
+        case "add", [x, y]:
+            return x + y
+        case "subtract", [x, y]:
+            return x - y
+        case "multiply", [x, y]:
+            return x * y if x.bit_length() + y.bit_length() <= INTEGER_BITS else None
+        case "negative", [x]:
+            return -x
+        case "power", [x, y] if y >= 0 and x.bit_length() * y <= INTEGER_BITS:
+            return int(x**y)
+        case "floor_divide", [x, y] if y:
+            return x // y
+        case "remainder", [x, y] if y:
+            return x % y
+        case "bitwise_and", [x, y]:
+            return x & y
+        case "bitwise_or", [x, y]:
+            return x | y
+        case "bitwise_xor", [x, y]:
+            return x ^ y
+        case "left_shift", [x, y] if 0 <= y <= INTEGER_BITS:
+            return x << y
+        case "right_shift", [x, y] if y >= 0:
+            return x >> min(y, INTEGER_BITS)
+        case "invert", [x]:
+            return ~x
+        case "abs", [x]:
+            return abs(x)
+        case "square", [x] if x.bit_length() * 2 <= INTEGER_BITS:
+            return x * x
+        case "sign", [x]:
+            return (x > 0) - (x < 0)
+        case "minimum", [x, y]:
+            return min(x, y)
+        case "maximum", [x, y]:
+            return max(x, y)
+    return None

@@ -1,0 +1,239 @@
+"""Reductions of whole arrays and constructors of arrays, said by sums, extrema and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from adcompiler.analysis.affine import linear, whole
+from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values.operations import ONE, Context
+from adcompiler.frontend.values.scaled_norms import root_of_squares
+from adcompiler.frontend.values.sizes import unit
+from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
+from adcompiler.ir.nodes import Const, Element, Index, Size, const, is_const, select
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import elements_of
+from adcompiler.ops.build import apply, cast
+
+Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
+Reduction = Callable[..., AnyValue]  # (context, x, axes, keepdims, span), and what a few take besides
+BIGGEST = const(2**63 - 1, "i64")
+
+
+def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | None:
+    """The axes that an `axis=` names; None for all."""
+    if axis is None:
+        return None
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for one in axes:
+        if not isinstance(one, int) or isinstance(one, bool):
+            context.fail(ParseError, "axis must be an integer known while compiling", span, "write axis=0")
+    return axes
+
+
+def count(context: Context, x: Value, axes: tuple[int, ...] | None, span: Span) -> Value:
+    """How many elements a reduction over `axes` takes together."""
+    total: Element = ONE
+    for k in context.normalise(axes, x.rank, span):
+        total = shapes.combine("multiply", total, context.sizes.find(x.shape[k]))
+    return Value((), total, weak=True)
+
+
+def total(op: str) -> Reduction:
+    """A reduction that the IR knows."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        found = context.reduce(op, x, axes, keepdims, span)
+        if x.dtype == "bool" and op in ("min", "max"):
+            return Value(found.shape, cast(found.element, "bool"))
+        return found
+
+    return reduction
+
+
+class Mean:
+    """A quotient by a number that is 0 where there are no `terms`: then it is NaN, and depends on nothing.
+
+    So its derivative is 0 there in forward mode too, which would divide a sum of no tangents by 0.
+    """
+
+    def __init__(self, context: Context, terms: AnyValue, span: Span) -> None:
+        self.do = partial(_do, context, span)
+        doubtful = isinstance(terms, Value) and not _is_some(context, terms.element)
+        self.some = self.do("not_equal", terms, 0) if doubtful else None
+
+    def of(self, total: AnyValue, number: AnyValue) -> AnyValue:
+        """A total divided by a number."""
+        return self.checked(self.do("divide", total, self.divisor(number)))
+
+    def divisor(self, number: AnyValue) -> AnyValue:
+        """The number, or 1 where there are no terms."""
+        return number if self.some is None else self.do("add", number, self.do("logical_not", self.some))
+
+    def checked(self, found: AnyValue) -> AnyValue:
+        """What was found with the divisor; 0 / 0 where there are no terms."""
+        return found if self.some is None else self.do("subtract", found, self.do("divide", 0, self.some))
+
+
+def _do(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
+    return context.elementwise(op, args, span)
+
+
+def _is_some(context: Context, number: Element) -> bool:
+    """Whether a number of elements is 0 only where an argument is empty."""
+    given = context.sizes.counts.values()
+    parts = (e for e in elements_of((number,)) if not isinstance(e, Const))
+    if all(e not in given if isinstance(e, Size) else getattr(e, "op", "") == "multiply" for e in parts):
+        return True
+    return context.binders.sure(linear(number) - whole(1))
+
+
+def mean(context: Context, x: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
+    """The sum, divided by how many elements there are."""
+    number = count(context, x, axes, span)
+    return Mean(context, number, span).of(context.reduce("sum", x, axes, keepdims, span), number)
+
+
+def variance(
+    context: Context,
+    x: Value,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    span: Span,
+    ddof: AnyValue = None,
+) -> AnyValue:
+    """The mean squared distance from the mean; `ddof` is subtracted from the number of elements."""
+    centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
+    squares = context.elementwise("square", (centred,), span)
+    number = count(context, x, axes, span)
+    total = context.reduce("sum", squares, axes, keepdims, span)
+    return Mean(context, number, span).of(total, degrees(context, number, ddof, span))
+
+
+def deviation(
+    context: Context,
+    x: Value,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    span: Span,
+    ddof: AnyValue = None,
+) -> AnyValue:
+    """The square root of the variance; where that is 0 all its derivatives are 0."""
+    centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
+    number = count(context, x, axes, span)
+    average = Mean(context, number, span)
+    free = average.divisor(degrees(context, number, ddof, span))
+    return average.checked(root_of_squares(context, centred, axes, keepdims, span, free))
+
+
+def degrees(context: Context, number: AnyValue, ddof: AnyValue, span: Span) -> AnyValue:
+    """The degrees of freedom of so many elements: `ddof` less, and not less than 0."""
+    if ddof is None:
+        return number
+    if not is_number(ddof):
+        cause = f"ddof is a number known while compiling, not {describe(ddof)}"
+        context.fail(ParseError, cause, span, "write ddof=1")
+    return context.elementwise("maximum", (context.elementwise("subtract", (number, ddof), span), 0), span)
+
+
+def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
+    """The Euclidean norm; all its derivatives at 0 are 0."""
+    x = context.elementwise("multiply", (x, 1.0), span)
+    return root_of_squares(context, x, axes, keepdims, span)
+
+
+def logsumexp(
+    context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+) -> AnyValue:
+    return context.reduce("logsumexp", context.elementwise("multiply", (x, 1.0), span), axes, keepdims, span)
+
+
+def truth(op: str) -> Reduction:
+    """`any` and `all`: an extremum of truth values."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        bits = Value(x.shape, cast(cast(x.element, "bool"), "i64"))
+        found = context.reduce(op, bits, axes, keepdims, span)
+        return Value(found.shape, apply("greater", found.element, const(0, "i64")))
+
+    return reduction
+
+
+def position(op: str) -> Reduction:
+    """`argmin` and `argmax`: the first position of the extremum; of all elements in row-major order."""
+
+    def reduction(
+        context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
+    ) -> AnyValue:
+        if axes is None and x.rank != 1:
+            flat = shapes.reshape(context, x, (-1,), span)
+            found = reduction(context, flat, (0,), False, span)
+            return shapes.reshape(context, found, (1,) * x.rank, span) if keepdims else found
+        if axes is None:
+            axes = (0,)
+        if len(axes) != 1:
+            context.fail(ParseError, "argmin and argmax take one axis", span, "write axis=0")
+        (axis,) = context.normalise(axes, x.rank, span)
+        if not is_const(x.shape[axis]):
+            context.sizes.demand(x.shape[axis], ONE, f"arg{op} of an empty axis", span)
+        best = context.reduce(op, x, (axis,), True, span)
+        own = const(0, "i64") if unit(x.shape[axis]) else Index(axis)
+        here = apply("equal", x.element, best.element)
+        if is_float(x.dtype):
+            here = apply("logical_or", here, apply("not_equal", x.element, x.element))
+        places = Value(x.shape, select(here, own, BIGGEST))
+        return context.reduce("min", places, (axis,), keepdims, span)
+
+    return reduction
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "sum": total("sum"), "prod": total("prod"), "amax": total("max"), "amin": total("min"), "mean": mean,
+    "var": variance, "std": deviation, "norm": norm, "logsumexp": logsumexp, "any": truth("max"),
+    "all": truth("min"), "argmin": position("min"), "argmax": position("max"),
+}  # fmt: skip
+
+
+def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
+    """An array that is `value` everywhere."""
+    lengths = shape if isinstance(shape, tuple) else (shape,)
+    whole = context.ranked(tuple(shapes.axis_length(context, n, span) for n in lengths), span)
+    filled = shapes.array(context, "full", value, span)
+    if filled.rank:
+        context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
+    return Value(whole, filled.element, filled.weak)
+
+
+def arange(context: Context, bounds: list[Any], span: Span) -> Value:
+    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`."""
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if not isinstance(step, int) or step < 1:
+        context.fail(ParseError, "arange takes integers and a positive constant step", span, "use linspace")
+    first = shapes.length_of(context, start, span, clamps=False)
+    natural = not isinstance(start, int) or start >= 0
+    last = shapes.length_of(context, stop, span, clamps=natural)
+    length = shapes.combine("maximum", shapes.combine("subtract", last, first), const(0, "i64"))
+    length = shapes.combine("add", length, const(step - 1, "i64"))
+    length = shapes.combine("floor_divide", length, const(step, "i64"))
+    index: Element = const(0, "i64") if unit(length) else Index(0)
+    place = shapes.combine("multiply", index, const(step, "i64"))
+    return Value((length,), shapes.combine("add", place, first), weak=True)
+
+
+def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue, span: Span) -> AnyValue:
+    """`number` points from `start` to `stop`, both included."""
+    n = shapes.axis_length(context, number, span)
+    index = Value((n,), const(0, "i64") if unit(n) else Index(0), weak=True)
+    steps = Value((), shapes.combine("maximum", shapes.combine("subtract", n, ONE), ONE), weak=True)
+    width = context.elementwise("subtract", (stop, start), span)
+    step = context.elementwise("divide", (width, steps), span)
+    points = context.elementwise("add", (context.elementwise("multiply", (index, step), span), start), span)
+    last = context.elementwise("equal", (index, steps), span)
+    return points if is_const(n, 1) else context.where(last, stop, points, span)

@@ -1,0 +1,245 @@
+"""What a name stands for while a program is lowered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from adcompiler.errors import Source, Span
+from adcompiler.frontend.grammar.tree import Def
+from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, identity
+from adcompiler.ir.types import Dtype
+from adcompiler.ir.walk import substitute
+from adcompiler.pytree.containers import Container
+
+RESULT = "what is returned"  # the name of what a loop returns; no variable bears it
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`element` at each point of `shape`: axis k of the shape is `Index(k)` of the element.
+
+    An element never depends on an axis of length 1: such an axis is read at 0.
+    """
+
+    shape: Shape
+    element: Element
+    weak: bool = False
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.element.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+class Frame(Mapping[str, Any]):
+    """The names of a call that is lowered, as they are where it is now: `scope` is that of the statement
+    it has come to, in a branch or an iteration too. A definition inside of it sees them at its own call."""
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self.scope = scope
+
+    def __getitem__(self, name: str) -> Any:
+        return self.scope[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scope)
+
+    def __len__(self) -> int:
+        return len(self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A definition with the names visible where it stands."""
+
+    definition: Def
+    scope: Mapping[str, Any]
+    source: Source
+    rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of parameters that a call may leave out
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function that is no definition: a builtin that is passed on, or the derivative of a function."""
+
+    name: str
+    parameters: tuple[str, ...]
+    call: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A name of the surrounding Python program that the language has no meaning for."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Something that a print statement shows: its number, what it is (`min`, `max`, `sum`, `whole`, `line`),
+    and an array."""
+
+    number: int
+    kind: str
+    array: Array
+    line: Any = None
+
+
+class Listed(tuple[Any, ...]):
+    """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
+
+    array: Value | None = None
+    written: Sequence[Any] = ()  # its items, of which lists are arrays in the tuple
+    grown = False  # whether it was appended to
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A list that loops append to: an array under the name `key` in the scope, with `count` rows so far.
+
+    depth   conditions around the iteration that appends
+    around  the loops that append to it and run now; none if the list is complete
+    per     how many elements an iteration of a loop appends, by the place of the loop
+    buffer  the array, where an element is read
+    """
+
+    key: str
+    count: Element
+    depth: int
+    around: tuple[Any, ...]
+    per: Mapping[Span, Element]
+    buffer: Value | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Probe:
+    """A list in a loop that is lowered to learn what it appends: `kinds` by the place in the program."""
+
+    depth: int
+    first: Value | None  # one in the type of the elements before the loop
+    around: tuple[Any, ...] = ()
+    kinds: dict[Any, Value] = field(default_factory=dict)
+    count: Element = field(default_factory=lambda: const(0, "i64"))
+    per: dict[Span, Element] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The values of a generator: `value` for each point of the open `axes` where `guard` holds."""
+
+    axes: tuple[int, ...]
+    lengths: Shape
+    guard: Element | None
+    value: Value
+
+    def value_of(self, element: Element, own: bool = True) -> Value:
+        """An element of the family as an array: the family's axes first, then the value's own."""
+        count = len(self.axes)
+        moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
+        moved |= {a: Index(p) for p, a in enumerate(self.axes)}
+        shape = self.value.shape if own else (const(1, "i64"),) * self.value.rank
+        return Value(self.lengths + shape, substitute(element, moved), self.value.weak and own)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """`x[mask]`: the elements of `value`, or its rows, where the `mask` over its first axes holds."""
+
+    value: Value
+    mask: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Selected):
+    """One of the rows of a list of arrays of different lengths: the first `length` elements of `value`."""
+
+    length: Element
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedRows:
+    """A list of arrays of different lengths: the elements of all, and for each where it starts and how long
+    it is."""
+
+    values: Value
+    starts: Value
+    lengths: Value
+
+
+REDUCE = "reduce it: sum(x[mask]), mean(x[mask]), len(x[mask]); what keeps its length is where(mask, x, 0)"
+
+REDUCE_ROWS = "reduce each row: [sum(row) for row in x]; all elements in order are concatenate(x)"
+
+
+PARTS = "use its parts, or pass an array"
+
+
+def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
+    """What to write where an array is needed and something else stands."""
+    if isinstance(value, Row | RaggedRows):
+        return REDUCE_ROWS
+    return REDUCE if isinstance(value, Selected) else otherwise
+
+
+# A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
+# None.
+AnyValue: TypeAlias = Any
+
+
+def whole(array: Array, weak: bool = False) -> Value:
+    """The value that is all of `array`."""
+    return Value(array.shape, Read(array, identity(array.shape)), weak)
+
+
+def as_array(value: AnyValue) -> AnyValue:
+    """A list as the array that it is; anything else as it is."""
+    return value.array if isinstance(value, Listed) and value.array is not None else value
+
+
+def is_number(value: AnyValue) -> bool:
+    """Whether a value is a number known while compiling."""
+    return isinstance(value, int | float)
+
+
+def describe(value: AnyValue) -> str:
+    """The kind of a value for messages."""
+    match value:
+        case Value(shape=shape):
+            return f"an array of rank {len(shape)}" if shape else "a scalar"
+        case bool() | int() | float():
+            return f"the number {value!r}" if math.isfinite(value) else f"the constant {value}"
+        case Listed():
+            return f"a list of {len(value)}"
+        case Growing() | Probe():
+            return "a list that a loop appends to"
+        case Family():
+            return "a generator"
+        case Row():
+            return "a row, which has a length of its own"
+        case RaggedRows():
+            return "a list of arrays of different lengths"
+        case Selected():
+            return "x[mask], whose length only values tell"
+        case tuple():
+            return f"a tuple of {len(value)}"
+        case str():
+            return "a text"
+        case None:
+            return "None"
+        case Foreign(what=what):
+            return what
+        case Container():
+            return value.what
+    return f"the function {getattr(value, 'name', '?')!r}"

@@ -1,0 +1,1 @@
+"""The reference interpreter on NumPy, and other interpretations of programs."""

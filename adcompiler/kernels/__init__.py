@@ -1,0 +1,1 @@
+"""From programs to loop nests and their statements."""

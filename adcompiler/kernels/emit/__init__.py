@@ -1,0 +1,1 @@
+"""From a schedule to loop IR: the statements of each loop nest."""

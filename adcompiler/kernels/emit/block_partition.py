@@ -1,0 +1,133 @@
+"""Block partition of nests: by lengths only, so that results do not depend on the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from adcompiler.interpreter.reference import length
+from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
+from adcompiler.ir.walk import is_computed
+from adcompiler.kernels.emit.calls import is_product, tile
+from adcompiler.kernels.emit.kernel import Kernel
+from adcompiler.kernels.emit.writer import Writer
+from adcompiler.kernels.schedule.schedule_tree import Loop, computed
+from adcompiler.loopir.outer_vectorisation import LEAST
+from adcompiler.loopir.outer_vectorisation import MOST as LANES
+from adcompiler.loopir.precedence import ATOM
+
+BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
+STRAND = 1024  # points a block of which all iterations of a loop are done
+MOST_BLOCKS = 1024
+MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
+FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
+LINE = 8  # iterations that share lines of the cache: numbers in one
+ADDING = 64  # iterations of a block, where each lane has sums of its own
+LONGEST = 2**62
+PARALLEL = 65536  # points from which the blocks of a program, or of a nest in an iteration, run in parallel
+HEAVY = 1 << 22  # points of an iteration of a nest from which loops inside it poll
+
+Lengths = Callable[[Sequence[int]], tuple[int, ...]]
+Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]
+
+
+def lengths(shape: Sequence[Element]) -> Lengths:
+    """A function from the values of the size symbols to lengths, none of them less than 0."""
+    if all(isinstance(n, Size) for n in shape):
+        numbers = [n.number for n in shape if isinstance(n, Size)]
+        return lambda sizes: tuple(sizes[k] for k in numbers)
+    if all(isinstance(n, Const) for n in shape):
+        fixed = tuple(max(int(n.value), 0) for n in shape if isinstance(n, Const))
+        return lambda sizes: fixed
+    each = [_length(n) for n in shape]
+    return lambda sizes: tuple(max(of(sizes), 0) for of in each)
+
+
+def _length(size: Element) -> Callable[[Sequence[int]], int]:
+    """A function from the values of the size symbols to one length; that of plain sums is a quick one."""
+    match size:
+        case Size(number=number):
+            return lambda sizes: sizes[number]
+        case Const(value=value):
+            return lambda sizes: int(value)
+        case Apply(op="add" | "subtract" as op, args=(x, y)):
+            left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
+            return lambda sizes: left(sizes) + sign * right(sizes)
+    return lambda sizes: length(size, sizes)
+
+
+def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
+    """How a nest is cut: the number of blocks, iterations a block, and points in all and of an iteration.
+
+    Blocks are whole vectors where iterations are `lanes`, unless too few would be left for all threads; they
+    are several where lanes are `adding` to sums of their own, which each block fills and adds up. Iterations
+    that are `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the
+    program computes is one block.
+    """
+    loop = kernel.nests[k]
+    if is_computed(loop.size):
+        return lambda sizes: (1, LONGEST, 1, 1)
+    counts, (block, most, least) = _counts(loop), _limits(kernel, k)
+    often = lengths(_often(kernel, k))
+
+    def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
+        iterations, points = counts(sizes)
+        rows = max(
+            1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
+        )
+        if lanes and (rows >= LEAST or iterations >= FEWEST * LANES):
+            rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
+        elif tiled and iterations >= FEWEST * LINE:
+            rows = -(-rows // LINE) * LINE
+        return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
+
+    return cut
+
+
+def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
+    """Whether one of some loops in iterations has enough points for threads."""
+    each = [_counts(loop) for loop in loops]
+    return lambda sizes: any(prod(counts(sizes)) >= PARALLEL for counts in each)
+
+
+def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
+    """The iterations of a nest, and the points of each; lengths that the program computes count as one."""
+    outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
+    return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
+
+
+def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
+    """The same as the text of a kernel's wrapper."""
+    loop = kernel.nests[k]
+    if is_computed(loop.size):
+        writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
+        return
+    iterations = writer.text(loop.size, ATOM)
+    products = [" * ".join(writer.text(n, ATOM) for n in shape) or "1" for shape in _inside(loop)]
+    block, most, _ = _limits(kernel, k)
+    inner = f"max({', '.join([*dict.fromkeys(products), '1'])})"
+    writer.line(f"rows{k} = max(1, {block} // {inner}, -(-{iterations} // {most}))")
+    writer.line(f"blocks{k} = -(-{iterations} // rows{k})")
+
+
+def _inside(loop: Loop) -> list[Shape]:
+    """The lengths of the loops inside a nest, task by task."""
+    domains = (
+        tile(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
+        for t in loop.tasks
+    )
+    return [tuple(n for n in domain if not computed((n,))) for domain in domains]
+
+
+def _often(kernel: Kernel, k: int) -> Shape:
+    """The iterations of a loop of the program that is a nest."""
+    length = kernel.strands[k].loop.length if k in kernel.strands else None
+    return () if length is None or computed((length,)) else (length,)
+
+
+def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
+    """The points a block, the most blocks, and the points up to which there is one block."""
+    if k in kernel.strands:
+        return STRAND, MOST_BLOCKS, 0
+    wide = any(b.nest == k and b.shape for b in kernel.buffers)
+    return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_iterations else 0

@@ -1,0 +1,399 @@
+"""From a schedule to the loop IR, which prints as readable numba source.
+
+A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` does one block,
+and `run` calls the blocks in order, or in parallel with the same bits: a sum over the outermost loop
+leaves one partial sum a block, and these are added in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from adcompiler.analysis.loop_order import is_short
+from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
+from adcompiler.ir.types import Dtype
+from adcompiler.kernels.emit import calls
+from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
+from adcompiler.kernels.emit.names import Names
+from adcompiler.kernels.emit.parallel_scan import Strands, StrandWriter
+from adcompiler.kernels.emit.recurrence import recurrence
+from adcompiler.kernels.emit.reductions import neutral, update
+from adcompiler.kernels.emit.statements import Statements
+from adcompiler.kernels.emit.writer import Row, Writer, zero
+from adcompiler.kernels.schedule.branches import ALWAYS, cases, meet
+from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, ties_of
+from adcompiler.kernels.schedule.materialise import Scheduled
+from adcompiler.kernels.schedule.schedule_tree import (
+    HERE,
+    Loop,
+    Recurrence,
+    Schedule,
+    Task,
+    adds_anywhere,
+    computed,
+    is_divisible,
+    tasks_of,
+)
+from adcompiler.kernels.schedule.strict_elements import uncontracted
+from adcompiler.loopir.nodes import (
+    BLOCK,
+    Access,
+    Allocate,
+    Assign,
+    Binary,
+    Call,
+    Expr,
+    For,
+    Function,
+    Invoke,
+    Length,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    counted,
+    literal,
+)
+
+
+def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
+    """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
+    if threads share the iterations of its loops."""
+    return Emitter(made, allocates, divides).kernel()
+
+
+class Emitter(Statements):
+    """Writes the kernel of a program.
+
+    The loops in an iteration of a loop stand in the driver, or, if it `divides`, are nests too: that takes a
+    call a nest and iteration.
+    """
+
+    fills = True  # rows, before the diagonals of a matrix
+
+    def __init__(self, made: Scheduled, allocates: bool = True, divides: bool = False) -> None:
+        self.allocates, self.divides = allocates, divides
+        func, loans = made.func, made.loans
+        self.func, self.schedule = func, made.schedule
+        self.uncontracted = uncontracted(self.schedule)
+        self.names = Names()
+        self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
+        self.labels: dict[Array, str] = {}
+        for given, name in zip(func.inputs, func.input_names, strict=True):
+            self.labels[given] = self.names.fresh(name)
+        for array, name in zip(func.results, func.result_names, strict=True):
+            if array not in self.labels:
+                self.labels[array] = self.names.fresh(name)
+        lent = {value: self.labels[result] for value, result in loans.items()}
+        self.lent = {result: value for value, result in loans.items()}
+        self.adding = {func.results[k] for k in func.adding}
+        self.labels |= lent
+        self.buffers: list[Buffer] = []
+        self.registers: dict[Task, str] = {}
+        self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
+        self.rows: dict[Array, Buffer] = {}  # where one iteration after the other stores the rest
+        self.nested = set(self.schedule.tasks)
+        self.adopt(self.schedule.tasks, lent)
+        self.nests: list[Loop] = []
+        self.sequential: set[int] = set()
+        self.in_iterations: set[int] = set()
+        self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
+        self.whole: list[Loop] = []  # loops in iterations that might be nests
+        self.functions: list[Function] = []
+        self.stamps: list[str] = []
+        alone = [t for t in self.schedule.tasks if not t.order]
+        self.driver = Writer(
+            self.labels, self.sizes, (e for t in alone for e in t.written), self.local(alone)
+        )
+        self.driver.dropped, self.driver.uncontracted = self.dropped, self.uncontracted
+
+    def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None:
+        """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
+        have small rows themselves."""
+        for task in tasks:
+            for array in task.arrays:
+                if array not in self.labels:
+                    self.labels[array] = self.fresh(array)
+                if array.rank and task.stored and not (array in rows or computed(array.shape)):
+                    shape = tuple(n for k, n in enumerate(array.shape) if k not in task.dropped)
+                    buffer = Buffer(self.labels[array], array.dtype, shape)
+                    if task.dropped:
+                        self.dropped[array], self.rows[array] = task.dropped, buffer
+                    if not (task.dropped and self.is_nested(task) and self.is_own(buffer)):
+                        self.buffers.append(buffer)
+            if isinstance(task.array, Reduce) and task.in_register:
+                label = self.labels[task.array]
+                self.registers[task] = label if not task.array.rank else self.names.fresh(label + "_sum")
+
+    def fresh(self, array: Array) -> str:
+        """A new name for an array."""
+        return self.names.fresh(self.func.names.get(array, "t"))
+
+    def is_nested(self, task: Task) -> bool:
+        """Whether a task's loops are a nest."""
+        return task in self.nested or (self.divides and any(map(is_divisible, task.loops[:1])))
+
+    def is_own(self, row: Buffer) -> bool:
+        """Whether a row is an array of the nest's function."""
+        return row.is_small and self.allocates
+
+    # -- the driver ----------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        self.run(self.driver, self.schedule, self.drive)
+        given = (r for r in self.func.roots if not isinstance(r, Input))
+        scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))
+        names = [*(self.labels[a] for a in scalars), *self.stamps]
+        self.driver.add(Return(tuple(map(Var, names))))
+        params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
+        for k in range(len(self.nests)):
+            params += [f"blocks{k}", f"rows{k}"]
+        functions = [*self.functions, Function("run", params, self.driver.scopes[0])]
+        rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
+        found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
+        iterations = self.in_iterations, self.whole, self.strands
+        return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *iterations)
+
+    def drive(self, item: Loop | Task) -> None:
+        """One item of the driver."""
+        if isinstance(item, Loop):
+            self.nest(item)
+        elif isinstance(item, Recurrence) and (strands := Strands(item)).legal():
+            self.strand(strands)
+        elif isinstance(item, Task) and calls.is_product(item.array):
+            self.product(item)
+        else:
+            self.body(self.driver, [item], {})
+
+    def in_iteration(self, writer: Writer, item: Loop | Task) -> None:
+        """One item of an iteration of a loop."""
+        if isinstance(item, Loop) and writer is self.driver and is_divisible(item):
+            if self.divides:
+                self.in_iterations.add(len(self.nests))
+                self.nest(item)
+                return
+            self.whole.append(item)
+        self.body(writer, [item], {})
+
+    def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None:
+        """The items of a schedule in order, those under an `if` that only one branch needs."""
+        for element, needed in made.needs.elements.items():
+            writer.needs[element] = meet(writer.needs.get(element, needed), needed)
+        for needed, group in made.groups():
+            items = list(group)
+            arrays = [a for i in items for t in tasks_of(i) for a in t.arrays]
+            for array in arrays:
+                if needed and not array.rank:
+                    writer.add(Assign(self.labels[array], zero(array.dtype)))
+            with writer.under(needed, arrays):
+                for item in items:
+                    self.prepare(writer, item)
+                    write(item)
+
+    def comment(self) -> str:
+        """The program's name and the source it came from."""
+        lines = [f"Kernel of {self.func.name}, generated by adcompiler."]
+        if self.func.source is not None:
+            lines += self.func.source.text.strip("\n").splitlines()[:60]
+        return "".join(
+            f"# {''.join(c if c.isprintable() else ' ' for c in line)}".rstrip() + "\n" for line in lines
+        )
+
+    def prepare(self, writer: Writer, item: Loop | Task) -> None:
+        """Space for the arrays of an item whose lengths the program computes, and zeros where it adds."""
+        for task in tasks_of(item):
+            for array in task.arrays:
+                if task.stored and computed(array.shape) and array not in writer.prefixes:
+                    lengths = (Call("max", (writer.written(n), literal(0))) for n in array.shape)
+                    writer.add(Allocate(self.labels[array], array.dtype, tuple(lengths)))
+            if isinstance(task.array, Accumulate) and task.array not in writer.grown | self.adding:
+                row = writer.row(task.array)
+                self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
+
+    # -- nests ---------------------------------------------------------------------------------
+
+    def nest(self, loop: Loop) -> None:
+        """One nest: a function for a block, and the driver's loop over blocks."""
+        k, tasks = len(self.nests), loop.tasks
+        writer = self.function(loop, (e for t in tasks for e in t.written))
+        if k in self.in_iterations:
+            writer.stand_in(self.driver)
+        self.keep_rows(writer, tasks, k)
+        partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
+        accumulators = {t: self.partial(writer, t, k) for t in partial}
+        if adds_anywhere(loop):
+            self.sequential.add(k)
+        for t in partial:
+            self.start(writer, t, accumulators[t])
+        writer.cut = {loop.number}
+        self.cases(writer, loop, writer.limits(loop), accumulators)
+        for t in partial:
+            if t.in_register:
+                writer.add(Store(Access(accumulators[t], (BLOCK,)), Var(self.registers[t])))
+        self.divide(k, writer)
+        for t in partial:
+            self.combine(t, accumulators[t], k)
+
+    def strand(self, strands: Strands) -> None:
+        """A loop of the program as a nest, which does all iterations of a block."""
+        k, rec = len(self.nests), strands.rec
+        writer = self.function(Loop(strands.size, HERE, strands.tasks), ())
+        self.strands[k] = rec
+        self.nested |= set(strands.tasks)
+        sums = {s: o for o, s in strands.collected if o in strands.sums}
+        partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
+        StrandWriter(self, writer, strands, k, partial).write()
+        self.divide(k, writer)
+        for stack, total in sums.items():
+            self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
+
+    def product(self, task: Task) -> None:
+        """A product of matrices as a nest over the tiles of its result."""
+        k, writer = len(self.nests), self.function(Loop(calls.tiles(task.array), HERE, [task]), ())
+        calls.call(writer, task.array, Var("start"), Var("stop"))
+        self.divide(k, writer)
+
+    def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:
+        """What writes the function of a new nest, which computes `roots`."""
+        self.nests.append(loop)
+        writer = Writer(self.labels, self.sizes, roots, self.local(loop.tasks))
+        writer.dropped, writer.uncontracted = self.dropped, self.uncontracted
+        return writer
+
+    def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None:
+        """Rows of a nest are arrays of its function, or one of a buffer for each block."""
+        for array in (t.array for t in tasks if t.array in self.rows):
+            row = self.rows[array]
+            if self.is_own(row):
+                writer.add(Allocate(row.name, row.dtype, tuple(map(literal, row.lengths))))
+                writer.own.add(row.name)
+            else:
+                row.nest = number
+                writer.prefixes[array] = (BLOCK,)
+
+    def divide(self, k: int, writer: Writer) -> None:
+        """The function of a nest, and the driver's loop over its blocks."""
+        used, rows = list(writer.used), Var(f"rows{k}")
+        params = ["block", "start", "stop", *used]
+        self.functions.append(Function(f"nest{k}", params, writer.scopes[0]))
+        size = self.driver.written(self.nests[k].size)
+        first, following = Binary("*", BLOCK, rows), Binary("*", Binary("+", BLOCK, literal(1)), rows)
+        args = BLOCK, first, Call("min", (following, size)), *map(Var, used)
+        self.driver.add(over_blocks(k, Invoke(f"nest{k}", args), f"nest {k}"))
+        for name in used:
+            self.driver.use(name)
+
+    def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
+        """Variables that bear the names which the user gave to what they hold."""
+        wanted = {e: name for t in tasks for e, name in t.named(self.func.names).items()}
+        return {e: self.names.fresh(name) for e, name in wanted.items() if e.args}
+
+    def partial(self, writer: Writer, task: Task, nest: int) -> str:
+        """The buffer of a task's partial sums, one a block."""
+        shape = () if task.in_register else task.array.shape
+        return writer.use(self.partial_sums(task.array.dtype, shape, nest))
+
+    def partial_sums(self, dtype: Dtype, shape: Shape, nest: int) -> str:
+        """A new buffer for partial sums of a nest, one of a shape a block."""
+        name = f"part{len(self.buffers)}"
+        self.buffers.append(Buffer(name, dtype, shape, nest))
+        return name
+
+    def start(self, writer: Writer, task: Task, partial: str) -> None:
+        """Set an accumulator to the neutral value of its reduction."""
+        if task.in_register:
+            writer.add(Assign(self.registers[task], neutral(task.array)))
+        else:
+            self.fill(writer, partial, task.array.shape, neutral(task.array), (BLOCK,))
+
+    def combine(self, task: Task, partial: str, nest: int) -> None:
+        """Combine the blocks' partial results in order."""
+        name, writer = self.labels[task.array], self.driver
+        if task.in_register:
+            register = self.registers[task]
+            writer.add(Assign(register, neutral(task.array)))
+            value = update(task.array, Var(register), Access(partial, (BLOCK,)), fixed=True)
+            writer.add(over_blocks(nest, Assign(register, value), "in order"))
+            if task.array.rank:
+                writer.add(Store(self.place(writer, task), Var(register)))
+            return
+        self.add_up(name, task.array.shape, task.array, partial, nest, writer.row(task.array))
+
+    def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: Row = ()) -> None:
+        """Combine arrays of partial results into one, or into a row of one."""
+        writer, iterations = self.driver, self.driver.iterations
+        self.fill(writer, name, shape, neutral(reduced), row)
+        axes = [Var(f"i{d}") for d in range(len(shape))]
+        spot = Access(name, (*row, *axes))
+        value = update(reduced, spot, Access(partial, (BLOCK, *axes)), fixed=True)
+        body: Stmt = Store(spot, value)
+        for d, axis in reversed(list(enumerate(axes, 1))):
+            body = counted(axis.name, Length(partial, d), [body])
+        loop = counted(BLOCK.name, Var("blocks"), [body], kind="blocks")
+        called = f"nest{len(self.functions)}_sum"
+        self.functions.append(Function(called, [name, partial, "blocks", *iterations], [loop]))
+        writer.add(Invoke(called, tuple(map(Var, (name, partial, f"blocks{nest}", *iterations)))))
+
+    # -- inside a nest -------------------------------------------------------------------------
+
+    def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
+        """Loops and statements in order."""
+        for item in items:
+            if isinstance(item, Recurrence):
+                recurrence(self, writer, item)
+                continue
+            if isinstance(item, Task):
+                self.statement(writer, item, partial)
+                continue
+            depth = len(writer.loops) - writer.base
+            starting = [t for t in item.tasks if isinstance(t.array, Reduce) and t.first_reduced == depth]
+            for task in starting:
+                self.begin(writer, task)
+            for task in item.tasks if item.bounds else ():  # not all elements have an iteration
+                if task.stored and item.begins(task):
+                    self.blank(writer, task, depth)
+            limits = writer.limits(item)
+            if depth:
+                self.write_loop(writer, item, limits, partial)
+            else:
+                self.cases(writer, item, limits, partial)
+            for task in starting:
+                if task.in_register:
+                    self.finish(writer, task)
+
+    def write_loop(
+        self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]
+    ) -> None:
+        """One loop of a nest, and after it the places where it is wrong."""
+        known = {t: t.known for t in loop.tasks}
+        found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
+        for task, ties in found.items():
+            task.known = elsewhere(task.known, ties)
+            writer.expect(task.elements)
+        writer.open(loop, For(f"i{loop.number}", *limits))
+        self.body(writer, loop.body, partial)
+        writer.close()
+        for task, ties in found.items():
+            task.known = known[task]
+            for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
+                writer.expect((*indices, value))
+                self.put(writer, task.array, indices, value)
+
+    def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
+        """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
+        if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
+            return []
+        found = ties_of(task, loop.number) if task in loop.body and task.stored else []
+        return found if found and not writer.uses[Read(task.array, task.kept)] else []
+
+    def cases(self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]) -> None:
+        """The outermost loop of a nest, for each case of what decides between costly sides."""
+        for case in cases(e for t in loop.tasks for e in t.elements):
+            for task in loop.tasks:
+                task.known = case
+            if case:
+                writer.expect(e for t in loop.tasks for e in t.elements)
+            with writer.under(case):
+                self.write_loop(writer, loop, limits, partial)
+        for task in loop.tasks:
+            task.known = ALWAYS

@@ -1,0 +1,88 @@
+"""The functions of a kernel in the loop IR, and what a call of it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from math import prod
+
+from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
+from adcompiler.ir.types import Dtype
+from adcompiler.kernels.emit.header import with_header
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
+from adcompiler.lazy import cached_property
+from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
+from adcompiler.loopir.printer import source
+from adcompiler.loopir.rewrite import bare
+
+SMALL = 64  # elements of a row that is kept in registers if they suffice
+
+
+@dataclass
+class Buffer:
+    """An array that a kernel needs besides its inputs: a result, a temporary, partial sums or rows."""
+
+    name: str
+    dtype: Dtype
+    shape: Shape
+    nest: int | None = None  # the nest whose number of blocks is one more length, the first one
+
+    @property
+    def is_small(self) -> bool:
+        """Whether registers may hold it."""
+        return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths that are constant."""
+        return tuple(map(_value, self.shape))
+
+
+def _value(length: Element) -> int:
+    assert isinstance(length, Const)
+    return int(length.value)
+
+
+@dataclass
+class Kernel:
+    """Functions and how to call the last one.
+
+    `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
+    iterations a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
+    """
+
+    comment: str
+    functions: Sequence[Function]
+    func: Func
+    buffers: list[Buffer]
+    nests: list[Loop]
+    sequential: set[int]
+    scalars: tuple[Array, ...]
+    arrays: dict[Array, str]
+    sizes: tuple[str, ...]
+    rows: frozenset[str]  # buffers of which each iteration of a nest uses a part anew
+    stamps: int = 0  # times that it returns behind the scalars
+    in_iterations: AbstractSet[int] = frozenset()  # nests that stand in the iterations of loops
+    whole: Sequence[Loop] = ()  # loops in iterations that are no nests, but might be
+    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
+
+    @cached_property
+    def bare(self) -> tuple[Function, ...]:
+        """The functions without comments."""
+        return tuple(map(bare, self.functions))
+
+    @cached_property
+    def text(self) -> str:
+        """The functions, as numba compiles them."""
+        return "\n\n".join(f"@jit\n{source(f)}" for f in self.functions)
+
+    @property
+    def source(self) -> str:
+        """The module."""
+        return with_header(self.comment, self.text)
+
+
+def over_blocks(nest: int, statement: Stmt, note: str) -> For:
+    """A loop over the blocks of a nest."""
+    return For(BLOCK.name, literal(0), Var(f"blocks{nest}"), [statement], kind="blocks", note=note)

@@ -1,0 +1,32 @@
+"""Identifiers of generated code: a user's name can never be a keyword or one of the code's own names."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from adcompiler.kernels.emit.reserved_words import RESERVED
+
+_OWN = re.compile(
+    r"[vijc]\d+|iteration\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
+)
+
+
+class Names:
+    """Hands out identifiers, each once."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def fresh(self, wanted: str) -> str:
+        """An ASCII identifier as close to `wanted` as can be."""
+        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in wanted)
+        if not name or name[0].isdigit():
+            name = "x" + name
+        if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in RESERVED or _OWN.fullmatch(name):
+            name = f"{name.lstrip('_')}_"
+        base, k = name, 2
+        while name in self.taken:
+            name, k = f"{base}_{k}", k + 1
+        self.taken.add(name)
+        return name

@@ -1,0 +1,131 @@
+"""Scans whose carry is elementwise along a parallel axis: run block by block of it, all iterations of each.
+
+    for iteration:                               for block:  (in threads)
+        for i in range(n):                      for iteration:
+            p[i] = p[i] * t[i] + x[iteration]            for i in range(start, stop):
+                                                        p[i] = p[i] * t[i] + x[iteration]
+
+is legal where no element of the axis meets another one before the loop ends. What an iteration reads of what
+is carried, or of what the iteration has made, is read at the element's own place on that axis; what an
+iteration adds up over the axis is an out that nothing in the loop reads, and becomes a partial sum a block. A
+block then stays in the cache for all its iterations, and threads need not meet in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from adcompiler.analysis.loop_order import is_short
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape
+from adcompiler.ir.walk import substitute
+from adcompiler.kernels.emit.recurrence import Emitter, RecurrenceWriter
+from adcompiler.kernels.emit.writer import Writer, axis_name
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed, reads_of, tasks_of
+from adcompiler.loopir.nodes import BLOCK, Access, For, Store, Var, unsigned
+
+
+class NestEmitter(Emitter, Protocol):
+    """What the emitter of kernels does for the rows of a nest."""
+
+    def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None: ...
+
+
+class Strands:
+    """The axis along which a loop may be cut: its length, its place in each array that an iteration carries
+    or makes, and the sums over it."""
+
+    def __init__(self, rec: Recurrence) -> None:
+        assert rec.iteration is not None
+        self.rec = rec
+        self.tasks = [t for item in rec.iteration.body for t in tasks_of(item)]
+        self.loops = [item for item in rec.iteration.body if isinstance(item, Loop)]
+        self.axis: dict[Array, int] = {}
+        self.sums: set[Array] = set()
+        for task in self.tasks:
+            if task.first_reduced:
+                self.axis[task.array] = task.order[0]
+            elif task.loops:
+                self.sums.add(task.array)
+        for slot, result in zip(rec.slots, rec.results, strict=True):
+            if isinstance(result, Array) and result in self.axis:
+                self.axis[slot] = self.axis[result]
+
+    @property
+    def size(self) -> Element:
+        """The length of the axis."""
+        return self.loops[0].size
+
+    @property
+    def collected(self) -> list[tuple[Array, Array]]:
+        """The outs of an iteration, and the arrays that have them of all iterations."""
+        return list(zip(self.rec.outs, self.rec.loop.items[len(self.rec.slots) :], strict=True))
+
+    def legal(self) -> bool:
+        """Whether no element of the axis meets another one."""
+        rec = self.rec
+        if rec.loop.length is None or not self.loops or is_short(self.size):
+            return False
+        alike = all(loop.size is self.size for loop in self.loops)
+        known = not any(computed(shape) for shape in self.lengths())
+        carried = all(slot in self.axis for slot in rec.slots)
+        given = all(out in self.axis or out in self.sums for out in rec.outs)
+        return alike and known and carried and given and all(map(self.keeps_apart, self.tasks))
+
+    def lengths(self) -> Iterator[Shape]:
+        """The lengths of all that the loop carries, makes and gives."""
+        yield from (a.shape for a in self.rec.loop.items)
+        yield from ((*t.array.domain, *t.array.shape) for t in self.tasks)
+
+    def keeps_apart(self, task: Task) -> bool:
+        """Whether a task reads at its own place only, and adds up nothing that the loop reads."""
+        array = task.array
+        if isinstance(task, Recurrence) or isinstance(array, Accumulate | Call):
+            return False
+        if array in self.sums and (array.rank or array not in self.rec.outs):
+            return False
+        own = Index(task.loops[0].number) if task.loops else None
+        for read in reads_of(task):
+            if read.array in self.sums:
+                return False
+            axis = self.axis.get(read.array)
+            if axis is not None and substitute(read.args[axis], task.index) is not own:
+                return False
+        return True
+
+
+class StrandWriter(RecurrenceWriter):
+    """Writes all iterations of one block, `number` of the kernel's nests; `partial` are the names of its
+    sums."""
+
+    def __init__(
+        self,
+        emitter: NestEmitter,
+        writer: Writer,
+        strands: Strands,
+        number: int,
+        partial: Mapping[Array, str],
+    ) -> None:
+        super().__init__(emitter, writer, strands.rec)
+        self.nests, self.strands, self.number, self.partial = emitter, strands, number, partial
+        writer.cut = {loop.number for loop in strands.loops}
+        self.axis: dict[Array, int] = {
+            f: strands.axis[s] for f, s in zip(self.finals, self.rec.slots, strict=True)
+        }
+        self.axis |= {stack: strands.axis[out] for out, stack in strands.collected if out.rank}
+
+    def adopt(self) -> None:
+        super().adopt()
+        self.writer.own |= {self.labels[t.array] for t in self.strands.tasks if not t.array.rank}
+        self.nests.keep_rows(self.writer, self.strands.tasks, self.number)
+
+    def collect(self, out: Array, stack: Array) -> None:
+        name = self.writer.use(self.partial[stack])
+        spot = BLOCK, Var(axis_name(self.rec.number))
+        self.writer.add(Store(Access(name, spot), Var(self.label(out))))
+
+    def over(self, target: Array, axis: str, shape: Shape, d: int) -> For:
+        if self.axis.get(target) != d:
+            return super().over(target, axis, shape, d)
+        return For(axis, unsigned(Var("start")), unsigned(Var("stop")))

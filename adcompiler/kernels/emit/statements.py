@@ -1,0 +1,135 @@
+"""What one iteration of the loops of a nest does: assignments, and sums from their start to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.kernels.emit.calls import call
+from adcompiler.kernels.emit.reductions import neutral, update
+from adcompiler.kernels.emit.writer import Row, Writer
+from adcompiler.kernels.schedule.schedule_tree import Task
+from adcompiler.loopir.nodes import (
+    BLOCK,
+    Access,
+    Assign,
+    Comment,
+    Expr,
+    If,
+    Store,
+    Update,
+    Var,
+    assignment,
+    literal,
+)
+
+
+class Statements:
+    """Writes the statements of tasks: `labels` are the names of arrays, `registers` the variables of sums."""
+
+    func: Func
+    labels: dict[Array, str]
+    registers: dict[Task, str]
+    lent: Mapping[Array, Array] = {}  # results in whose memory other arrays stand until then
+
+    def fill(self, writer: Writer, name: str, shape: Shape, value: Expr, row: Row = ()) -> None:
+        """Loops that set all elements of an array (of a row of it)."""
+        axes = [f"i{d}" for d in range(len(shape))]
+        writer.use(name)
+        heads = [writer.over(axis, shape[d], d) for d, axis in enumerate(axes)]
+        writer.headed(heads, Store(Access(name, (*row, *map(Var, axes))), value))
+
+    def begin(self, writer: Writer, task: Task) -> None:
+        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
+        if task.in_register:
+            writer.add(Assign(self.registers[task], neutral(task.array)))
+            return
+        self.blank(writer, task, task.first_reduced)
+
+    def blank(self, writer: Writer, task: Task, depth: int) -> None:
+        """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
+        inner = [k for k in task.order[depth:] if k < task.array.rank]
+        spot = kept(task)
+        for d, k in enumerate(inner):
+            spot[k] = Var(f"j{d}")
+        heads = [writer.over(f"j{d}", task.array.shape[k], d) for d, k in enumerate(inner)]
+        writer.headed(heads, Store(writer.element(task.array, spot), neutral(task.array)))
+
+    def finish(self, writer: Writer, task: Task) -> None:
+        """A sum of this iteration is complete: its register has it from here on, and it is stored if need
+        be."""
+        register = self.registers[task]
+        if task.stored:
+            writer.add(Store(self.place(writer, task), self.kept(task, Var(register))))
+        writer.define(Read(task.array, task.kept), register)
+
+    def place(self, writer: Writer, task: Task) -> Access:
+        """Where a task's element of this iteration is stored."""
+        return writer.element(task.array, kept(task))
+
+    def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
+        """What one iteration of the innermost loop does for a task."""
+        self.note(writer, task.array)
+        match task.array:
+            case Map(rank=0):
+                writer.add(Assign(self.labels[task.array], writer.written(task.elements[0])))
+            case Map():
+                read, value = Read(task.array, task.kept), writer.written(task.elements[0])
+                if writer.uses[read]:
+                    value = value if isinstance(value, Var) else Var(writer.assign(value))
+                    writer.define(read, value.name)
+                if task.array in self.lent:  # whoever reads it from here on has a variable
+                    writer.keep(Read(self.lent[task.array], task.kept))
+                if task.stored:
+                    writer.add(Store(self.place(writer, task), self.kept(task, value)))
+            case Reduce():
+                value = writer.written(task.elements[0])
+                spot = self.accumulator(writer, task, (partial or {}).get(task))
+                writer.add(assignment(spot, update(task.array, spot, value)))
+            case Accumulate():
+                self.scatter(writer, task)
+            case _:
+                call(writer, task.array)
+
+    def kept(self, task: Task, value: Expr) -> Expr:
+        """A value as a task's array keeps it."""
+        return value
+
+    def accumulator(self, writer: Writer, task: Task, partial: str | None) -> Expr:
+        """The variable or the array element that a reduction adds to."""
+        if task.in_register:
+            return Var(self.registers[task])
+        if partial is None:
+            return self.place(writer, task)
+        return Access(writer.use(partial), (BLOCK, *kept(task)))
+
+    def scatter(self, writer: Writer, task: Task) -> None:
+        """One addition at computed indices."""
+        *indices, body = task.elements
+        self.put(writer, task.array, indices, body, added=True)
+
+    def put(
+        self, writer: Writer, array: Array, indices: list[Element], value: Element, added: bool = False
+    ) -> None:
+        """Store at computed indices, or add there; at a point outside the array nothing is done."""
+        spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
+        assert isinstance(spot, Access)
+        made = writer.written(value)
+        heads = [] if inside is None else [If(inside)]
+        writer.headed(heads, Update(spot, "+", made) if added else Store(spot, made))
+
+    def note(self, writer: Writer, node: Node) -> None:
+        """The line of the user's source that a statement computes, once in a function."""
+        span, source = self.func.spans.get(node), self.func.source
+        if span is not None and source is not None:
+            lines = source.text.splitlines()
+            if 0 < span.line <= len(lines):
+                line = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
+                if line not in writer.noted:
+                    writer.noted.add(line)
+                    writer.add(Comment(line[:100]))
+
+
+def kept(task: Task) -> list[Expr]:
+    """The indices of the element that an iteration of a task's loops gives."""
+    return [Var(f"i{i.axis}") if isinstance(i, Index) else literal(0) for i in task.kept]

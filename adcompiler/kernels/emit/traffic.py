@@ -1,0 +1,255 @@
+"""What a kernel does at the least: the bytes that each of its nests moves and its operations, counted.
+
+Counted is what stands in the schedule. An operation is done once an iteration of the innermost loop that it
+depends on; both sides of a select are done. An array moves once: in if another nest, or the caller, made it,
+out if it is stored; what stays in registers does not move. Iterations of loops whose bounds depend on others
+are added up over all iterations of these, or over many that stand for all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adcompiler.interpreter.reference import REAL, evaluate
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
+from adcompiler.ir.textform.printer import lengths
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.ir.walk import elements_of, is_computed, substitute
+from adcompiler.kernels.emit.calls import PRODUCTS
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.ops.costs import NOMINAL, is_costly
+
+MOST = 1 << 16  # points of nested loops that are looked at
+FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
+STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
+Operations = Counter[tuple[str, Dtype]]
+
+
+@dataclass
+class Work:
+    """What one item of a schedule does: a nest of loops, a loop of the program, or a call."""
+
+    loops: list[str] = field(default_factory=list)
+    made: dict[str, None] = field(default_factory=dict)
+    registers: dict[str, None] = field(default_factory=dict)  # of those, what is not stored
+    reads: dict[str, float] = field(default_factory=dict)  # in bytes
+    writes: dict[str, float] = field(default_factory=dict)
+    operations: Operations = field(default_factory=Counter)
+    exact: bool = True
+    in_order: bool = False  # iterations of a loop of the program
+    done: set[Element] = field(default_factory=set, repr=False)  # what is counted: variables hold it
+
+    @property
+    def bytes(self) -> float:
+        """What is moved at the least."""
+        return sum(self.reads.values()) + sum(self.writes.values())
+
+
+class Space:
+    """The iterations of nested loops, by points that stand for them: `index` has the places of the points in
+    each loop, and `weight` how many iterations each stands for."""
+
+    def __init__(self, index: Mapping[int, np.ndarray], weight: np.ndarray, sampled: bool = False) -> None:
+        self.index, self.weight, self.sampled = index, weight, sampled
+
+    @property
+    def iterations(self) -> int:
+        return round(float(self.weight.sum()))
+
+    def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:
+        """The iterations of a loop inside, from `start` to before `stop` at each point."""
+        iterations = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
+        count = np.minimum(iterations, max(1, MOST // max(len(self.weight), 1)))
+        parent = np.repeat(np.arange(len(count)), count)
+        nth = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
+        step = iterations[parent] / np.maximum(count[parent], 1)
+        place = np.broadcast_to(start, self.weight.shape)[parent] + ((nth + 0.5) * step).astype(np.int64)
+        index = {k: v[parent] for k, v in self.index.items()} | {number: place}
+        return Space(index, self.weight[parent] * step, self.sampled or bool((count < iterations).any()))
+
+
+ONCE = Space({}, np.ones(1))
+
+
+class Counted:
+    """Counts for given lengths; `values` are the numbers among the inputs, which lengths may be computed
+    from, and `labels` the names of arrays in the generated source."""
+
+    def __init__(
+        self, func: Func, labels: Mapping[Array, str], sizes: Sequence[int], values: Mapping[Array, Any]
+    ) -> None:
+        self.func, self.labels, self.sizes, self.values = func, labels, sizes, dict(values)
+
+    def item(self, item: Loop | Task) -> Work:
+        """What an item of the kernel does."""
+        work = Work()
+        self.add(work, item, ONCE)
+        made = {a for t in tasks_of(item) for a in t.arrays}
+        outside = (name for array, name in self.labels.items() if array not in made)
+        work.reads = {name: work.reads[name] for name in outside if name in work.reads}
+        return work
+
+    def numbers(self, tasks: Iterable[Task]) -> Work:
+        """What is computed outside of all loops."""
+        work = Work()
+        for task in tasks:
+            work.made[self.labels[task.array]] = None
+            self.operations(work, task.elements, [], ONCE)
+        return work
+
+    def repeated(self, items: Iterable[Loop | Task]) -> list[str]:
+        """What is costly and computed in several loops, which do not share it."""
+        places: dict[Element, set[Element]] = {}
+        for task in (t for i in items if isinstance(i, Loop) for t in i.tasks):
+            memo: dict[Element, Element] = {}
+            for e in elements_of(task.array.elements):
+                if e.axes and is_costly(e):
+                    places.setdefault(e, set()).add(substitute(e, task.index, memo))
+        times = [(e.op, len(p)) for e, p in places.items() if isinstance(e, Apply) and len(p) > 1]
+        return [f"{op} ({count} times)" for op, count in times]
+
+    # -- loops ---------------------------------------------------------------------------------
+
+    def add(self, work: Work, item: Loop | Task, around: Space) -> None:
+        """Add what an item does in each iteration of the loops around it."""
+        if isinstance(item, Loop):
+            self.nest(work, item, around)
+        elif isinstance(item, Recurrence):
+            self.recurrence(work, item, around)
+        elif isinstance(item.array, Call):
+            self.call(work, item.array, around)
+        else:
+            self.operations(work, item.elements, [], around)
+
+    def nest(self, work: Work, loop: Loop, around: Space) -> None:
+        """A nest of loops: each of its elements once, in the innermost loop that it depends on."""
+        spaces: list[tuple[int, Space]] = []
+        work.loops.append(self.enter(work, loop, around, spaces))
+        places = dict(spaces)
+        self.operations(work, [e for t in loop.tasks for e in t.elements], spaces, around)
+        for task in loop.tasks:
+            label, size = self.labels[task.array], self.size(work, task.array)
+            work.made[label] = None
+            if task.stored and task.array.rank and not task.dropped:  # a row stays in the cache
+                work.writes[label] = size
+            elif task.array.rank:
+                work.registers[label] = None
+            if isinstance(task.array, Reduce | Accumulate) and is_float(task.array.dtype):
+                step = STEPS.get(task.array.op, "add") if isinstance(task.array, Reduce) else "add"
+                iterations = places[task.loops[-1].number].iterations if task.loops else around.iterations
+                work.operations[step, task.array.dtype] += iterations
+        inside = {a for t in loop.tasks for a in t.arrays}
+        for read in elements_of(e for t in loop.tasks for e in t.written):
+            if isinstance(read, Read) and read.array.rank and read.array not in inside:
+                label, item = self.labels[read.array], NUMPY[read.array.dtype].itemsize
+                more = self.iterations(read, spaces, around) * item
+                whole = self.size(work, read.array)
+                work.reads[label] = min(work.reads.get(label, 0) + more, whole)
+
+    def enter(self, work: Work, loop: Loop, around: Space, spaces: list[tuple[int, Space]]) -> str:
+        """Add the iterations of a loop and of those inside, the outer ones first; these loops in words."""
+        space = self.inside(work, loop, around)
+        spaces.append((loop.number, space))
+        each = space.iterations / max(around.iterations, 1)
+        average = " on average" if loop.bounds else ""
+        inner = [self.enter(work, item, space, spaces) for item in loop.body if isinstance(item, Loop)]
+        nested = f" ({', '.join(inner)})" if inner else ""
+        return f"{self.named(loop.size)} = {each:,.0f}{average}{nested}"
+
+    def inside(self, work: Work, loop: Loop, around: Space) -> Space:
+        """The iterations of a loop, within its bounds."""
+        start, stop = np.zeros(1, np.int64), self.value(work, loop.size, around)
+        for side, element in loop.bounds:
+            if is_computed(element) or not all(a in around.index for a in element.axes):
+                work.exact = False  # it depends on what arrays hold
+                continue
+            limit = self.value(work, element, around)
+            if side == "start":
+                start = np.maximum(start, limit)
+            else:
+                stop = np.where(limit, stop, 0) if side == "if" else np.minimum(stop, limit)
+            work.exact = work.exact and not around.sampled
+        return around.inside(loop.number, start, stop)
+
+    def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
+        """A loop of the program: all that its iterations do, and whole what it is given and what it gives."""
+        loop = rec.loop
+        length = np.ones(1, np.int64) if loop.length is None else self.value(work, loop.length, around)
+        work.exact = work.exact and loop.length is not None
+        work.in_order = True
+        iterations = around.inside(rec.number, np.zeros(1, np.int64), length)
+        name = "a while loop, one iteration" if loop.length is None else self.named(loop.length)
+        work.loops.append(f"{name} = {iterations.iterations / max(around.iterations, 1):,.0f} in order")
+        for part in (rec.before, rec.iteration):
+            if part is not None:
+                self.schedule(work, part, iterations)
+        for arrays, moved in ((loop.operands, work.reads), (loop.items, work.writes)):
+            for array in arrays:
+                if array.rank and array in self.labels:
+                    moved[self.labels[array]] = self.size(work, array)
+        work.made |= dict.fromkeys(self.labels[a] for a in loop.items if a in self.labels)
+
+    def schedule(self, work: Work, made: Schedule, iterations: Space) -> None:
+        """What an iteration of a loop does; what it moves stays in the cache."""
+        part = Work(done=work.done)
+        for item in made.body:
+            self.add(part, item, iterations)
+        work.operations.update(part.operations)
+        work.exact = work.exact and part.exact
+
+    def call(self, work: Work, call: Call, around: Space) -> None:
+        """A routine of the library; only products are counted."""
+        work.loops.append(call.op)
+        work.made[self.labels[call]] = None
+        work.writes[self.labels[call]] = self.size(work, call)
+        for array in call.operands:
+            work.reads[self.labels[array]] = self.size(work, array)
+        if call.op in PRODUCTS:
+            (a, b), (row, summed, column) = call.operands, PRODUCTS[call.op]
+            shape = (*call.cases, a.shape[row], a.shape[summed], b.shape[column])
+            points = around.iterations * prod(int(self.value(work, n, ONCE)[0]) for n in shape)
+            work.operations["add", call.dtype] += points
+            work.operations["multiply", call.dtype] += points
+        else:
+            work.exact = False
+
+    # -- elements ------------------------------------------------------------------------------
+
+    def operations(
+        self, work: Work, roots: Sequence[Element], spaces: Sequence[tuple[int, Space]], around: Space
+    ) -> None:
+        """The operations on floats of some elements and of all that they are made of."""
+        for e in elements_of(roots):
+            if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE and e not in work.done:
+                work.operations[e.op, e.dtype] += self.iterations(e, spaces, around)
+                work.done.add(e)
+
+    def iterations(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
+        """How often an element is computed: once an iteration of the innermost loop that it depends on."""
+        return next((s.iterations for k, s in reversed(spaces) if k in element.axes), around.iterations)
+
+    def size(self, work: Work, array: Array) -> float:
+        """The bytes of an array."""
+        each = (float(self.value(work, n, ONCE).max()) for n in array.shape)
+        return NUMPY[array.dtype].itemsize * prod(each)
+
+    def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
+        """An integer at the points of a space; a nominal one where arrays decide it."""
+        reads = {e.array for e in elements_of((element,)) if isinstance(e, Read)}
+        if not reads <= self.values.keys() or not all(a in space.index for a in element.axes):
+            work.exact = False
+            return np.full(1, NOMINAL)
+        known: dict[Element, Any] = {Index(k): v for k, v in space.index.items()}
+        found = evaluate((element,), (), self.values, self.sizes, REAL, known)[0]
+        return np.atleast_1d(np.asarray(found))
+
+    def named(self, size: Element) -> str:
+        """A length as it is printed; without a name where the program computes it."""
+        return "length" if is_computed(size) or size.axes else lengths(self.func, (size,))[0]

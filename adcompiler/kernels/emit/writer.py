@@ -1,0 +1,383 @@
+"""Builds the loop IR of one function: elements of a program, each in the outermost loop it can."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from adcompiler.analysis.affine import shifted
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
+from adcompiler.ir.types import DTYPES, Dtype, is_float
+from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.kernels.emit.primitives import filled, repeats
+from adcompiler.kernels.schedule.branches import Conditions
+from adcompiler.kernels.schedule.schedule_tree import HERE, Loop
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    For,
+    Foreign,
+    If,
+    Stmt,
+    Unary,
+    Var,
+    While,
+    all_of,
+    counted,
+    literal,
+    unsigned,
+)
+from adcompiler.loopir.precedence import TERNARY
+from adcompiler.loopir.printer import printed
+from adcompiler.loopir.printer import text as text_of
+from adcompiler.ops.costs import costly
+
+Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
+BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
+INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this
+TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
+
+
+class Writer:
+    """One function: a stack of open scopes (the function, then its open loops), each with its statements
+    and the values that have a name in it. `used` collects the names that must be parameters.
+
+    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the
+    functions in place of operations that LLVM would contract, of two numbers."""
+
+    uncontracted: Collection[Element] = ()
+    intrinsics: Mapping[str, str] = {"multiply": "mul_rn", "square": "mul_rn"}
+
+    def __init__(
+        self,
+        labels: Mapping[Array, str],
+        sizes: tuple[str, ...],
+        roots: Iterable[Element],
+        names: Mapping[Element, str],
+    ) -> None:
+        self.labels, self.sizes, self.names = labels, sizes, names
+        self.scopes: list[list[Any]] = [[]]
+        self.heads: list[Stmt] = []
+        self.values: list[dict[Element, str]] = [{}]
+        self.loops: list[Loop] = []
+        self.cut: Collection[int] = ()  # the loops of which the function does a part, from start to stop
+        self.around: Sequence[Loop] = ()  # the loops in which this function is called
+        self.used: dict[str, None] = {}
+        self.own: set[str] = set()  # arrays of the function itself
+        self.noted: set[str] = set()
+        self.count = 0
+        self.base = 0  # the loops of the program, and the branches, around
+        self.needs: dict[Element, Conditions] = {}
+        self.uses: Counter[Element] = Counter()
+        # Inside a loop of the program, arrays are no older than its iteration, and may be rows of others.
+        self.floors: dict[Array, int] = {}
+        self.prefixes: dict[Array, Row] = {}
+        self.dropped: Mapping[Array, frozenset[int]] = {}  # axes that are not stored
+        self.grown: set[Array] = set()  # sums that are added to what is there
+        self.levels: dict[Element, int] = {}
+        self.expect(roots)
+
+    def stand_in(self, outer: Writer) -> None:
+        """This function is called in the loops of another one, iteration by iteration."""
+        self.around = tuple(outer.loops)
+        self.prefixes, self.grown = dict(outer.prefixes), outer.grown
+        self.used = dict.fromkeys(outer.iterations)
+
+    @property
+    def iterations(self) -> list[str]:
+        """The numbers of the iterations of loops of the program around what is written."""
+        return [axis_name(loop.number) for loop in self.loops if HERE < loop.number < 0]
+
+    def expect(self, roots: Iterable[Element]) -> None:
+        """Count the uses of what is going to be written."""
+        roots = tuple(roots)
+        self.uses.update(roots)
+        for element in elements_of(roots):
+            self.uses.update(element.args)
+
+    # -- scopes --------------------------------------------------------------------------------
+
+    def add(self, statement: Stmt, level: int = -1) -> None:
+        """Add a statement to the innermost scope, or to the one given."""
+        self.scopes[level].append(statement)
+
+    def line(self, text: str) -> None:
+        """Add a line that the loop IR has no node for."""
+        self.add(Foreign(text))
+
+    def open(self, loop: Loop, head: For | While | If) -> None:
+        """Enter a loop, or a branch."""
+        self.loops.append(loop)
+        self.heads.append(head)
+        self.scopes.append([])
+        self.values.append({})
+
+    @contextmanager
+    def under(self, conditions: Conditions, arrays: Iterable[Array] = ()) -> Iterator[None]:
+        """What is written inside stands under an `if`, with all that only these conditions need, and all that
+        reads the `arrays` made there."""
+        if not conditions:
+            yield
+            return
+        tests = [self.written(c) if holds else Unary("not", self.written(c)) for c, holds in conditions]
+        self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), If(all_of(tests)))
+        self.base += 1
+        floors = self.floors
+        self.floors, self.levels = {**floors, **dict.fromkeys(arrays, len(self.loops))}, {}
+        yield
+        self.floors, self.levels = floors, {}
+        self.base -= 1
+        self.close()
+
+    def headed(self, heads: Sequence[For | If], statement: Stmt) -> None:
+        """A statement in loops and under conditions, each inside the one before. All heads are made before
+        the first is written, for what a head needs is written when it is made."""
+        for head in reversed(heads):
+            statement = replace(head, body=[statement])
+        self.add(statement)
+
+    def over(self, axis: str, size: Element, depth: int = 0) -> For:
+        """The head of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
+        return counted(axis, self.written(size))
+
+    def limits(self, loop: Loop) -> tuple[Expr, Expr]:
+        """Where a loop starts and stops, unsigned; what these need is written above it."""
+        if loop.number in self.cut:
+            return unsigned(Var("start")), unsigned(Var("stop"))
+        switches = [self.written(value) for side, value in loop.bounds if side == "if"]
+        start, stop = None, self.written(loop.size)
+        for side, value in loop.bounds:
+            if side == "if":
+                continue
+            base, more = shifted(value)
+            limit = self.written(value)
+            if not (isinstance(base, Index) and more >= 0):
+                limit = Call("max", (limit, literal(0)))
+            if side == "start":
+                start = limit if start is None else Call("max", (limit, start))
+            else:
+                stop = Call("min", (limit, stop))
+        if switches:
+            stop = Choice(all_of(switches), stop, literal(0))
+        return unsigned(literal(0) if start is None else start), unsigned(stop)
+
+    def close(self) -> None:
+        """Leave the innermost loop, which becomes a statement of the scope around it."""
+        self.loops.pop()
+        self.values.pop()
+        body, head = self.scopes.pop(), self.heads.pop()
+        assert isinstance(head, For | While | If)
+        self.add(replace(head, body=body))
+
+    def label(self, array: Array) -> str:
+        """The name of an array, as a parameter of this function."""
+        return self.use(self.labels[array])
+
+    def use(self, name: str) -> str:
+        """Note that this function needs `name` from outside."""
+        if name not in self.own:
+            self.used[name] = None
+        return name
+
+    def assign(self, value: Expr, level: int = -1, name: str = "") -> str:
+        """A new variable that holds a value, in the innermost scope or the one given."""
+        if not name:
+            name = f"v{self.count}"
+            self.count += 1
+        self.add(Assign(name, value), level)
+        return name
+
+    def keep(self, element: Element) -> None:
+        """What an element is now, it is to the end of the scope."""
+        if self.known(element) is None:
+            self.define(element, self.assign(self.written(element)))
+
+    def define(self, element: Element, name: str) -> None:
+        """`element` is the variable `name` from here to the end of the innermost scope."""
+        self.values[-1][element] = name
+
+    def level(self, element: Element) -> int:
+        """The scope in which an element is computed: the innermost loop that it depends on."""
+        levels = [
+            p + 1
+            for p, loop in enumerate(self.loops)
+            if loop.number in element.axes or (loop.number == BRANCH and self.is_only_in(element, loop))
+        ]
+        return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
+
+    def is_only_in(self, element: Element, branch: Loop) -> bool:
+        """Whether an element is needed under the conditions of a branch only, as all are that assume them."""
+        needed = self.needs.get(element, branch.needed)
+        return all(c in needed for c in branch.needed)
+
+    def floor(self, element: Element) -> int:
+        """The scope of the youngest array that an element reads."""
+        found = self.levels
+        for e in postorder((element,), lambda e: () if e in found else e.args):
+            if e not in found:
+                own = self.floors.get(e.array, 0) if isinstance(e, Read) else 0
+                found[e] = max([own, *(found[a] for a in e.args)])
+        return found[element]
+
+    # -- elements ------------------------------------------------------------------------------
+
+    def known(self, element: Element) -> Var | None:
+        """The variable that holds `element`, if one does."""
+        scope = self.scope(element)
+        return None if scope is None else Var(self.values[scope][element])
+
+    def scope(self, element: Element) -> int | None:
+        """The scope of the variable that holds `element`, if one does."""
+        return next((k for k in reversed(range(len(self.values))) if element in self.values[k]), None)
+
+    def text(self, root: Element, level: int = TERNARY) -> str:
+        """The text of `root`, which binds as tightly as `level`; what it needs is written above it."""
+        return printed(self.written(root)).within(level)
+
+    def written(self, root: Element) -> Expr:
+        """The expression of `root`: operations that are used again, or make a line too long, get a name."""
+        order = postorder((root,), lambda e: () if self.known(e) else e.args)
+        users = {a: e for e in order for a in e.args}
+        found: dict[Element, Expr] = {}
+        for element in order:
+            made = self.known(element) or self.leaf(element)
+            if made is None:
+                made = self.operation(element, [found[a] for a in element.args])
+                once = self.uses[element] <= 1
+                if element is root:
+                    inline = once and not self.is_invariant(element)
+                else:
+                    inline = once and self.stands_alone(element, made, users[element])
+                if not inline:
+                    made = self.name(element, made)
+            found[element] = made
+        return found[root]
+
+    def name(self, element: Element, made: Expr) -> Var:
+        """A variable for `element`, in the outermost scope that has what its expression names."""
+        parts = postorder((element,), lambda e: () if e is not element and self.known(e) else e.args)
+        level = max(self.level(element), *(self.scope(e) or 0 for e in parts))
+        self.values[level][element] = self.assign(made, level, self.names.get(element, ""))
+        return Var(self.values[level][element])
+
+    def stands_alone(self, element: Element, made: Expr, user: Element) -> bool:
+        """Whether an element may stand inside the expression of `user`, its only one."""
+        return (
+            len(text_of(made)) <= INLINE_WIDTH
+            and not (isinstance(element, Read) and isinstance(made, Choice))
+            and not (isinstance(user, Apply) and user.op not in DTYPES and repeats(user.op, user.dtype))
+            and self.level(user) == self.level(element)
+        )
+
+    def is_invariant(self, element: Element) -> bool:
+        """Whether a loop would repeat costly work that no iteration changes. A loop adds up in one order,
+        whether its terms are computed before it or read from memory."""
+        return self.level(element) < len(self.loops) and costly(element, {})
+
+    def leaf(self, element: Element) -> Expr | None:
+        """An element that needs no computation."""
+        match element:
+            case Const():
+                return constant(element)
+            case Index(axis=number):
+                return Call("np.int64", (Var(axis_name(number)),))
+            case Size(number=number):
+                return Var(self.use(self.sizes[number]))
+            case Read(array=array, args=()):
+                return self.element(array, ()) if array in self.prefixes else Var(self.label(array))
+        return None
+
+    def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
+        """An operation on arguments that have expressions."""
+        match element:
+            case Read():
+                spot, inside = self.place(element.array, element.args, args)
+                return spot if inside is None else Choice(inside, spot, zero(element.dtype))
+            case Select():
+                return Call("select", tuple(args))
+            case Apply(op="strict"):
+                return args[0]
+            case Apply(op=op) if op in self.intrinsics and self.is_uncontracted(element):
+                return Call(self.intrinsics[op], (args[0], args[-1]))
+            case Apply(op="bool"):
+                return Compare("!=", args[0], literal(0))
+            case Apply(op=op) if op in DTYPES:
+                return Call(TYPES[element.dtype], (args[0],))
+            case Apply(op=op):
+                return filled(op, args, element.dtype)
+        raise AssertionError(f"no text for {type(element).__name__}")
+
+    def is_uncontracted(self, element: Element) -> bool:
+        """Whether a float is rounded before it is an operand of another operation."""
+        return element in self.uncontracted and is_float(element.dtype)
+
+    def place(
+        self, array: Array, indices: Sequence[Element], made: Sequence[Expr]
+    ) -> tuple[Expr, Expr | None]:
+        """An element of an array, and the condition that it exists: None if it surely does.
+
+        Indices are unsigned: signed ones cost a wraparound and the vectoriser.
+        """
+        found = [self.spot(*one) for one in zip(indices, made, array.shape, strict=True)]
+        inside = tuple(condition for _, condition in found if condition is not None)
+        spot = self.element(array, [spot for spot, _ in found])
+        return spot, all_of(inside) if inside else None
+
+    def row(self, array: Array) -> Row:
+        """Where an array begins in the one of which it is a row."""
+        return self.prefixes.get(array, ())
+
+    def element(self, array: Array, spots: Sequence[Expr]) -> Access:
+        """An array's element at some indices."""
+        dropped = self.dropped.get(array, ())
+        kept = (s for k, s in enumerate(spots) if k not in dropped)
+        return Access(self.label(array), (*self.row(array), *kept))
+
+    def spot(self, index: Element, made: Expr, size: Element) -> tuple[Expr, Expr | None]:
+        """An index into an axis, and the condition that there is such a place: None if there surely is."""
+        spot: Expr
+        match index:
+            case Index(axis=number):
+                spot = Var(axis_name(number))
+            case Const(value=value) if value >= 0:
+                spot = literal(value)
+            case _:
+                spot = unsigned(made if isinstance(made, Var) else self.name(index, made))
+        if self.fits(index, size):
+            return spot, None
+        return spot, Compare("<", spot, unsigned(self.written(size)))
+
+    def fits(self, index: Element, size: Element) -> bool:
+        """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last iteration."""
+        axis, first = shifted(index)
+        whole, less = shifted(size)
+        if axis is None:
+            return whole is None and 0 <= first < less
+        for loop in (*self.around, *self.loops):
+            if isinstance(axis, Index) and loop.number == axis.axis:
+                iterations, extra = shifted(loop.size)
+                return iterations is whole and 0 <= first <= less - extra
+        return False
+
+
+def axis_name(number: int) -> str:
+    """The variable of a loop over an axis, or over the iterations of a loop of the program."""
+    return f"i{number}" if number >= 0 else f"iteration{-1 - number}"
+
+
+def zero(dtype: Dtype) -> Expr:
+    """Zero."""
+    return constant(const(0, dtype))
+
+
+def constant(element: Const) -> Expr:
+    """A constant of its own type; float literals are float64 in numba."""
+    found = literal(element.value)
+    return Call("np.float32", (found,)) if element.dtype == "f32" else found

@@ -1,0 +1,1 @@
+"""Routines on whole matrices, as Python functions that are compiled into kernels."""

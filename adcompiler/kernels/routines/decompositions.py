@@ -1,0 +1,259 @@
+"""More of the library's routines for kernels (`library.py`): decompositions of one matrix, and their parts.
+
+Eigenvectors and singular vectors have the sign that makes the first of their largest entries positive; so
+have those of NumPy in `ops/decompositions.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adcompiler.kernels.routines import library
+from adcompiler.kernels.routines.library import _fill
+
+SWEEPS = 60  # a matrix takes six to ten
+APART = library.APART | {"_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign"}
+
+
+def _finite(a: Any) -> bool:
+    found = True
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            found = found and abs(a[i, j]) < np.inf
+    return found
+
+
+def _iteration_columns(f: Any, first: int, end: int, p: int, q: int, c: float, s: float) -> None:
+    for i in range(first, end):
+        x, y = f[i, p], f[i, q]
+        f[i, p], f[i, q] = c * x - s * y, s * x + c * y
+
+
+def _iteration_rows(f: Any, p: int, q: int, n: int, c: float, s: float) -> None:
+    for j in range(n):
+        x, y = f[p, j], f[q, j]
+        f[p, j], f[q, j] = c * x - s * y, s * x + c * y
+
+
+def _tangent(theta: float) -> float:
+    """The tangent of the smaller angle of which `theta` is the cotangent of the double."""
+    t = 1 / (abs(theta) + math.sqrt(theta * theta + 1))
+    return t if theta >= 0 else -t
+
+
+def _exchange_columns(f: Any, first: int, end: int, p: int, q: int) -> None:
+    for i in range(first, end):
+        f[i, p], f[i, q] = f[i, q], f[i, p]
+
+
+def _set_sign(f: Any, first: int, end: int, j: int, top: int) -> None:
+    """Make the first of the largest entries of a column positive, by the sign of all rows from `top` on."""
+    most, found = 0.0, 1.0
+    for i in range(first, end):
+        most = max(most, abs(f[i, j]))
+    for i in range(end - 1, first - 1, -1):
+        if abs(f[i, j]) >= 0.999999 * most:
+            found = f[i, j]
+    if found < 0:
+        for i in range(top, end):
+            f[i, j] = -f[i, j]
+
+
+def _part(f: Any, row: int, x: Any) -> None:
+    """What stands in the factor from a row on."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = f[row + i, j]
+
+
+def library_eigh(a: Any, f: Any) -> None:
+    """Jacobi's method: rotations make the matrix below diagonal, and their product the vectors above."""
+    n = a.shape[0]
+    _fill(f, 0.0)
+    if not _finite(a):
+        _fill(f, math.nan)
+        return
+    for i in range(n):
+        f[i, i] = 1
+        for j in range(n):
+            f[n + i, j] = a[i, j]
+    for _ in range(SWEEPS):
+        turned = False
+        for p in range(n):
+            for q in range(p + 1, n):
+                x, y, z = f[n + p, p], f[n + q, q], f[n + p, q]
+                if abs(z) > 1e-18 * (abs(x) + abs(y)):
+                    t = _tangent((y - x) / (2 * z))
+                    c = 1 / math.sqrt(t * t + 1)
+                    _iteration_columns(f, 0, 2 * n, p, q, c, c * t)
+                    _iteration_rows(f, n + p, n + q, n, c, c * t)
+                    f[n + p, q], f[n + q, p] = 0, 0
+                    turned = True
+        if not turned:
+            break
+    for k in range(n):
+        f[k, n] = f[n + k, k]
+    for k in range(n):
+        least = k
+        for j in range(k + 1, n):
+            if f[j, n] < f[least, n]:
+                least = j
+        if least != k:
+            f[k, n], f[least, n] = f[least, n], f[k, n]
+            _exchange_columns(f, 0, n, k, least)
+        _set_sign(f, 0, n, k, 0)
+
+
+def library_eigh_values(a: Any, f: Any, w: Any) -> None:
+    for k in range(a.shape[0]):
+        w[k, 0] = f[k, a.shape[0]]
+
+
+def library_eigh_vectors(a: Any, f: Any, v: Any) -> None:
+    _part(f, 0, v)
+
+
+def library_qr(a: Any, f: Any) -> None:
+    """Householder's reflections of the columns, and then their product, in the rows of Q."""
+    m, n = a.shape[0], a.shape[1]
+    for i in range(m):
+        for j in range(n):
+            f[i, j] = a[i, j]
+    for i in range(m, m + n):
+        for j in range(n):
+            f[i, j] = 0
+    for k in range(min(m, n)):
+        below, x = 0.0, f[k, k]
+        for i in range(k + 1, m):
+            below += f[i, k] * f[i, k]
+        if below != 0:
+            y = -math.sqrt(x * x + below) if x >= 0 else math.sqrt(x * x + below)
+            for i in range(k + 1, m):
+                f[i, k] /= x - y
+            _reflect(f, m, n, k, (y - x) / y)
+            f[k, k] = y
+    for k in range(n):
+        for j in range(n):
+            f[m + k, j] = f[k, j] if j >= k and k < m else 0.0
+    for k in range(min(m, n) - 1, -1, -1):
+        below, by = 0.0, 0.0
+        for i in range(k + 1, m):
+            below += f[i, k] * f[i, k]
+        if below != 0:
+            by = 2 / (1 + below)
+        for j in range(k + 1, n):
+            f[k, j] = 0
+        _reflect(f, m, n, k, by)
+        for i in range(k + 1, m):
+            f[i, k] *= -by
+        f[k, k] = 1 - by
+
+
+def _reflect(f: Any, m: int, n: int, k: int, by: float) -> None:
+    """The columns behind k, mirrored by what stands below its diagonal."""
+    for j in range(k + 1, n):
+        total = f[k, j]
+        for i in range(k + 1, m):
+            total += f[i, k] * f[i, j]
+        total *= by
+        f[k, j] -= total
+        for i in range(k + 1, m):
+            f[i, j] -= total * f[i, k]
+
+
+def library_qr_columns(a: Any, f: Any, q: Any) -> None:
+    _part(f, 0, q)
+
+
+def library_qr_triangle(a: Any, f: Any, r: Any) -> None:
+    _part(f, a.shape[0], r)
+
+
+def library_svd(a: Any, f: Any) -> None:
+    """Hestenes' method: rotations from the right make the columns of A orthogonal; V is their product."""
+    m, n = a.shape[0], a.shape[1]
+    _fill(f, 0.0)
+    if not _finite(a):
+        _fill(f, math.nan)
+        return
+    for i in range(m):
+        for j in range(n):
+            f[i, j] = a[i, j]
+    for j in range(n):
+        f[m + j, j] = 1
+    for _ in range(SWEEPS):
+        turned = False
+        for p in range(n):
+            for q in range(p + 1, n):
+                x, y, z = 0.0, 0.0, 0.0
+                for i in range(m):
+                    x += f[i, p] * f[i, p]
+                    y += f[i, q] * f[i, q]
+                    z += f[i, p] * f[i, q]
+                if abs(z) > 1e-15 * math.sqrt(x) * math.sqrt(y) and min(x, y) > 1e-31 * max(x, y):
+                    t = _tangent((y - x) / (2 * z))
+                    c = 1 / math.sqrt(t * t + 1)
+                    _iteration_columns(f, 0, m + n, p, q, c, c * t)
+                    turned = True
+        if not turned:
+            break
+    _singular_values(f, m, n)
+
+
+def _singular_values(f: Any, m: int, n: int) -> None:
+    """The lengths of the columns, in descending order; the columns divided by them."""
+    for j in range(n):
+        total = 0.0
+        for i in range(m):
+            total += f[i, j] * f[i, j]
+        f[m + n, j] = math.sqrt(total)
+    for k in range(n):
+        most = k
+        for j in range(k + 1, n):
+            if f[m + n, j] > f[m + n, most]:
+                most = j
+        if most != k:
+            _exchange_columns(f, 0, m + n + 1, k, most)
+        if f[m + n, k] > 2.2e-16 * m * f[m + n, 0]:
+            for i in range(m):
+                f[i, k] /= f[m + n, k]
+        else:
+            _complete(f, m, k)
+        _set_sign(f, m, m + n, k, 0)
+
+
+def _complete(f: Any, m: int, k: int) -> None:
+    """A unit vector at right angles to the first k columns, in the place of one of mere rounding."""
+    for start in range(m):
+        for i in range(m):
+            f[i, k] = 1.0 if i == start else 0.0
+        for _ in range(2):
+            for j in range(k):
+                total = 0.0
+                for i in range(m):
+                    total += f[i, j] * f[i, k]
+                for i in range(m):
+                    f[i, k] -= total * f[i, j]
+        length = 0.0
+        for i in range(m):
+            length += f[i, k] * f[i, k]
+        if length * m > 0.5:
+            for i in range(m):
+                f[i, k] /= math.sqrt(length)
+            return
+
+
+def library_svd_left(a: Any, f: Any, u: Any) -> None:
+    _part(f, 0, u)
+
+
+def library_svd_right(a: Any, f: Any, v: Any) -> None:
+    _part(f, a.shape[0], v)
+
+
+def library_svd_values(a: Any, f: Any, s: Any) -> None:
+    for j in range(s.shape[0]):
+        s[j, 0] = f[f.shape[0] - 1, j]

@@ -1,0 +1,1 @@
+"""Which loop nests there are, in which order, and which values become arrays."""

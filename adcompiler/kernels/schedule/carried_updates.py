@@ -1,0 +1,222 @@
+"""Bufferisation of carried arrays: in-place updates, where an iteration changes a part of what it carries.
+
+`x[e] = v` leaves x as it is but at one place: it is a *store* there; and `x[a:b] = v`, or an adjoint of
+x[a:b], is one of a part, if the iteration computes a or b. A sum that is scattered onto what is carried adds
+to it in place. All else is a new array, which may take the place of the old one if nothing reads that
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.intervals import Ranges, never_negative
+from adcompiler.analysis.predicates import ties
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Index,
+    Map,
+    Read,
+    closed,
+    const,
+    identity,
+    is_const,
+)
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, rewrite, substitute
+from adcompiler.ops.build import apply
+from adcompiler.passes.algebra.fold import folded
+
+MOST_STORES = 8
+ZERO: Element = const(0, "i64")
+Bound = tuple[str, Element]  # "start" or "stop", and where
+
+
+@dataclass(frozen=True)
+class Part:
+    """The elements of an axis from `start` on."""
+
+    start: Element
+    length: Element
+
+
+@dataclass(frozen=True)
+class Store:
+    """`array` is stored at `indices`, where None stands for a whole axis."""
+
+    indices: tuple[Element | Part | None, ...]
+    array: Array
+
+    @property
+    def numbers(self) -> list[Element]:
+        """What is computed of the places."""
+        return [
+            e
+            for i in self.indices
+            if i is not None
+            for e in ((i.start, i.length) if isinstance(i, Part) else (i,))
+        ]
+
+
+def stores(slot: Array, result: Array, ranges: Ranges) -> list[Store] | None:
+    """The stores that make `slot` the `result`; None if it differs at more than some places. `ranges` are
+    those of the iterations' numbers."""
+    if not isinstance(result, Map) or not result.rank:
+        return None
+    found: list[Store] = []
+    work: list[tuple[tuple[Element | None, ...], Element]] = [((None,) * result.rank, result.body)]
+    while work:
+        indices, body = work.pop()
+        split = _split(slot, indices, body)
+        if split is None:
+            if all(i is None for i in indices):
+                part = _part(slot, result, ranges)
+                return None if part is None else [part]
+            found.append(_store(result, indices, body))
+        else:
+            axis, places = split
+            for place in places:
+                there = (*indices[:axis], place, *indices[axis + 1 :])
+                work.append((there, substitute(body, {axis: place})))
+        if len(found) + len(work) > MOST_STORES:
+            return None
+    return found
+
+
+def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tuple[int, list[Element]] | None:
+    """An axis, and the places on it outside of which `body` is what the slot holds."""
+    for axis, index in enumerate(indices):
+        if index is None:
+            places = _places(body, axis)
+            if places and _elsewhere(body, axis) is _unchanged(slot, indices):
+                return axis, places
+    return None
+
+
+def _places(body: Element, axis: int) -> list[Element]:
+    """The places that an axis is compared with."""
+    found: dict[Element, None] = {}
+    for e in elements_of((body,)):
+        place = _place(e, axis)
+        if place is not None:
+            found[place] = None
+    return list(found)
+
+
+def _place(element: Element, axis: int) -> Element | None:
+    """The place that an axis is compared with, if it is one place in the whole array."""
+    places = (place for k, place in ties(element) if k == axis)
+    return next((p for p in places if not any(a >= 0 for a in p.axes)), None)
+
+
+def _elsewhere(body: Element, axis: int) -> Element:
+    """What a body is where the axis is at none of the places that it is compared with."""
+    never = const(False, "bool")
+    found = folded(rewrite((body,), lambda e: never if _place(e, axis) is not None else e)[0])
+    return rewrite((found,), _without_zeros)[0]
+
+
+def _without_zeros(element: Element) -> Element:
+    """x + 0 as x: here the sign of a zero does not count."""
+    if isinstance(element, Apply) and element.op == "add":
+        x, y = element.args
+        return x if is_const(y, 0) else y if is_const(x, 0) else element
+    return element
+
+
+def _unchanged(slot: Array, indices: Sequence[Element | None]) -> Element:
+    own = identity(slot.shape)
+    return Read(slot, tuple(own[k] if i is None else i for k, i in enumerate(indices)))
+
+
+def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> Store:
+    free = [k for k, i in enumerate(indices) if i is None]
+    moved: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)}
+    return Store(indices, closed(tuple(result.shape[k] for k in free), folded(substitute(body, moved))))
+
+
+def _part(slot: Array, result: Map, ranges: Ranges) -> Store | None:
+    """The store of a part of one axis whose bounds the iteration computes, if nothing else changes."""
+    own, body = Read(slot, identity(slot.shape)), _seen_through(slot, result.body)
+    for axis, size in enumerate(result.shape):
+        found = {e: side for e in elements_of((body,)) if (side := _side(e, axis)) is not None}
+        bounds = {side for side in found.values() if side not in (("start", ZERO), ("stop", size))}
+        computed = any(bound.axes or is_computed(bound) for _, bound in bounds)
+        if not computed or len(bounds) > len(dict(bounds)):
+            continue
+        kinds = {kind for kind, _ in bounds}
+        cases = [_where(body, found, bounds, false) for false in (kinds, *({k} for k in kinds))]
+        if any(rewrite((case,), _without_zeros)[0] is not own for case in cases):
+            continue
+        ends = dict(bounds)
+        start = _larger(ends.get("start", ZERO), ZERO, ranges)
+        stop = _smaller(ends.get("stop", size), size, ranges)
+        length = _larger((linear(stop) - linear(start)).element(), ZERO, ranges)
+        inside = substitute(_where(body, found, bounds, set()), {axis: apply("add", Index(axis), start)})
+        shape = (*result.shape[:axis], length, *result.shape[axis + 1 :])
+        places = tuple(Part(start, length) if k == axis else None for k in range(result.rank))
+        return Store(places, closed(shape, folded(inside)))
+    return None
+
+
+def _larger(x: Element, y: Element, ranges: Ranges) -> Element:
+    return x if never_negative(linear(x) - linear(y), ranges, ()) else apply("maximum", x, y)
+
+
+def _smaller(x: Element, y: Element, ranges: Ranges) -> Element:
+    return x if never_negative(linear(y) - linear(x), ranges, ()) else apply("minimum", x, y)
+
+
+def _where(body: Element, found: Mapping[Element, Bound], bounds: Set[Bound], false: Set[str]) -> Element:
+    """What a body is where bounds of these kinds do not hold, and all others do."""
+    known = {e: const(not (side in bounds and side[0] in false), "bool") for e, side in found.items()}
+    return folded(rewrite((body,), lambda e: known.get(e, e))[0])
+
+
+def _seen_through(slot: Array, body: Element) -> Element:
+    """What is carried plus all of another array, as the element of that."""
+    match body:
+        case Apply(op="add", args=(Read() as x, Read() as y)):
+            more = y.array if x.array is slot else x.array
+            if isinstance(more, Map) and x.args == y.args == identity(more.shape):
+                return apply("add", *(more.body if a.array is more else a for a in (x, y)))
+    return body
+
+
+def _side(condition: Element, axis: int) -> Bound | None:
+    """The bound that a condition is for an axis, if no other axis decides it: the first place, or the one
+    behind the last."""
+    if not (isinstance(condition, Apply) and condition.op in ORDERS and condition.args[0].dtype == "i64"):
+        return None
+    exchanged, more = ORDERS[condition.op]
+    low, high = (linear(a) for a in (condition.args[::-1] if exchanged else condition.args))
+    rest = high - low - whole(more)  # 0 or more where the condition holds
+    factor = rest.terms.get(Index(axis), 0)
+    rest -= linear(Index(axis)) * factor
+    if any(a >= 0 for a in rest.axes) or factor not in (1, -1):
+        return None
+    return ("start", (rest * -1).element()) if factor == 1 else ("stop", (rest + whole(1)).element())
+
+
+ORDERS = {"less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "greater_equal": (True, 0)}
+
+
+def scattered(slot: Array, result: Array, roots: Sequence[Array]) -> Accumulate | None:
+    """The sum that an iteration scatters onto what it carries, if nothing else reads either."""
+    if not isinstance(result, Map):
+        return None
+    match result.body:
+        case Apply(op="add", args=(Read() as x, Read() as y)):
+            own, total = (x, y) if x.array is slot else (y, x)
+        case _:
+            return None
+    added = total.array
+    plain = own.array is slot and own.args == total.args == identity(slot.shape)
+    if not (plain and isinstance(added, Accumulate) and added.shape == slot.shape):
+        return None
+    readers = [a for a in arrays_of(roots) if slot in arrays_read(a) or added in arrays_read(a)]
+    return added if readers == [result] and roots.count(result) == 1 else None

@@ -1,0 +1,57 @@
+"""Diagonals: an axis of an array of which nothing matters but where it equals something.
+
+The Hessian of a chain is select(j == i, f(i), select(j == i + 1, g(i), 0)): of a row, two elements are
+computed, and all others are one value. So the loop over j fills the row with what an element is where no such
+condition holds, and the places are written after it. Whatever the element is at a place is written there, so
+places that are the same are written twice with the same value.
+"""
+
+from __future__ import annotations
+
+from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.predicates import ties
+from adcompiler.ir.nodes import Element, Index, Map
+from adcompiler.ir.walk import postorder, substitute
+from adcompiler.kernels.schedule.branches import Conditions, assume, join
+from adcompiler.kernels.schedule.schedule_tree import Task
+
+MOST = 8  # places in a row
+
+Tie = tuple[Element, Element]  # that an axis is at a place, and the place
+
+
+def ties_of(task: Task, axis: int) -> list[Tie]:
+    """The conditions that tie an axis of the loops around a map to places; none if it matters otherwise."""
+    if not (isinstance(task.array, Map) and axis in task.elements[0].axes):
+        return []
+    found: dict[Element, Element] = {}
+    for element in postorder((task.elements[0],), lambda e: () if _places(e, axis) else e.args):
+        if element is Index(axis):
+            return []
+        for place in _places(element, axis):
+            found[element] = place
+    (rest,) = assume(task.elements, elsewhere((), list(found.items())))
+    return list(found.items()) if len(found) <= MOST and axis not in rest.axes else []
+
+
+def _places(condition: Element, axis: int) -> list[Element]:
+    return [place for tied, place in ties(condition) if tied == axis]
+
+
+def elsewhere(known: Conditions, found: list[Tie]) -> Conditions:
+    """What is known where the axis is at none of the places."""
+    return join(known, tuple((condition, False) for condition, _ in found))
+
+
+def at(task: Task, axis: int, tie: Tie, found: list[Tie]) -> tuple[list[Element], Element]:
+    """The indices of the element at the place of one of the ties that were found, and what it is there."""
+    condition, place = tie
+    others = tuple((c, False) for c, other in found if _apart(place, other))
+    (value,) = assume(task.elements, ((condition, True), *others))
+    return [substitute(k, {axis: place}) for k in task.kept], substitute(value, {axis: place})
+
+
+def _apart(place: Element, other: Element) -> bool:
+    """Whether two places are surely not the same: i and i + 1."""
+    (base, k), (base_of_other, other_k) = shifted(place), shifted(other)
+    return base is base_of_other and k != other_k

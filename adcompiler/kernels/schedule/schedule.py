@@ -1,0 +1,374 @@
+"""Fuse the arrays of a program into loop nests: which loops there are, and what runs in each.
+
+Every array is a task with an order of loops over its domain. Tasks are taken producers first, and
+each joins the first loop of its length that stands at or after all its producers; after, if it needs
+a producer's value from another iteration of that loop: a sum over it, or an element read elsewhere. The
+same rule is applied inside each loop. What a task reads from the same iteration stays in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce as fold_left
+from itertools import chain, count
+
+from adcompiler.analysis.intervals import Range, Ranges, up_to
+from adcompiler.analysis.loop_order import long_axes, loop_order
+from adcompiler.ir import loop as loop_node
+from adcompiler.ir.bodies import Replace, const_places, fresh, standing
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item, Slot
+from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Read, Reduce, identity
+from adcompiler.ir.walk import (
+    arrays_of,
+    arrays_read,
+    elements_of,
+    is_computed,
+    lengths_read,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+)
+from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
+from adcompiler.kernels.schedule.carried_updates import Store, scattered, stores
+from adcompiler.kernels.schedule.schedule_tree import (
+    HERE,
+    Loop,
+    Recurrence,
+    Schedule,
+    Task,
+    filling,
+    reads_of,
+)
+from adcompiler.ops.costs import costly, is_function
+from adcompiler.passes.order.orders import settled
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
+    together, the arrays whose loops hold nothing else, whether what only one iteration of a loop reads may be
+    stored for that iteration alone, as it may where the iterations of a block run one after the other, and
+    the nominal nanoseconds of an access to memory."""
+
+    orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
+    alone: Callable[[Array], bool]
+    rows: bool
+    access: float
+
+
+# A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does,
+# where what it reads would else have to be stored.
+CPU = Style(
+    lambda arrays: {a: loop_order(a) for a in arrays},
+    lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
+    rows=True,
+    access=1.0,
+)
+
+
+def schedule(func: Func, style: Style = CPU) -> Schedule:
+    """The loop nests of `func`."""
+    return _arranged(func.roots, {}, count(), style, settled(func))
+
+
+def _arranged(
+    roots: Sequence[Array],
+    given: Mapping[Array, object],
+    numbers: Iterator[int],
+    style: Style,
+    orders: Mapping[Array, tuple[int, ...]] | None = None,
+) -> Schedule:
+    """The loop nests that compute `roots`; arrays `given` are there already."""
+    tasks: list[Task] = []
+    loops: dict[loop_node.Loop, Recurrence] = {}
+    found = needs(roots, postorder(roots, lambda a: () if a in given else _made_before(a)))
+    needed = {a: _conditions(a, found) for a in found.arrays}
+
+    def before(array: Array) -> Iterable[Array]:
+        asked = read_by(c for c, _ in needed.get(array, ALWAYS))
+        return () if array in given else (*_made_before(array), *asked)
+
+    made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
+    orders = {**style.orders([a for a in made if not isinstance(a, Item | Call)]), **(orders or {})}
+    for array in made:
+        if not isinstance(array, Item):
+            tasks.append(Task(array, orders.get(array, ()), needed=needed[array]))
+        elif array.loop not in loops:
+            loops[array.loop] = rec = _recurrence(array.loop, numbers, style)
+            rec.needed = fold_left(meet, (needed[a] for a in array.loop.items if a in needed))
+            tasks.append(rec)
+    placer = _Placer(tasks, numbers, style)
+    body = placer.place(tasks, 0)
+    for item in body:
+        if isinstance(item, Loop):
+            item.bind(frozenset(), style.rows)
+    for task in tasks:
+        if isinstance(task, Recurrence):
+            continue
+        task.stored = task.array.rank > 0 and (task.array in roots or placer.escapes(task))
+        if style.rows and task.stored and task.array not in roots:
+            task.within = placer.within(task)
+    return Schedule(body, tasks, found)
+
+
+def _conditions(array: Array, found: Needs) -> Conditions:
+    """The conditions to compute an array under: none if it is quickly made, or has no buffer beforehand."""
+    quick = isinstance(array, Map) and not array.rank and not costly(array.body, {})
+    return ALWAYS if quick or isinstance(array, Input) or lengths_read(array) else found.arrays[array]
+
+
+def _made_before(array: Array) -> Sequence[Array]:
+    """What must be there before an array; a loop fills what starts as a constant itself."""
+    if not isinstance(array, Item):
+        return arrays_read(array)
+    loop = array.loop
+    whole = {*loop.scanned, *loop.consts}
+    return [a for a in arrays_read(array) if a in whole or a not in loop.inits or filling(a) is None]
+
+
+class _Open(Replace):
+    """Puts what stands for the slots of a body in their place: the iteration's number is an axis, and so is
+    the first one of a scanned array, but for loops that read a row whole: they have one of `whole`.
+
+    A number of these is copied for a loop inside, as its operand. Where lengths of arrays read it, they read
+    the copy too: an operand of that loop and the number that its length reads meet in its body."""
+
+    def __init__(
+        self,
+        roots: Sequence[Array],
+        replaced: dict[Array, Array],
+        step: Array,
+        rows: Sequence[Array],
+        whole: Sequence[Array],
+        axis: int,
+    ) -> None:
+        super().__init__(replaced | dict(zip(whole, whole, strict=True)))
+        self.step, self.rows, self.axis = step, dict(zip(rows, whole, strict=True)), axis
+        self.parts = {slot: place for slot, place in replaced.items() if place is step or place in self.rows}
+        found = chain.from_iterable(map(lengths_read, arrays_of(roots)))
+        self.counts = {a for a in found if a in self.parts}
+        self.lengths: dict[Element, Element] = {}
+
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        return rewrite(lengths, self.length, self.lengths)
+
+    def length(self, element: Element) -> Element:
+        """What becomes of a length, or of a part of one."""
+        if isinstance(element, Read) and element.array in self.counts:
+            return Read(self.run((self.copied(element.array),))[0], ())
+        return self._visit(element)
+
+    def element(self, element: Element) -> Element:
+        if isinstance(element, Read) and element.array is self.step:
+            return Index(self.axis)
+        if isinstance(element, Read) and element.array in self.rows:
+            return Read(element.array, (Index(self.axis), *element.args))
+        return element
+
+    def copied(self, array: Array) -> Array:
+        """An array that is read whole; what stands for a part of another is copied."""
+        return Map(array.shape, Read(array, identity(array.shape))) if array in self.parts else array
+
+    def operands(self, call: Call) -> tuple[Array, ...]:
+        whole = tuple(map(self.copied, call.operands))
+        self.run(whole)
+        return tuple(self.arrays[a] for a in whole)
+
+    def whole(self, array: Array) -> Array:
+        """An array that a loop reads."""
+        row = self.rows.get(self.parts.get(array, array))
+        return self.copied(array) if row is None or not row.rank or lengths_read(row) else row
+
+    def _loop(self, loop: loop_node.Loop) -> loop_node.Loop:
+        inits, scanned, consts = (
+            tuple(map(self.whole, part)) for part in (loop.inits, loop.scanned, loop.consts)
+        )
+        self.run((*inits, *scanned, *consts))
+        rest = loop.results, loop.outs, loop.test, loop.backward
+        return super()._loop(loop_node.Loop(loop.length, inits, scanned, consts, *rest))
+
+
+def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> Recurrence:
+    """A loop with its body opened and scheduled."""
+    number = -1 - next(numbers)
+    step, *slots = loop.slots
+    places = const_places(loop)  # lengths in the body read these
+    consts, stand = tuple(places.values()), fresh("i64", ())
+    carried = tuple(standing(s, places) for s in slots[: len(loop.inits)])
+    whole = tuple(standing(s, places) for s in slots[len(carried) : len(slots) - len(consts)])
+    rows = tuple(fresh(a.dtype, (a.shape[0], *r.shape)) for a, r in zip(loop.scanned, whole, strict=True))
+    new: dict[Array, Array] = {step: stand}
+    new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
+    read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]
+    roots = _Open(read, new, stand, rows, whole, number).run(read)
+    results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
+    given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
+    before: Schedule | None = None
+    if loop.test is not None:
+        before = _arranged(roots[-1:], given, numbers, style)
+        for task in before.tasks:
+            task.stored, task.within = task.array.rank > 0, 0  # the iteration may read it
+        given |= dict.fromkeys(t.array for t in before.tasks)
+    kept = (*results, *outs, *roots[len(results) + len(outs) :])
+    ranges: dict[Element, Range] = {}
+    if loop.length is not None and not is_computed(loop.length):
+        ranges[Index(number)] = up_to(loop.length)
+    updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
+    made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
+    made += _placing([u for u in updates if isinstance(u, tuple)], {*arrays_of([*made, *outs]), *given})
+    iteration = _arranged([*made, *outs], given, numbers, style)
+    test = None if loop.test is None else roots[-1]
+    return Recurrence(
+        loop.items[0],
+        (),
+        number=number,
+        slots=carried,
+        rows=rows,
+        whole=whole,
+        consts=consts,
+        results=updates,
+        outs=outs,
+        test=test,
+        before=before,
+        iteration=iteration,
+    )
+
+
+def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | tuple[Store, ...]:
+    """What an iteration does to what it carries: a new array, a sum to add in place, or stores at some
+    places."""
+    found = stores(slot, result, ranges)
+    if found is not None:
+        return tuple(found)
+    if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
+        return Map(result.shape, Read(result, identity(result.shape)))
+    return scattered(slot, result, roots) or result
+
+
+def _placing(updates: Sequence[tuple[Store, ...]], known: Collection[object]) -> list[Array]:
+    """What only the places of stores read."""
+    read = read_by(e for stored in updates for store in stored for e in store.numbers)
+    return [a for a in read if a not in known]
+
+
+class _Placer:
+    """Builds the loops; remembers who reads whom."""
+
+    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int], style: Style) -> None:
+        self.numbers, self.style = numbers, style
+        by_array: dict[Array, Task] = {}
+        for task in tasks:
+            by_array |= dict.fromkeys(task.arrays, task)
+        self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
+        self.readers: dict[Task, list[Task]] = {task: [] for task in tasks}
+        for task in tasks:
+            for read in reads_of(task):
+                if read.array in by_array:
+                    self.reads[task].setdefault(by_array[read.array], []).append(read)
+            for producer in self.reads[task]:
+                self.readers[producer].append(task)
+
+    def place(self, tasks: Sequence[Task], depth: int) -> list[Loop | Task]:
+        """The items that run `tasks`, which share the loops above `depth`."""
+        items: list[Loop | Task] = []
+        position: dict[Task, int] = {}
+        for task in tasks:
+            if depth == len(task.order):
+                position[task] = len(items)
+                items.append(task)
+                continue
+            size = task.array.domain[task.order[depth]]
+            start = 0
+            for producer, reads in self.reads[task].items():
+                if producer in position:
+                    start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
+            wanted = Loop(size, HERE, under=task.conditions(depth, self.style.rows))
+            if not depth:
+                wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
+            elif self.style.rows:  # between the two is a row
+                wanted.calls, wanted.deep = _calls(task, depth), task.has_loops(depth)
+            position[task] = self.join(items, start, wanted)
+            loop = items[position[task]]
+            assert isinstance(loop, Loop)
+            loop.take(task, wanted)
+            task.loops.append(loop)
+        for item in items:
+            if isinstance(item, Loop):
+                item.body = self.place(item.tasks, depth + 1)
+        return items
+
+    def join(self, items: list[Loop | Task], start: int, wanted: Loop) -> int:
+        """The position of the first loop like `wanted` from `start` on; a new one at the end if none is."""
+        for p in range(start, len(items)):
+            item = items[p]
+            if isinstance(item, Loop) and item.admits(wanted):
+                return p
+        wanted.number = next(self.numbers)
+        items.append(wanted)
+        return len(items) - 1
+
+    def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
+        """Whether each iteration of the loop at `depth` gives the consumer all it reads from the producer."""
+        if depth >= len(producer.order) or isinstance(producer.array, Accumulate):
+            return False
+        axis = producer.order[depth]
+        if axis >= producer.array.rank:
+            return False
+        if not depth and self.vectorises_apart(producer, consumer):
+            return False
+        return all(read.args[axis] is Index(consumer.order[depth]) for read in reads)
+
+    def vectorises_apart(self, producer: Task, consumer: Task) -> bool:
+        """Whether one of two tasks is a loop of costly operations that is vectorised if the loops inside the
+        other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again:
+        they meet best while a row is in the cache."""
+        if consumer.has_loops(0):
+            return _is_costly_loop(producer) and not self.reads[producer]
+        rows = (t for t in postorder([consumer], self.readers.__getitem__) if t.has_loops(0))
+        return producer.has_loops(0) and _is_costly_loop(consumer) and not any(rows)
+
+    def escapes(self, task: Task) -> bool:
+        """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
+        if isinstance(task.array, Accumulate | Item | Call) or (
+            isinstance(task.array, Reduce) and not task.in_register
+        ):
+            return True
+        own = task.loops[: task.first_reduced]
+        if not own:
+            return True
+        for reader in self.readers[task]:
+            for read in self.reads[reader][task]:
+                here = tuple(substitute(i, reader.index) for i in read.args)
+                if reader.loops[: len(own)] != own or here != task.kept:
+                    return True
+        return False
+
+    def within(self, task: Task) -> int:
+        """How many loops around a task have all its readers in the same iteration."""
+        if isinstance(task.array, Accumulate | Item | Call):
+            return 0
+        depth = task.first_reduced
+        for reader in self.readers[task]:
+            for read in self.reads[reader][task]:
+                same = [
+                    a is b and substitute(read.args[k], reader.index) is task.index[k]
+                    for k, a, b in zip(task.order[:depth], task.loops, reader.loops, strict=False)
+                ]
+                depth = [*same, False].index(False)
+        return depth
+
+
+def _calls(task: Task, depth: int) -> bool:
+    """Whether a task calls functions in a loop at `depth`, with none inside."""
+    own = {task.order[depth]}
+    return not task.has_loops(depth) and any(
+        is_function(e) and own <= e.axes for e in elements_of(task.array.elements)
+    )
+
+
+def _is_costly_loop(task: Task) -> bool:
+    """Whether a task is one loop of costly operations."""
+    return len(task.order) > 0 and not task.has_loops(0) and costly(task.array.elements[-1], {})

@@ -1,0 +1,282 @@
+"""The schedule tree: tasks, the loops that run them, and the loops of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from adcompiler.analysis.loop_order import is_short
+from adcompiler.analysis.predicates import conditions
+from adcompiler.ir import loop as loop_node
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Const,
+    Element,
+    Index,
+    Map,
+    Node,
+    Read,
+    Reduce,
+    Shape,
+    const,
+    identity,
+)
+from adcompiler.ir.walk import elements_of, is_computed, substitute
+from adcompiler.kernels.schedule.bounds import Bound, bound, common, switch, without
+from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, assume, join
+from adcompiler.kernels.schedule.carried_updates import Store
+
+HERE = -(10**9)  # the axis of a loop that has no number yet
+
+
+@dataclass(eq=False)
+class Task:
+    """One array to compute; `order` are the axes of its domain from the outermost loop inwards."""
+
+    array: Array
+    order: tuple[int, ...]
+    loops: list[Loop] = field(default_factory=list)
+    stored: bool = True
+    seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
+    within: int = 0  # the loops around it in whose iterations all its readers stand too
+    needed: Conditions = ALWAYS  # what holds wherever the array is read
+    known: Conditions = ALWAYS  # what holds in the loop that is being written
+    _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that the task gives."""
+        return (self.array,)
+
+    @property
+    def op(self) -> str | None:
+        """How what its iterations give is added up; None where each iteration gives an element of its own. A
+        scatter sums its body, the last of its elements; the others are places."""
+        if isinstance(self.array, Accumulate):
+            return "sum"
+        return self.array.op if isinstance(self.array, Reduce) else None
+
+    @property
+    def index(self) -> dict[int, Element]:
+        """What each axis of the domain is in the program's loops."""
+        found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
+        return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The array's elements in terms of the program's loops."""
+        key = self.needed, self.known, len(self.seen_to), len(self.loops)
+        if key not in self._elements:
+            self._elements[key] = self._substituted()
+        return self._elements[key]
+
+    def _substituted(self) -> tuple[Element, ...]:
+        memo: dict[Element, Element] = {}
+        found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
+        found = assume(found, join(self.needed, self.known))
+        if self.seen_to and self.op is not None:
+            return (*found[:-1], without(self.op, found[-1], self.seen_to))
+        return found
+
+    @property
+    def written(self) -> tuple[Element, ...]:
+        """What is written for the task: its elements, and what the bounds of its loops read."""
+        return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
+
+    def spares(self, depth: int, filled: bool) -> bool:
+        """Whether the loop at `depth` may leave out iterations that add nothing. Those of an axis that a sum
+        keeps leave elements out, and those of a scatter what it lists on a device: fine if these are
+        `filled`."""
+        reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
+        return self.op is not None and (filled or reduced)
+
+    def conditions(self, depth: int, filled: bool) -> frozenset[Element]:
+        """The conditions on the axis at `depth` under which the task adds anything, in terms of the loops
+        around it; the outermost loop, which is cut into blocks, has no bounds."""
+        if self.op is None or not depth or not self.spares(depth, filled):
+            return frozenset()
+        axis, outer = self.order[depth], self.order[:depth]
+        places: dict[int, Element] = {
+            k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
+        }
+        places[axis] = Index(HERE)
+        found = conditions(self.op, self.array.elements[-1])
+        own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
+        return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
+
+    def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
+        """The names of the array's elements, in terms of the program's loops."""
+        memo: dict[Element, Element] = {}
+        found = [e for e in elements_of(self.array.elements) if e in names]
+        return {substitute(e, self.index, memo): names[e] for e in found}
+
+    @property
+    def kept(self) -> tuple[Element, ...]:
+        """The indices at which the array's element of the current iteration stands."""
+        return tuple(self.index[k] for k in range(self.array.rank))
+
+    @property
+    def first_reduced(self) -> int:
+        """The depth of the outermost loop that reduces, as all of a scatter do; the number of loops if none
+        does."""
+        if not isinstance(self.array, Reduce):
+            return 0 if isinstance(self.array, Accumulate) else len(self.order)
+        return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
+
+    def has_loops(self, depth: int) -> bool:
+        """Whether loops stand inside the one at a depth, but for those that are written out."""
+        return not all(is_short(self.array.domain[k]) for k in self.order[depth + 1 :])
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """The axes that need no storage: what another iteration of their loops computed is read by nobody.
+        One axis is left."""
+        axes = frozenset(self.order[: self.within])
+        return axes if len(axes) < self.array.rank else frozenset()
+
+    @property
+    def in_register(self) -> bool:
+        """Whether a reduction needs one accumulator only: no kept axis lies inside a reduced one."""
+        assert isinstance(self.array, Reduce)
+        return all(k >= self.array.rank for k in self.order[self.first_reduced :])
+
+
+@dataclass(eq=False)
+class Loop:
+    """`for Index(number) in range(size)`."""
+
+    size: Element
+    number: int
+    tasks: list[Task] = field(default_factory=list)
+    body: list[Loop | Task] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
+    under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
+    needed: Conditions = ALWAYS  # what holds wherever what it computes is read
+    shut: bool = False  # whether no other task may join it
+    calls: bool = False  # whether it calls functions, with no loop inside: it is vectorised
+    deep: bool = False  # whether it has loops inside
+
+    def admits(self, other: Loop) -> bool:
+        """Whether what runs in a loop like `other` may run in this one."""
+        alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
+        mixed = (self.calls or other.calls) and (self.deep or other.deep)
+        return alike and not (self.shut or other.shut or mixed)
+
+    def take(self, task: Task, other: Loop) -> None:
+        """Let a task run in this loop, which asked for one like `other`."""
+        self.tasks.append(task)
+        self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
+
+    def bind(self, outer: frozenset[int], filled: bool) -> None:
+        """Turn conditions on the axis into bounds, here and in all loops inside (`filled`: see `spares`)."""
+        if outer and all(t.spares(t.loops.index(self), filled) for t in self.tasks):
+            for condition in common((t.op or "sum", t.elements[-1]) for t in self.tasks):
+                found = bound(condition, self.number, outer) or self.switch(condition, outer)
+                if found is not None:
+                    self.bounds.append(found)
+                    for task in self.tasks:
+                        task.seen_to.append(condition)
+        for item in self.body:
+            if isinstance(item, Loop):
+                item.bind(outer | {self.number}, filled)
+
+    def begins(self, task: Task) -> bool:
+        """Whether a reduction begins anew in each iteration."""
+        return task.loops.index(self) < task.first_reduced
+
+    def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
+        """A condition that lets the loop run or not, if it only adds to what begins before it."""
+        begun = not any(map(self.begins, self.tasks))
+        return switch(condition, outer) if begun else None
+
+    def walk(self) -> Iterator[Loop]:
+        """This loop and all inside it."""
+        yield self
+        for item in self.body:
+            if isinstance(item, Loop):
+                yield from item.walk()
+
+
+@dataclass(eq=False)
+class Recurrence(Task):
+    """A loop of the program, iteration by iteration; `array` is the first of what it gives, and `number` is
+    that of its own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays,
+    those of `whole` for the row of an iteration."""
+
+    number: int = 0
+    slots: tuple[Array, ...] = ()
+    rows: tuple[Array, ...] = ()
+    whole: tuple[Array, ...] = ()
+    consts: tuple[Array, ...] = ()
+    results: tuple[Array | tuple[Store, ...], ...] = ()
+    outs: tuple[Array, ...] = ()
+    test: Array | None = None
+    before: Schedule | None = None
+    iteration: Schedule | None = None
+
+    @property
+    def loop(self) -> loop_node.Loop:
+        """The loop."""
+        assert isinstance(self.array, Item)
+        return self.array.loop
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.loop.items
+
+
+@dataclass
+class Schedule:
+    """The loop nests of a program, or of an iteration of a loop, in order."""
+
+    body: list[Loop | Task]
+    tasks: list[Task]
+    needs: Needs
+
+    def groups(self) -> Iterator[tuple[Conditions, Iterator[Loop | Task]]]:
+        """The nests in order, those together that are needed under the same conditions."""
+        return groupby(self.body, lambda item: item.needed)
+
+
+def tasks_of(item: Loop | Task) -> list[Task]:
+    """The tasks that an item of a schedule runs."""
+    return [item] if isinstance(item, Task) else item.tasks
+
+
+def filling(array: Array) -> Const | None:
+    """The constant that an array is everywhere, if it is one."""
+    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
+
+
+def reads_of(task: Task) -> list[Read]:
+    """What a task reads, its conditions too; a loop, or a call, reads all of its operands."""
+    asked = [e for e in elements_of(c for c, _ in task.needed) if isinstance(e, Read)]
+    if isinstance(task, Recurrence):
+        length = () if task.loop.length is None else (task.loop.length,)
+        whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
+        return asked + whole + [e for e in elements_of(length) if isinstance(e, Read)]
+    array = task.array
+    if isinstance(array, Call):
+        return asked + [Read(a, identity(a.shape)) for a in array.operands]
+    return asked + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
+
+
+def computed(shape: Shape) -> bool:
+    """Whether a length is known only while the kernel runs."""
+    return any(n.axes or is_computed(n) for n in shape)
+
+
+def is_divisible(loop: Loop) -> bool:
+    """Whether a loop in the iteration of a loop may be a nest that threads share."""
+    long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
+    return long and not computed((loop.size,)) and not adds_anywhere(loop)
+
+
+def adds_anywhere(loop: Loop) -> bool:
+    """Whether several iterations of a loop may add to one place."""
+    iteration = Index(loop.number)
+    return any(isinstance(t.array, Accumulate) and iteration not in t.elements[:-1] for t in loop.tasks)

@@ -1,0 +1,66 @@
+"""Which elements of a schedule are computed without contraction: all that strict values are made of.
+
+A product and a sum become one fused operation where one text has both: not where the product is an array that
+another loop has stored, so that two kernels would compute values of one expression that differ in the last
+bit. Below the marks of `passes/algebra/strict.py`, products are therefore intrinsics that are rounded on
+their own. Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found
+through the tasks that make them. What is not repeatable, such as a sum or a result of a loop, is computed by
+one task, so that it is one value: the search stops there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from adcompiler.ir.nodes import Array, Element, Read
+from adcompiler.ir.walk import elements_of
+from adcompiler.kernels.schedule.branches import join
+from adcompiler.kernels.schedule.schedule_tree import Recurrence, Schedule, Task
+from adcompiler.ops.decisions import is_repeatable
+from adcompiler.passes.algebra.strict import is_strict
+
+
+def uncontracted(made: Schedule) -> set[Element]:
+    """The elements of a program below the marks of strict values."""
+    tasks = list(_all_tasks(made))
+    makers = {array: task for task in tasks for array in _given(task)}
+    pending = [e for task in tasks for e in _elements(task) if is_strict(e)]
+    found: set[Element] = set()
+    done: set[Task] = set()
+    while pending:
+        below = [e for e in elements_of(pending) if e not in found]
+        found.update(below)
+        pending = []
+        readers = [makers[e.array] for e in below if isinstance(e, Read) and e.array in makers]
+        while readers:
+            task = readers.pop()
+            if task in done:
+                continue
+            done.add(task)
+            if isinstance(task, Recurrence):  # one of its slots
+                readers += (makers[a] for a in task.loop.operands if a in makers)
+            elif is_repeatable(task.array):
+                pending += task.elements
+    return found
+
+
+def _elements(task: Task) -> Iterable[Element]:
+    """What a task computes: its elements, and the conditions that bounds and branches around them see to."""
+    if isinstance(task, Recurrence):
+        return ()
+    return elements_of((*task.elements, *task.seen_to, *(c for c, _ in join(task.needed, task.known))))
+
+
+def _all_tasks(made: Schedule | None) -> Iterator[Task]:
+    """The tasks of a schedule, and those of the iterations of its loops."""
+    for task in () if made is None else made.tasks:
+        yield task
+        for body in (task.before, task.iteration) if isinstance(task, Recurrence) else ():
+            yield from _all_tasks(body)
+
+
+def _given(task: Task) -> tuple[Array, ...]:
+    """The arrays that a task makes; a loop makes what stands for its operands in its body."""
+    if not isinstance(task, Recurrence):
+        return task.arrays
+    return *task.slots, *task.rows, *task.whole, *task.consts

@@ -1,0 +1,74 @@
+"""Loops of a known, small trip count, which are written out: coordinates, small matrices.
+
+Without them a loop around may be vectorised, and what they compute stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from adcompiler.analysis.loop_order import SHORT
+from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
+from adcompiler.loopir.walk import walk
+
+LARGEST = 700  # nodes that a loop is written out to
+FOLDING = 18_000  # where it asks which iteration it is, as blocks of a Jacobian do: most of it folds then
+MOST = 32  # iterations of such a loop and those inside
+
+
+_known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # a kernel that is dropped leaves nothing
+
+
+def short(loop: Node) -> range | None:
+    """The iterations of a loop that is written out; None for any other."""
+    if not isinstance(loop, For):
+        return None
+    if loop not in _known:
+        _known[loop] = _short(loop)
+    return _known[loop]
+
+
+def _short(loop: For) -> range | None:
+    match loop:
+        case For(
+            axis=axis,
+            start=Call(name="uint64", args=(Literal(value=int(first)),)),
+            stop=Call(name="uint64", args=(Literal(value=int(stop)),)),
+            body=body,
+        ) if stop - first <= SHORT:
+            found = range(first, stop)
+            folds = len(found) * _iterations(body) <= MOST and _asks(body, axis)
+            return found if len(found) * _size(body) <= (FOLDING if folds else LARGEST) else None
+    return None
+
+
+def has_loops(body: Sequence[Stmt]) -> bool:
+    """Whether loops remain when the short ones are written out."""
+    return any(isinstance(n, For | While) and short(n) is None for n in walk(*body))
+
+
+def _asks(body: Sequence[Stmt], axis: str) -> bool:
+    """Whether a body compares the number of the iteration with something."""
+    compared = (n for n in walk(*body) if isinstance(n, Compare))
+    return any(n == Var(axis) for c in compared for n in walk(c))
+
+
+def _iterations(body: Sequence[Stmt]) -> int:
+    """How often the innermost of the short loops in a body is written."""
+    inner = [(found, s.body) for s in body if isinstance(s, For) and (found := short(s)) is not None]
+    return max((len(found) * _iterations(s) for found, s in inner), default=1)
+
+
+def _size(body: Sequence[Stmt]) -> int:
+    """How many nodes a body is with its short loops written out."""
+    total = 0
+    for s in body:
+        if isinstance(s, For):
+            found = short(s)
+            total += _size(s.body) * (1 if found is None else len(found))
+        elif isinstance(s, If):
+            total += _size(s.body)
+        else:
+            total += len(walk(s))
+    return total

@@ -1,0 +1,73 @@
+"""Special functions: the gamma function and its kin, Bessel functions, sinc."""
+
+from __future__ import annotations
+
+from adcompiler.ops.rules import bessel, series
+from adcompiler.ops.rules.shorthand import Domain, entry, scalar, scipy_special
+
+ABOVE_ZERO: Domain = ((0.1, 0.9), (1.1, 5.0))
+ABOVE_HALF: Domain = ((0.5, 5.0),)
+BETWEEN_WHOLE: Domain = ((-1.9, -1.1), (-0.9, -0.1), (0.1, 5.0))
+WIDE: Domain = ((-9.0, -0.1), (0.1, 9.0))
+ORDERS = range(-100, 101)
+
+GAMMA = (
+    entry("gamma", "x", "r * digamma(x)", "The gamma function.", BETWEEN_WHOLE, numpy=scipy_special("gamma")),
+    entry("lgamma", "x", "digamma(x)", "log(abs(gamma(x))).", ABOVE_ZERO, numpy=scipy_special("gammaln"),
+          sympy="loggamma(x)"),
+    entry("digamma", "x", "polygamma(1, x)", "The first derivative of log(gamma(x)).", BETWEEN_WHOLE,
+          kernel="series.digamma({x})", numpy=scipy_special("digamma")),
+    entry("trigamma", "x", "polygamma(2, x)", "The second derivative of log(gamma(x)).", BETWEEN_WHOLE,
+          kernel="series.polygamma(1, {x})", numpy=lambda x: scipy_special("polygamma")(1, x),
+          sympy="polygamma(1, x)"),
+    entry("polygamma", "n x", ("0", "polygamma(n + 1, x)"), "The derivative number n of digamma.",
+          ((0, 0),), BETWEEN_WHOLE,
+          orders=range(101), kernel="series.polygamma({n}, {x})", numpy=scipy_special("polygamma")),
+    entry("polygamma_difference", "n x y",
+          ("0", "polygamma_difference(n + 1, x, y)", "-polygamma(n + 1, x + y)"),
+          "polygamma(n, x) - polygamma(n, x + y), accurate for small y.", ((0, 0),), ABOVE_HALF, ABOVE_ZERO,
+          orders=range(101), kernel="series.polygamma_difference({n}, {x}, {y})",
+          numpy=scalar(series.polygamma_difference), sympy="polygamma(n, x) - polygamma(n, x + y)"),
+    entry("lbeta", "x y", ("polygamma_difference(0, x, y)", "polygamma_difference(0, y, x)"),
+          "log(abs(beta(x, y))), accurate for large arguments.", ABOVE_ZERO, ABOVE_ZERO,
+          kernel="series.lbeta({x}, {y})", numpy=scipy_special("betaln"),
+          sympy="loggamma(x) + loggamma(y) - loggamma(x + y)"),
+    entry("beta", "x y", ("r * polygamma_difference(0, x, y)", "r * polygamma_difference(0, y, x)"),
+          "gamma(x) * gamma(y) / gamma(x + y).", ABOVE_ZERO, ABOVE_ZERO,
+          kernel="series.beta({x}, {y})", numpy=scipy_special("beta")),
+)  # fmt: skip
+
+BESSEL = (
+    entry("j0", "x", "-j1(x)", "The Bessel function J of order 0.", WIDE,
+          kernel="bessel.jn(0, {x})", numpy=scipy_special("j0"), sympy="besselj(0, x)"),
+    entry("j1", "x", "0.5 * (j0(x) - jn(2, x))", "The Bessel function J of order 1.", WIDE,
+          kernel="bessel.jn(1, {x})", numpy=scipy_special("j1"), sympy="besselj(1, x)"),
+    entry("jn", "n x", ("0", "0.5 * (jn(n - 1, x) - jn(n + 1, x))"), "The Bessel function J of order n.",
+          ((0, 0),), WIDE,
+          orders=ORDERS, kernel="bessel.jn({n}, {x})", numpy=scipy_special("jv"), sympy="besselj(n, x)"),
+    entry("i0", "x", "i1(x)", "The modified Bessel function I of order 0.",
+          kernel="bessel.iv(0, {x})", numpy=scipy_special("i0"), sympy="besseli(0, x)"),
+    entry("i1", "x", "0.5 * (i0(x) + iv(2, x))", "The modified Bessel function I of order 1.",
+          kernel="bessel.iv(1, {x})", numpy=scipy_special("i1"), sympy="besseli(1, x)"),
+    entry("iv", "n x", ("0", "0.5 * (iv(n - 1, x) + iv(n + 1, x))"),
+          "The modified Bessel function I of order n.",
+          orders=ORDERS, kernel="bessel.iv({n}, {x})", numpy=scipy_special("iv"), sympy="besseli(n, x)"),
+    entry("i0e", "x", "i1e(x) - sign(x) * r", "exp(-abs(x)) * i0(x); its derivative at 0 is 0.",
+          kernel="bessel.ive(0, {x})", numpy=scipy_special("i0e"), sympy="exp(-Abs(x)) * besseli(0, x)"),
+    entry("i1e", "x", "0.5 * (i0e(x) + ive(2, x)) - sign(x) * r", "exp(-abs(x)) * i1(x).",
+          kernel="bessel.ive(1, {x})", numpy=scipy_special("i1e"), sympy="exp(-Abs(x)) * besseli(1, x)"),
+    entry("ive", "n x", ("0", "0.5 * (ive(n - 1, x) + ive(n + 1, x)) - sign(x) * r"),
+          "exp(-abs(x)) * iv(n, x).",
+          orders=ORDERS, kernel="bessel.ive({n}, {x})", numpy=scipy_special("ive"),
+          sympy="exp(-Abs(x)) * besseli(n, x)"),
+)  # fmt: skip
+
+SINC = (
+    entry("sinc", "x", "sinc_derivative(1, x)", "sin(pi * x) / (pi * x), as in NumPy; smooth at 0.",
+          kernel="bessel.sinc_derivative(0, {x})", sympy="sinc(pi * x)"),
+    entry("sinc_derivative", "n x", ("0", "sinc_derivative(n + 1, x)"), "The derivative number n of sinc.",
+          orders=range(101), kernel="bessel.sinc_derivative({n}, {x})", numpy=scalar(bessel.sinc_derivative),
+          sympy="diff(sinc(pi * Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),
+)  # fmt: skip
+
+SPECIAL = (*GAMMA, *BESSEL, *SINC)

@@ -1,0 +1,1 @@
+"""Passes that rewrite elements: folding, terms, powers, roots, factors."""

@@ -1,0 +1,97 @@
+"""Quotients by roots as products: x / sqrt(x) is sqrt(x), any other a / sqrt(x) is a rsqrt(x).
+
+x / sqrt(x) is what derivatives of x sqrt(x) and the like leave. It becomes a root only where x is surely a
+positive normal number or not finite, so that nothing becomes of 0 / 0; where x is infinite that is infinite,
+and the quotient was no number.
+
+The reciprocal of a root is one operation, much faster than a root and a division on vectors
+(`targets/llvm/vectormath/newton.py`), and never too large or too small for a number. So a / (x sqrt(x)) is a
+rsqrt(x)^3, whose cube all quotients by it share. In sqrt(x) rsqrt(x)^6, which derivatives of these have,
+there is no root where x is surely such a number. All of these change by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce as fold_left
+
+from adcompiler.ir.nodes import Apply, Array, Element, Func, const, is_const
+from adcompiler.ops.build import apply
+from adcompiler.passes.algebra.reciprocal import TINY, Bounds, least
+from adcompiler.passes.algebra.strict import StrictRewriter
+
+MOST = 32  # the factors and products of factors that are looked at
+
+
+def roots(func: Func) -> Func:
+    """The program without quotients of values and roots."""
+    return _Roots(func.roots).func(func)
+
+
+class _Roots(StrictRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__(roots)
+        self.bounds: dict[Element, Bounds] = {}
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="divide", args=(x, Apply(op="sqrt", args=(square,)))):
+                return self.product(x, square) or _times(x, apply("rsqrt", square))
+            case Apply(op="divide", args=(x, Apply(op="multiply", args=(y, z)))):
+                for square, root in ((y, z), (z, y)):
+                    if root is apply("sqrt", square):
+                        return _times(x, _cube(apply("rsqrt", square)))
+            case Apply(op="multiply", args=(x, y)):
+                for one, other in ((x, y), (y, x)):
+                    match other:
+                        case Apply(op="rsqrt", args=(square,)):
+                            return self.product(one, square) or element
+                        case Apply(op="sqrt", args=(square,)):
+                            return self.cancelled(one, square) or element
+                        case Apply(op="multiply", args=(number, Apply(op="rsqrt", args=(square,)))):
+                            made = self.product(one, square)
+                            return element if made is None else _times(number, made)
+        return element
+
+    def product(self, x: Element, square: Element) -> Element | None:
+        """x / sqrt(square), if the square is a factor of x."""
+        if least(square, self.bounds) <= TINY:
+            return None
+        root = apply("sqrt", square)
+        match x:
+            case Apply(op="multiply", args=(one, other)) if square in (one, other):
+                rest = other if one is square else one
+                return _without(rest, apply("rsqrt", square)) or apply("multiply", rest, root)
+        return root if x is square else None
+
+    def cancelled(self, x: Element, square: Element) -> Element | None:
+        """x sqrt(square), if the reciprocal of the root is a factor of x."""
+        if least(square, self.bounds) <= TINY:
+            return None
+        return _without(x, apply("rsqrt", square))
+
+
+def _without(x: Element, factor: Element) -> Element | None:
+    """A product without one of its factors; None if that is none of the first."""
+    work: list[tuple[Element, tuple[Element, ...]]] = [(x, ())]
+    for _ in range(MOST):
+        if not work:
+            break
+        element, others = work.pop()
+        if element is factor:
+            one: Element = const(1, x.dtype)
+            return fold_left(_times, reversed(others), one)
+        if isinstance(element, Apply) and element.op == "multiply":
+            y, z = element.args
+            work += [(y, (*others, z)), (z, (*others, y))]
+    return None
+
+
+def _cube(x: Element) -> Element:
+    """x x x, of which all that is multiplied with it has one."""
+    return apply("multiply", apply("multiply", x, x), x)
+
+
+def _times(x: Element, y: Element) -> Element:
+    """x y, where x may be 1."""
+    return y if is_const(x, 1) else apply("multiply", x, y)

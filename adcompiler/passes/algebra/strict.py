@@ -1,0 +1,225 @@
+"""Strict floating point for values that decide: no contraction, no reassociation, no algebraic rewriting.
+
+A comparison, an extremum or a rounding makes another element, branch or integer of one last bit. What it
+decides on is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
+equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of
+them must see one value, so it is the same operations in the same order, each rounded on its own, in every
+loop, kernel and program.
+
+The pass `strict` marks such values by the primitive `strict`, the identity, which no algebra looks through:
+
+- what comparisons, extrema, rounding and their kin are applied to, and what reductions take extrema of;
+- wherever it occurs, with whatever names of axes: t[j] and t[i] are one value at different places;
+- what a marked value is made of in other maps, also those that a loop reads, and in sums so short that they
+  are unrolled. A longer sum and a result of a loop are computed once: all their readers have one value.
+
+Below a mark, passes that change rounding leave everything as it is (`StrictRewriter`), and kernels multiply
+without contraction (`kernels/schedule/strict_elements.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from adcompiler.ir.loop import Item, Loop, Slot
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, Map, Read, Reduce, Select, Size
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    elements_of,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+    with_args,
+)
+from adcompiler.ops.build import apply
+from adcompiler.ops.decisions import decided, is_extremum, is_repeatable
+
+STRICT = "strict"
+
+
+def strict(func: Func) -> Func:
+    """The program with every value that decides, and each of its occurrences, marked as strict."""
+    found = _Decided(func.roots)
+    return _Mark(found, None).func(func) if found.marked or found.sums else func
+
+
+Body = Loop | None  # a program: the body of a loop, or the whole one
+
+
+class _Decided:
+    """Which elements of a program and of its loops' bodies are to be marked, and the short sums of which each
+    read is to be. Bodies are kept apart: slots of two loops may be one node."""
+
+    def __init__(self, roots: Iterable[Array]) -> None:
+        self.arrays: dict[Body, list[Array]] = {}
+        self.outside: dict[Loop, list[Body]] = {}  # the programs in which a loop stands
+        self.enter(None, roots)
+        self.marked: dict[Body, set[Element]] = {}
+        self.sums: dict[Body, set[Array]] = {}
+        self.followed: set[tuple[Body, Array]] = set()
+        self.pending = [
+            (body, e) for body, a in self.arrays.items() for array in a for g in decided(array) for e in g
+        ]
+        self.spread()
+        for body, marked in self.marked.items():
+            self.pending += ((body, e) for e in _equal_elsewhere(marked, self.arrays[body]))
+        self.spread()
+
+    def enter(self, body: Body, roots: Iterable[Array]) -> None:
+        """Collect the arrays of a program, and those of its loops' bodies."""
+        work: list[tuple[Body, Iterable[Array]]] = [(body, roots)]
+        while work:
+            body, roots = work.pop()
+            self.arrays[body] = arrays_of(roots)
+            for loop in dict.fromkeys(a.loop for a in self.arrays[body] if isinstance(a, Item)):
+                if loop not in self.outside:
+                    work.append((loop, loop.roots))
+                self.outside.setdefault(loop, []).append(body)
+
+    def spread(self) -> None:
+        """Mark what is pending, and what it is made of in other arrays."""
+        while self.pending:
+            body, element = self.pending.pop()
+            marked = self.marked.setdefault(body, set())
+            if isinstance(element, Select):  # the branches are values of their own; zeros stay in sight
+                self.pending += ((body, e) for e in element.args[1:])
+            elif isinstance(element, Apply) and element.op != STRICT and element not in marked:
+                marked.add(element)
+            elif not isinstance(element, Read):
+                continue
+            for array in read_by((element,)):
+                self.follow(body, array)
+
+    def follow(self, body: Body, array: Array) -> None:
+        """Mark what an array that a marked value reads is made of, unless it is computed once."""
+        if (body, array) in self.followed or not is_float(array.dtype):
+            return
+        self.followed.add((body, array))
+        if is_repeatable(array):
+            self.pending += ((body, e) for e in array.elements)
+            if isinstance(array, Reduce) and not is_extremum(array):
+                self.sums.setdefault(body, set()).add(array)
+        elif isinstance(array, Slot) and isinstance(body, Loop):
+            for outside in self.outside[body]:
+                self.follow(
+                    outside, body.operands[array.position - 1]
+                )  # the first slot is the iteration's number
+
+
+# -- one value at different places --------------------------------------------------------------
+
+
+def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
+    """The elements of a program that are marked ones but for the names of axes."""
+    alike = _alike()
+    kinds = {alike(e) for e in marked}
+    forms = {_renumbered(e) for e in marked}
+    elements = dict.fromkeys(e for array in arrays for e in elements_of(array.elements))
+    return [
+        e for e in elements
+        if isinstance(e, Apply) and e not in marked and alike(e) in kinds and _renumbered(e) in forms
+    ]  # fmt: skip
+
+
+def _alike() -> Callable[[Element], int]:
+    """A hash of elements that is the same for those which differ by axes only."""
+    known: dict[Element, int] = {}
+
+    def own(e: Element) -> object:
+        match e:
+            case Const():
+                return e
+            case Index():
+                return Index
+            case Size(number=number):
+                return number
+            case Read(array=array):
+                return array
+        return getattr(e, "op", type(e))
+
+    def alike(element: Element) -> int:
+        for e in postorder((element,), lambda e: () if e in known else e.args):
+            if e not in known:
+                known[e] = hash((own(e), e.dtype, *(known[a] for a in e.args)))
+        return known[element]
+
+    return alike
+
+
+def _renumbered(element: Element) -> Element:
+    """An element with its axes numbered as they are met."""
+    axes = dict.fromkeys(e.axis for e in elements_of((element,)) if isinstance(e, Index))
+    return substitute(element, {k: Index(p) for p, k in enumerate(axes)})
+
+
+class _Mark(Rewriter):
+    """Marks the elements, and the reads of sums, of one program."""
+
+    def __init__(self, found: _Decided, body: Body) -> None:
+        super().__init__()
+        self.found = found
+        self.marked, self.sums = found.marked.get(body, set()), found.sums.get(body, set())
+        self.lengths: dict[Element, Element] = {}
+
+    def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
+        """A length is computed once, for the call, and slots of loops are as long as what they stand for."""
+
+        def moved(element: Element) -> Element:
+            return Read(self.arrays[element.array], element.args) if isinstance(element, Read) else element
+
+        return rewrite(lengths, moved, self.lengths)
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        return type(self)(self.found, loop) if isinstance(loop, Loop) else None
+
+    def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        done = self.elements
+        for e in postorder(elements, lambda e: () if e in done else e.args):
+            if e not in done:
+                made = self._visit(with_args(e, tuple(done[a] for a in e.args)))
+                marked = e.array in self.sums if isinstance(e, Read) else e in self.marked
+                done[e] = apply(STRICT, made) if marked else made
+        return tuple(done[e] for e in elements)
+
+
+# -- below a mark -------------------------------------------------------------------------------
+
+
+def strict_elements(roots: Iterable[Array]) -> set[Element]:
+    """The marks of a program, all elements below them, and those of the maps that these read."""
+    found: set[Element] = set()
+    work = [e for a in arrays_of(roots) for e in elements_of(a.elements) if is_strict(e)]
+    while work:
+        below = [e for e in elements_of(work) if e not in found]
+        found.update(below)
+        work = [e.array.body for e in below if isinstance(e, Read) and isinstance(e.array, Map)]
+        work = [e for e in work if e not in found]
+    return found
+
+
+def is_strict(element: Element) -> bool:
+    """Whether an element is the mark of a strict value."""
+    return isinstance(element, Apply) and element.op == STRICT
+
+
+class StrictRewriter(Rewriter):
+    """A rewriter of elements that changes by rounding what is not strict."""
+
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__()
+        self.strict = strict_elements(roots)
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        return type(self)(loop.roots)
+
+    def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        kept = tuple(e for e in elements_of(elements) if e in self.strict)
+        rewrite(kept, self._moved, self.elements)
+        return super()._change(elements)
+
+    def _moved(self, element: Element) -> Element:
+        return Read(self.arrays[element.array], element.args) if isinstance(element, Read) else element

@@ -1,0 +1,292 @@
+"""Common subexpressions modulo associativity and commutativity: (a b) c is (a c) b, and like terms are one.
+
+Every value is a number times a core. Numbers are drawn out of products, out of the terms of sums and out of
+whole sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). Of the terms a z - b z one
+multiplication is left, (a - b) z. A sum of c x(i) is c times the sum of x(i), if the program has that sum.
+
+What derivatives of second order repeat is found so, and what a user wrote with care stays:
+
+- no product is formed that the program does not compute somewhere, save for a number in front: of several
+  orders of the same factors the first is taken, and factors that stand in one order only keep it;
+- terms of opposite signs never cancel, and a sum that has such a pair is not taken apart: that is how the
+  rounding error of a sum is computed;
+- nothing is divided out. Where a and b are both infinite no value was and is; where z alone is,
+  (a - b) z is infinite, and a z - b z was no number.
+
+A program that does not get cheaper is left alone. Sums and products change by rounding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import reduce as fold_left
+from typing import TypeGuard
+
+from adcompiler.analysis.loop_order import loop_order
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
+from adcompiler.ops.build import apply
+from adcompiler.ops.costs import nanoseconds
+from adcompiler.passes.algebra.factor import of_some
+from adcompiler.passes.algebra.strict import StrictRewriter
+
+LONG = 1000.0  # what the length of an axis is taken to be
+MOST = 16  # the factors of a product, and the terms of a sum, that are looked at
+LARGEST = 2.0**10  # numbers before cores are not above it, nor their reciprocals: products stay in range
+Scaled = tuple[float, Element]  # a number, and what it is multiplied with
+
+
+def terms(func: Func) -> Func:
+    """The program with equal products and like terms as one, if that makes it cheaper."""
+    made = _Terms(func.roots).func(func)
+    return made if _time(made.roots) < _time(func.roots) else func
+
+
+def _time(roots: Iterable[Array]) -> float:
+    """The nominal time of all elements, each computed once in the loops of its axes."""
+    time = 0.0
+    seen: set[object] = set()
+    for array in arrays_of(roots):
+        if isinstance(array, Item) and array.loop not in seen:
+            seen.add(array.loop)
+            time += _time(array.loop.roots)
+        for element in elements_of(array.elements):
+            if isinstance(element, Apply) and (array.domain, element) not in seen:
+                seen.add((array.domain, element))
+                long = sum(not isinstance(array.domain[k], Const) for k in element.axes)
+                time += nanoseconds(element) * LONG**long
+    return time
+
+
+class _Terms(StrictRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        super().__init__(roots)
+        self.scaled: dict[Element, Scaled] = {}  # of elements that stand for a number times a core
+        self.factors: dict[Element, tuple[Element, ...]] = {}  # of cores that are products
+        self.products: dict[frozenset[tuple[Element, int]], Element] = {}  # by their factors
+        self.addends: dict[Element, tuple[Scaled, ...]] = {}  # of cores that are sums
+        self.sums: set[Array] = set()
+        self.drawn: set[Array] = set()  # maps of what is drawn out of a sum over axes, times the sum
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        """Each body is judged alone: other programs have the same body beside other things."""
+        cheaper = _time(type(self)(loop.roots).run(loop.roots)) < _time(loop.roots)
+        return super().inner(loop) if cheaper else None
+
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Reduce) or array.op != "sum" or not is_float(array.dtype):
+            return array
+        signed, core = self.split(array.body)
+        known = self.known(array, core)
+        number, core = self.positive(array.body)
+        if known is not None:
+            made = Map(array.shape, self.whole(signed, known))
+        elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
+            self.sums.add(array)  # if it is no register it would be read and written once more
+            return array
+        else:
+            total = Reduce("sum", array.shape, array.reduced, core)
+            self.sums.add(total)
+            made = Map(array.shape, self.whole(number, Read(total, identity(array.shape))))
+        self.drawn.add(made)
+        return made
+
+    def known(self, array: Reduce, core: Element) -> Element | None:
+        """A sum as another one that the program has, times factors that do not depend on the reduced axes."""
+        reduced = set(range(array.rank, len(array.domain)))
+        factors = self.factors_of(core)
+        same = [f for f in factors if not f.axes & reduced]
+        rest = self.known_product(Counter(f for f in factors if f.axes & reduced)) if same else None
+        if rest is None:
+            return None
+        other = Reduce("sum", array.shape, array.reduced, rest)
+        if other not in self.sums:
+            return None
+        made = fold_left(self.multiplied, same)
+        return of_some(self.multiplied(made, Read(other, identity(array.shape))), array.reduced)
+
+    def element(self, element: Element) -> Element:
+        if not is_float(element.dtype):
+            return element
+        match element:
+            case Read(array=Map(body=body) as array, args=indices) if array in self.drawn:
+                number, core = self.split(body)
+                return self.whole(number, substitute(core, dict(enumerate(indices))))
+            case Apply(op="negative", args=(x,)):
+                number, core = self.split(x)
+                return self.whole(-number, core)
+            case Apply(op="multiply", args=(x, y)):
+                return self.product(element, x, y)
+            case Apply(op="divide", args=(x, y)) if not isinstance(x, Const):
+                number, core = self.split(x)
+                return self.whole(number, apply("divide", core, y))
+            case Apply(op="add" | "subtract" as op, args=(x, y)):
+                (one, first), (other, second) = self.split(x), self.split(y)
+                return self.total((one, first), (other if op == "add" else -other, second))
+            case Select(args=(guard, then, otherwise)) if is_const(otherwise, 0):
+                number, core = self.positive(then)
+                return self.whole(number, select(guard, core, otherwise))
+        return element
+
+    # -- numbers -------------------------------------------------------------------------------
+
+    def split(self, element: Element) -> Scaled:
+        """An element as a number times a core."""
+        return self.scaled.get(element, (1.0, element))
+
+    def positive(self, element: Element) -> Scaled:
+        """An element as a positive number times the rest: a zero that is drawn through keeps its sign."""
+        number, core = self.split(element)
+        return abs(number), core if number > 0 else self.whole(-1, core)
+
+    def whole(self, number: float, core: Element) -> Element:
+        """A number times a core, as an element."""
+        if number == 1:
+            return core
+        made = apply("negative", core) if number == -1 else apply("multiply", const(number, core.dtype), core)
+        self.scaled[made] = number, core
+        return made
+
+    # -- products ------------------------------------------------------------------------------
+
+    def product(self, element: Element, x: Element, y: Element) -> Element:
+        """The product of two elements: one element for all orders of the same factors."""
+        for one, other in ((x, y), (y, x)):
+            if _is_number(one):
+                number, core = self.split(other)
+                number *= float(one.value)
+                return self.whole(number, core) if _in_range(number) else element
+        (one_number, first), (other_number, second) = self.split(x), self.split(y)
+        number = one_number * other_number
+        if not _in_range(number):
+            return element
+        return self.whole(number, self.multiplied(first, second))
+
+    def multiplied(self, x: Element, y: Element) -> Element:
+        """The first product of the factors of two cores that was met."""
+        made = apply("multiply", x, y)
+        found = self.factors_of(x) + self.factors_of(y)
+        if len(found) > MOST:
+            return made
+        made = self.products.setdefault(frozenset(Counter(found).items()), made)
+        self.factors.setdefault(made, found)
+        return made
+
+    def factors_of(self, core: Element) -> tuple[Element, ...]:
+        return self.factors.get(core, (core,))
+
+    # -- sums ----------------------------------------------------------------------------------
+
+    def total(self, x: Scaled, y: Scaled) -> Element:
+        """The sum of two terms, which may be sums themselves."""
+        found = (*self.addends_of(x), *self.addends_of(y))
+        if len(found) > MOST:
+            return self.plain(x, y)
+        signs: dict[Element, float] = {}
+        for number, core in found:
+            if signs.setdefault(core, number) * number < 0:
+                return self.plain(x, y)
+        numbers: dict[Element, float] = {}
+        for number, core in found:
+            numbers[core] = numbers.get(core, 0.0) + number
+        if not all(map(_in_range, numbers.values())):
+            return self.plain(x, y)
+        together = self.factored([(number, core) for core, number in numbers.items()])
+        if len(together) == len(found):
+            made = self.plain(x, y)
+            number, core = self.split(made)
+            self.addends[core] = tuple((n / number, c) for n, c in found)
+            return made
+        return self.added(together)
+
+    def addends_of(self, term: Scaled) -> tuple[Scaled, ...]:
+        """The terms of a number times a core."""
+        number, core = term
+        if core not in self.addends:
+            return (term,)
+        return tuple((number * n, c) for n, c in self.addends[core])
+
+    def plain(self, x: Scaled, y: Scaled) -> Element:
+        """The sum of two terms as it is, their common number drawn out."""
+        least = _common((x, y))
+        (one, first), (other, second) = sorted(((n / least, c) for n, c in (x, y)), key=lambda t: t[0] < 0)
+        made = apply(
+            "subtract" if other < 0 else "add", self.whole(one, first), self.whole(abs(other), second)
+        )
+        return self.whole(least, made)
+
+    def factored(self, found: Sequence[Scaled]) -> list[Scaled]:
+        """Terms with each a z - b z as (a - b) z; the product z is one that the program has."""
+        rest: list[Scaled] = []
+        for number, core in found:
+            for k, (other, before) in enumerate(rest):
+                if other == -number and (made := self.difference(before, core)) is not None:
+                    rest[k] = other, made
+                    break
+            else:
+                rest.append((number, core))
+        return rest
+
+    def difference(self, x: Element, y: Element) -> Element | None:
+        """x - y as a product, if all their factors but one each are the same."""
+        one, other = Counter(self.factors_of(x)), Counter(self.factors_of(y))
+        common = one & other
+        a, b = list((one - common).elements()), list((other - common).elements())
+        if not common or len(a) != 1 or len(b) != 1:
+            return None
+        z = self.known_product(common)
+        return None if z is None else self.multiplied(apply("subtract", a[0], b[0]), z)
+
+    def known_product(self, factors: Counter[Element]) -> Element | None:
+        """The product of some factors, if the program has it."""
+        if factors.total() == 1:
+            return next(iter(factors))
+        return self.products.get(frozenset(factors.items()))
+
+    def added(self, found: Sequence[Scaled]) -> Element:
+        """The sum of terms in their order, a positive one first; a common number is drawn out."""
+        least = _common(found)
+        start = next(k for k, (number, _) in enumerate(found) if number / least > 0)
+        ordered = [found[start], *found[:start], *found[start + 1 :]]
+        (number, core), *others = [(number / least, core) for number, core in ordered]
+        made = self.whole(number, core)
+        for number, core in others:
+            made = apply("add" if number > 0 else "subtract", made, self.whole(abs(number), core))
+        if others:
+            self.addends[made] = tuple((number / least, core) for number, core in ordered)
+        number, core = self.split(made)
+        return self.whole(least * number, core)
+
+
+def _common(found: Sequence[Scaled]) -> float:
+    """The number that is drawn out of a sum of terms; it leaves whole numbers, not all of them negative."""
+    least = min(abs(number) for number, _ in found)
+    if not all((number / least).is_integer() for number, _ in found):
+        least = 1.0
+    return -least if all(number < 0 for number, _ in found) else least
+
+
+def _is_number(element: Element) -> TypeGuard[Const]:
+    return isinstance(element, Const) and _in_range(float(element.value))
+
+
+def _in_range(number: float) -> bool:
+    return 1 / LARGEST <= abs(number) <= LARGEST

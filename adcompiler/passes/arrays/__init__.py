@@ -1,0 +1,1 @@
+"""Passes that decide which values are arrays: inlining, hoisting, fusion, pruning."""

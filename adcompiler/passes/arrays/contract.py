@@ -1,0 +1,117 @@
+"""Contract sums against Kronecker deltas: sum_k [d == k] e(k) = e(d).
+
+A delta is the one-hot direction of a Jacobian. It is first lifted to the top of a body, through the
+operations that are linear in it: off the diagonal a derivative is zero, known to be so, whatever it is
+multiplied with. The sum then has one term, if d lies in the axis.
+"""
+
+from __future__ import annotations
+
+from adcompiler.ad.guards import TRUE, both, mask
+from adcompiler.ad.partials import is_delta
+from adcompiler.analysis.predicates import guarded, ties
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Map,
+    Reduce,
+    Select,
+    const,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import Rewriter, substitute
+from adcompiler.ops.build import apply
+from adcompiler.passes.algebra.fold import some
+
+
+def contract(func: Func) -> Func:
+    """The program with sums against deltas replaced by the one term that counts."""
+    return _Contract().func(func)
+
+
+class _Contract(Rewriter):
+    def element(self, element: Element) -> Element:
+        if not isinstance(element, Apply):
+            return element
+        deltas = [a for a in element.args if is_delta(a)]
+        match element.op, deltas:
+            case "multiply", [delta, *_]:
+                rest = element.args[1] if element.args[0] is delta else element.args[0]
+                return _lifted(delta, apply("multiply", delta.then, rest))
+            case "divide", [delta] if element.args[0] is delta:
+                return _lifted(delta, apply("divide", delta.then, element.args[1]))
+            case "negative" | "f32" | "f64", [delta]:
+                return _lifted(delta, Apply(element.op, (delta.then,), element.dtype))
+            case "add" | "subtract", [one, other] if one.guard is other.guard:
+                return _lifted(one, apply(element.op, one.then, other.then))
+        return element
+
+    def array(self, array: Array) -> Array:
+        if isinstance(array, Accumulate) and not array.domain and array.rank:
+            return _at_one_place(array)
+        while isinstance(array, Reduce) and (array.op == "sum" or _any(array)):
+            tied = _contracted(array)
+            if tied is None:
+                return array
+            array = _without(array, *tied)
+        return array
+
+
+def _any(array: Reduce) -> bool:
+    """Whether an array says where a condition holds for any point: the largest of ones and zeros, of which
+    only a one counts."""
+    return array.op == "max" and isinstance(array.body, Select) and is_const(array.body.then, 1)
+
+
+def _at_one_place(array: Accumulate) -> Map:
+    """What is added at one place only, as a map with zeros elsewhere."""
+    guard: Element = TRUE
+    for k, index in enumerate(array.indices):
+        guard = both(guard, apply("equal", Index(k), index))
+    return Map(array.shape, select(guard, array.body, const(0, array.dtype)))
+
+
+def _lifted(delta: Select, value: Element) -> Element:
+    """`value` where the delta is one."""
+    return select(delta.guard, value, const(0, value.dtype))
+
+
+def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
+    """A reduced axis that a delta on top of the body ties to a place: (axis, place, the rest)."""
+    conditions, body = guarded(array.body)
+    for condition in conditions:
+        tied = [tie for tie in ties(condition) if tie[0] >= array.rank]
+        if tied:
+            axis, place = max(tied, key=lambda tie: tie[0])  # the last axis
+            guard: Element = TRUE
+            rest = [c for c in conditions if c is not condition]
+            for other in (*_range(place, array.domain[axis], array), *rest):
+                guard = both(guard, other)
+            return axis, place, mask(body, guard)
+    return None
+
+
+def _range(place: Element, size: Element, array: Reduce) -> list[Element]:
+    """What must hold for a place to lie in an axis."""
+    if isinstance(place, Index) and array.domain[place.axis] is size:
+        return []
+    if is_const(place) and is_const(size) and 0 <= place.value < size.value:
+        return []
+    return [apply("less_equal", const(0, "i64"), place), apply("less", place, size)]
+
+
+def _without(array: Reduce, gone: int, place: Element, body: Element) -> Array:
+    """`array` with the reduced axis `gone` set to `place`."""
+    if array.op == "max":
+        body = some(array, gone, body)
+    moved: dict[int, Element] = {gone: place}
+    body = substitute(body, moved)
+    later: dict[int, Element] = {k: Index(k - 1) for k in range(gone + 1, len(array.domain))}
+    body = substitute(body, later)
+    reduced = tuple(n for k, n in enumerate(array.reduced, array.rank) if k != gone)
+    return Reduce(array.op, array.shape, reduced, body) if reduced else Map(array.shape, body)

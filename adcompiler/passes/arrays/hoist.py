@@ -1,0 +1,126 @@
+"""Loop-invariant code motion in nests: costly parts that a loop would repeat become arrays of their own.
+
+A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops
+themselves if its axes are the outermost ones. Else it becomes an array, if that has one long axis at
+most: exp(w[j]) inside a loop over i and j. So does exp(v[i]): in a loop of its own it is vectorised. A part
+over pairs is computed again rather than stored, unless each pair would meet a third long axis.
+
+What a scatter adds, if it is costly and over one long axis, is an array too.
+
+The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well:
+read one after the other they fill vector registers, and read with gaps they took five times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from adcompiler.analysis.loop_order import long_axes, loop_order
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    is_const,
+)
+from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
+from adcompiler.ops.costs import costly
+from adcompiler.passes.order.orders import settled
+
+
+def hoist(func: Func) -> Func:
+    """The program with the costly parts that loops would repeat in arrays of their own."""
+    return _Hoist(settled(func)).func(func)
+
+
+class _Hoist(Rewriter):
+    def __init__(self, orders: Mapping[Array, tuple[int, ...]] | None = None) -> None:
+        super().__init__()
+        self.orders = dict(orders or {})
+
+    def _rebuilt(self, array: Array) -> Array:
+        new = super()._rebuilt(array)
+        if array in self.orders:
+            self.orders[new] = self.orders[array]
+        return new
+
+    def array(self, array: Array) -> Array:
+        axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+        if isinstance(array, Accumulate):
+            array = _apart(array)
+        if len(axes) < 2:
+            return array
+        order = self.orders[array] if array in self.orders else loop_order(array)
+        hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
+        far = set(long_axes(array))
+        new: dict[Element, Read] = {}
+        if len(far) > 1:
+            new.update((e, _own(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1]))
+        for part in self.parts(array, len(axes)):
+            long = len(part.axes & far)
+            stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
+            if stored or (len(part.axes) == long == 1 and _is_ready(part)):
+                new[part] = _own(array, part, order if array in self.orders else ())
+                if array in self.orders and long > 2:  # of which a part may be over fewer axes again
+                    own = new[part]
+                    new[part] = Read(self.array(own.array), own.args)
+        if not new:
+            return array
+        # What reads them may be ordered differently, and repeat other parts.
+        changed = with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
+        if array in self.orders:
+            self.orders[changed] = self.orders[array]
+        return self.array(changed)
+
+    def parts(self, array: Array, count: int) -> list[Element]:
+        """The largest costly parts that depend on fewer axes than the loops."""
+        kept = [
+            e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)
+        ]
+        fewer = set(kept)
+        inner = {a for e in kept for a in e.args}
+        users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(
+            array.elements
+        )
+        known: dict[Element, bool] = {}
+        return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
+
+
+def _is_ready(part: Element) -> bool:
+    """Whether what a part reads is there before: then a loop of its own costs little, and is vectorised, as
+    it is not beside the loops inside. What a sum over a row gives is best used while the row is in the cache.
+    """
+    return all(isinstance(e.array, Input) for e in elements_of((part,)) if isinstance(e, Read))
+
+
+def _apart(array: Accumulate) -> Array:
+    """A scatter of costly values reads them from an array: a loop that scatters is not vectorised, nor does
+    it run in parallel, but the loop that computes the values is and does."""
+    value = array.body
+    while isinstance(value, Apply) and value.op == "negative":  # one array for what is added and subtracted
+        value = value.args[0]
+    if len(long_axes(array)) > 1 or not costly(value, {}):
+        return array
+    own = _own(array, value)
+    return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
+
+
+def _strided(element: Element, innermost: int) -> bool:
+    """Whether the innermost loop reads one coordinate of points that stand one after the other."""
+    if not isinstance(element, Read) or len(element.args) < 2 or element.axes != {innermost}:
+        return False
+    plain = all(isinstance(i, Index | Const) for i in element.args)
+    return plain and isinstance(element.args[-1], Const) and not is_const(element.array.shape[-1], 1)
+
+
+def _own(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
+    """`part` as a read of an array over its own axes, which follow each other as in `order`."""
+    axes = [k for k in order if k in part.axes] or sorted(part.axes)
+    body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})
+    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(Index(k) for k in axes))

@@ -1,0 +1,153 @@
+"""Horizontal fusion: a sum of reductions over one domain is one reduction of a sum.
+
+Where x[i] and x[j] both stand in a pairwise body, the gradient has two sums over pairs; merged they
+share what they have in common, and one register. So (z + x) + y is z + (x + y) where x and y are such sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+
+from adcompiler.analysis.predicates import conditions
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Read,
+    Reduce,
+    Select,
+    is_const,
+    select,
+)
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ops.build import apply
+from adcompiler.passes.algebra.strict import StrictRewriter
+
+OPPOSITE = {"add": "subtract", "subtract": "add"}
+MOST = 16  # the terms of a sum that are looked at
+
+
+def merge(func: Func) -> Func:
+    """The program with reductions that are only added to each other in one."""
+    return _Merge(func.roots).func(func)
+
+
+class _Merge(StrictRewriter):
+    def __init__(self, roots: Iterable[Array]) -> None:
+        roots = tuple(roots)
+        super().__init__(roots)
+        self.single = _single(roots)
+        self.depth = cache(self._depth)
+
+    def _moved(self, element: Element) -> Element:
+        """In what is strict, terms keep their order: two sums that are added at once are one."""
+        match super()._moved(element):
+            case Apply(op="add" | "subtract" as op, args=(Read() as x, Read() as y)) as moved:
+                return self.together(op, x, y) or moved
+            case moved:
+                return moved
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Apply(op="add" | "subtract" as op, args=(x, y)):
+                return self.joined(op, x, y) or element
+        return element
+
+    def joined(self, op: str, x: Element, y: Element) -> Element | None:
+        """x + y, or x - y, with y in a sum that x is or one of its terms; None if there is none."""
+        others: list[tuple[str, Element]] = []
+        while (made := self.together(op, x, y)) is None:
+            if len(others) == MOST or not (isinstance(x, Apply) and x.op in OPPOSITE):
+                return None
+            rest, last = x.args
+            if (made := self.together(op if x.op == "add" else OPPOSITE[op], last, y)) is not None:
+                made = apply(x.op, rest, made)
+                break
+            others.append((x.op, last))
+            x = rest
+        for other, last in reversed(others):
+            made = apply(other, made, last)
+        return made
+
+    def together(self, op: str, x: Element, y: Element) -> Element | None:
+        """x + y, or x - y, as one sum, if both are sums, multiples of one number or under one guard."""
+        match x, y:
+            case Read(array=a), Read(array=b):
+                if x.args != y.args and b in self.single:
+                    b, y = _turned(b, y, x.args)
+                    self.single.add(b)
+                if x.args == y.args and self.mergeable(a, b):
+                    made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
+                    self.single.add(made)
+                    return Read(made, x.args)
+            case Apply(op="multiply", args=(Const() as number, u)), Apply(op="multiply", args=(other, v)):
+                total = self.together(op, u, v) if number is other else None
+                return None if total is None else apply("multiply", number, total)
+            case Select(guard=guard), Select(guard=other) if guard is other:
+                then = self.together(op, x.then, y.then)
+                otherwise = None if then is None else self.together(op, x.otherwise, y.otherwise)
+                return None if then is None or otherwise is None else select(guard, then, otherwise)
+            case Const(), Const() if is_const(x, 0) and x is y:
+                return x
+        return None
+
+    def mergeable(self, a: Array, b: Array) -> bool:
+        """Whether two sums over one domain add to the same places, nothing else reads them, and they are
+        ready at one time."""
+        match a, b:
+            case Reduce(op="sum"), Reduce(op="sum"):
+                # Under different conditions they are loops with bounds of their own.
+                alike = conditions(a.op, a.body) == conditions(b.op, b.body)
+                same = a.shape == b.shape and a.reduced == b.reduced and alike
+            case Accumulate(), Accumulate():
+                same = a.shape == b.shape and a.domain == b.domain and a.indices == b.indices
+            case _:
+                return False
+        return same and a in self.single and b in self.single and self.depth(a) == self.depth(b)
+
+    def _depth(self, array: Array) -> int:
+        """How many reductions stand upon each other below an array."""
+        below = max((self.depth(a) for a in arrays_read(array)), default=0)
+        return below + isinstance(array, Reduce | Accumulate)
+
+
+def _single(roots: Iterable[Array]) -> set[Array]:
+    """The arrays that one operation reads; several arrays may have it."""
+    found = Counter(roots)
+    elements: set[Element] = set()
+    for array in arrays_of(roots):
+        if isinstance(array, Item | Ruled | Call):
+            found.update(array.loop.operands if isinstance(array, Item) else array.operands)
+        found.update(e.array for e in array.elements if isinstance(e, Read))
+        elements.update(elements_of(array.elements))
+    found.update(a.array for e in elements for a in e.args if isinstance(a, Read))
+    return {a for a, count in found.items() if count == 1}
+
+
+def _turned(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[Array, Read]:
+    """A sum read at plain axes as one whose axes are in the order of `places`: b[j, i] as another b[i, j]."""
+    axes = [i.axis for i in read.args if isinstance(i, Index)]
+    if not isinstance(array, Reduce) or len(axes) < array.rank or set(read.args) != set(places):
+        return array, read
+    order = [read.args.index(place) for place in places]
+    body = substitute(array.body, {k: Index(p) for p, k in enumerate(order)})
+    turned = Reduce(array.op, tuple(array.shape[k] for k in order), array.reduced, body)
+    return turned, Read(turned, places)
+
+
+def _with_body(array: Array, body: Element) -> Array:
+    match array:
+        case Reduce():
+            return Reduce(array.op, array.shape, array.reduced, body)
+        case Accumulate():
+            return Accumulate(array.shape, array.domain, array.indices, body)
+    raise AssertionError(f"{type(array).__name__} is no sum")

@@ -1,0 +1,1 @@
+"""Passes that cut a program into blocks of chunked arrays."""

@@ -1,0 +1,197 @@
+"""SPMD partitioning: a program over arrays that come in blocks, as programs for one block each.
+
+The program may be any: a function, its gradient, a Hessian's product. It is cut where arrays are *stored*:
+
+- totals, which are reduced over chunks: each block gives a partial result, and these are combined afterwards;
+- replicated arrays that sharded ones read: what depends on no block is computed once;
+- results, and what `chunked_axes.py` has to hold still for a decision (see `_decided`).
+
+All else is computed again by whoever reads it, as fusion does. A stored array is computed at a *time*:
+replicated ones at even times, sharded ones at odd times, each as early as it can be. So time 1 is the first
+pass over the blocks, time 3 the second: the gradient of a nonlinear function of sums takes two, that of a sum
+one. What has the same time and the same grid is one `Stage`, a program of its own; so is each scan.
+
+All lengths are inputs of a stage: first those of the whole program, then for each grid axis the length of the
+block and the position of its first element. So a chunked length in a shape is the block's, in a value it is
+the whole one, and an index in a value has the block's position added.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Element, Func, Input, Reduce, Size
+from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
+from adcompiler.ops.decisions import decided, is_repeatable
+from adcompiler.passes.algebra.fold import fold
+from adcompiler.passes.algebra.strict import strict
+from adcompiler.passes.arrays.inline_rules import dissolve
+from adcompiler.passes.arrays.prune import prune
+from adcompiler.passes.chunks.blocks import Blocks, Leaf
+from adcompiler.passes.chunks.chunk_unroll import written_out
+from adcompiler.passes.chunks.chunked_axes import Chunked, Spec
+from adcompiler.passes.recurrences.accumulators import accumulators
+
+READY = (dissolve, accumulators, strict, fold, prune)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a stage gives for each block: one of the array `stored`, or a part of it that is to be combined.
+
+    spec     for each axis of the array the grid axis of its block, or None
+    reduced  the grid axes over which parts are combined, by `op`
+    chosen   the grid axes along which one block has the array, and whether that is the last one
+    """
+
+    stored: Array
+    spec: Spec
+    reduced: tuple[int, ...] = ()
+    op: str | None = None
+    chosen: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A program for each point of a grid; `grid` are its chunked lengths (none: it runs once).
+
+    Its inputs are int64 numbers, the lengths described above, then the `leaves`; its results the `outputs`.
+    Where it is a `scan`, the blocks along that grid axis run in order, backwards or not.
+    """
+
+    time: int
+    grid: tuple[Size, ...]
+    func: Func
+    leaves: tuple[Leaf, ...]
+    outputs: tuple[Output, ...]
+    scan: tuple[int, bool] | None = None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The stages of a program in order; `results` and `checks` are inputs or stored arrays."""
+
+    stages: tuple[Stage, ...]
+    inputs: tuple[Input, ...]
+    results: tuple[Array, ...]
+    checks: tuple[Array, ...]
+
+
+def partition(func: Func, chunked: Iterable[int], value: Callable[[Element], int]) -> Partition:
+    """The stages of a program some of whose lengths, by their numbers, are those of chunked axes.
+
+    `value` is that of a length in this call: it says how often loops are written out.
+    Raises LimitError, with a remedy, for what does not decompose into blocks.
+    """
+    for step in READY:
+        func = step(func)
+    sizes = frozenset(map(Size, chunked))
+    func, kept = written_out(func, sizes, value)
+    plan = _Plan(func, Chunked(func, sizes), kept)
+    groups: dict[_Group, list[Array]] = defaultdict(list)
+    for array in plan.order:
+        if array in plan.stored:
+            groups[plan.time[array], plan.chunked.grid(array), plan.chunked.scanned(array)].append(array)
+    stages = (plan.stage(*key, groups[key]) for key in sorted(groups, key=_order))
+    return Partition(tuple(stages), func.inputs, func.results, tuple(c.holds for c in func.checks))
+
+
+_Group = tuple[int, tuple[Size, ...], Loop | None]
+
+
+def _order(key: _Group) -> tuple[int, list[int]]:
+    return key[0], [n.number for n in key[1]]
+
+
+class _Plan:
+    """What is stored, and when it is computed.
+
+    `read` is what others read where it is stored; a sharded result of the program they compute again.
+    """
+
+    def __init__(self, func: Func, chunked: Chunked, kept: set[Array]) -> None:
+        self.func, self.chunked = func, chunked
+        scans = dict.fromkeys(scan for a in arrays_of(func.roots) if (scan := chunked.scanned(a)) is not None)
+        self.finals = [Item(loop, k) for loop in scans for k in range(len(loop.inits))]
+        self.order = arrays_of((*func.roots, *self.finals))
+        self.read = self._read() | kept.intersection(self.order)
+        self._schedule()
+        grids = {grid for a in self.order if (grid := chunked.grid(a))}
+        if max(self.time.values(), default=0) > 1 or len(grids) > 1:
+            self.read |= self._decided()
+            self._schedule()
+
+    def _read(self) -> set[Array]:
+        found = {a for a in self.order if self.chunked.is_total(a) or self.chunked.scanned(a)}
+        found.update(a.loop.inits[a.k] for a in self.finals)
+        varies: set[Array] = {a for a in self.order if isinstance(a, Input)}
+        for array in self.order:
+            if varies.intersection(arrays_read(array)):
+                varies.add(array)
+            if self.chunked.grid(array):
+                found |= {a for a in arrays_read(array) if a in varies and not self.chunked.grid(a)}
+        return found - set(self.func.inputs)
+
+    def _schedule(self) -> None:
+        """When each stored array is computed: at the first time, even for replicated and odd for sharded
+        ones, at which all is there that it is made of."""
+        self.stored = self.read | {r for r in self.func.roots if not isinstance(r, Input)}
+        self.time: dict[Array, int] = {}
+        ready: dict[Array, int] = {}  # the even time from which on an array can be read, or computed again
+        for array in self.order:
+            first = max((ready[a] for a in arrays_read(array)), default=0)
+            sharded = bool(self.chunked.grid(array))
+            if array in self.stored:
+                self.time[array] = first + sharded
+            ready[array] = first + 2 * sharded if array in self.read else first
+
+    def _decided(self) -> set[Array]:
+        """Sums, results of loops and of routines that a decision is about: several stages would compute them
+        with different last bits, and a maximum would equal none of its operands."""
+        found: set[Array] = set()
+        for array in self.order:
+            for group in decided(array):
+                below = postorder(read_by(group), lambda a: arrays_read(a) if is_repeatable(a) else ())
+                found |= {a for a in below if not (is_repeatable(a) or isinstance(a, Input))}
+        return found
+
+    def stage(self, time: int, grid: tuple[Size, ...], scan: Loop | None, arrays: Sequence[Array]) -> Stage:
+        """The program that computes `arrays` for one point of a grid."""
+        func = self.func
+        early = {a for a in self.read if self.time[a] < time}.union(func.inputs)
+        count = len(func.size_names)
+        bounds = [(Size(count + 2 * g), Size(count + 2 * g + 1)) for g in range(len(grid))]
+        numbers = count + 2 * len(grid)
+        blocks = Blocks(self.chunked, early, bounds, numbers)
+        results = blocks.run([(a, self.chunked.grid_spec(a)) for a in arrays])
+        leaves = tuple(blocks.leaves)
+        own = [f"{word}_{g}" for g in range(len(grid)) for word in ("length", "start")]
+        names = distinct([*(n or "size" for n in func.size_names), *own])
+        inputs = [Input(k, "i64", ()) for k in range(numbers)]
+        inputs += blocks.leaves.values()
+        input_names = distinct([f"n_{n}" for n in names] + [f"block_{k}" for k in range(len(leaves))])
+        made = Func(
+            name=f"{func.name}.{f'pass_{time // 2 + 1}' if grid else f'outer_{time // 2}'}",
+            inputs=tuple(inputs),
+            input_names=tuple(input_names),
+            results=tuple(results),
+            result_names=tuple(f"result_{k}" for k in range(len(results))),
+            size_names=tuple(names),
+            counts=tuple((k, k) for k in range(numbers)),
+        )
+        along = None if scan is None else (grid.index(scan.length), scan.backward)
+        return Stage(time, grid, made, leaves, tuple(map(self.output, arrays)), along)
+
+    def output(self, array: Array) -> Output:
+        """How the blocks of a stored array come out of its stage."""
+        domain = self.chunked.grid_spec(array)
+        spec = self.chunked.shape_spec(array, domain)
+        others = tuple(p for p in domain if p is not None and p not in spec)
+        if self.chunked.is_total(array):
+            return Output(array, spec, others, array.op if isinstance(array, Reduce) else "sum")
+        scan = self.chunked.scanned(array)
+        return Output(array, spec, chosen=tuple((g, scan is not None and not scan.backward) for g in others))

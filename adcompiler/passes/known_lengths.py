@@ -1,0 +1,62 @@
+"""A program for calls of whose lengths something is known: short ones are constants, equal ones one symbol.
+
+Sums over a constant axis are written out (`unroll.py`), and its elements are known to be there; where two
+lengths are one, what reads an element of one array by an index of another need not ask whether it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from adcompiler.ir.nodes import Element, Func, Size, const
+from adcompiler.ir.resized import Resized
+from adcompiler.passes.arrays.unroll import LANES
+from adcompiler.passes.pipeline import SIMPLIFY, run
+
+MANY = 64  # the least longest length of a call for whose short ones a kernel is compiled
+Pairs = tuple[tuple[int, int], ...]
+
+
+class Known(NamedTuple):
+    """What is known of the lengths of a call, by the numbers of their symbols.
+
+    constant   pairs of a number and its value
+    equal      pairs of numbers whose values are equal
+    """
+
+    constant: Pairs = ()
+    equal: Pairs = ()
+
+
+NOTHING = Known()
+
+
+def short(sizes: Sequence[int], axes: frozenset[int] | None = None) -> Pairs:
+    """The lengths that sums over them are written out for, of `axes` if they are given. One of 1 is a
+    constant of the types of arguments."""
+    within = range(len(sizes)) if axes is None else sorted(axes)
+    return tuple((k, sizes[k]) for k in within if 1 < sizes[k] <= LANES)
+
+
+def for_lengths(func: Func, known: Known) -> Func:
+    """The program for such calls: size symbols keep their numbers."""
+    if known == NOTHING:
+        return func
+    same: dict[Size, Size] = {}
+
+    def find(number: int) -> Size:
+        size = Size(number)
+        while size in same:
+            size = same[size]
+        return size
+
+    for pair in known.equal:
+        first, second = sorted(map(find, pair), key=lambda size: size.number)
+        if first is not second:
+            same[second] = first
+    values = {find(number): const(value, "i64") for number, value in known.constant}
+    roots = {size: find(size.number) for size in (*same, *values)}
+    mapping: dict[Size, Element] = {size: values.get(root, root) for size, root in roots.items()}
+    made = Resized(mapping).func(func)
+    return run(SIMPLIFY, made) if values else made

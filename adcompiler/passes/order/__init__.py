@@ -1,0 +1,1 @@
+"""Passes that choose the order and bounds of loops: products, triangles, interchange."""

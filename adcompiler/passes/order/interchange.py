@@ -1,0 +1,129 @@
+"""Interchange the loops of reductions, so that they fuse with others.
+
+*Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
+of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register,
+so that k is computed twice for each pair. A sum whose loops are *interchanged* takes the order of the other:
+it adds to all its elements in each iteration of the outer loop, and k is computed once. That pays while these
+elements stay in the cache, and where each block has many iterations, for it has elements of its own.
+
+*Sums of what the iterations of a nest make.* The gradient of the weights of an inner layer is, over the
+points p, the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds
+to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum stands in the
+loop that makes them: what it reads is there, a row for each iteration. It adds to a matrix a block, which
+must stay in the cache, and be small beside the iterations. So does the sum of the points for which a centroid
+is the nearest one, which asks for each point once, and not for each centroid.
+
+`pays` says whether to interchange the loops of a sum when the lengths are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from adcompiler.analysis.loop_order import is_short, loop_order
+from adcompiler.analysis.predicates import conditions
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
+from adcompiler.ops.costs import is_function
+
+FEWEST = 512  # iterations of the outer loop from which it pays
+SHORTEST = 16  # elements of a sum: two vectors at a time
+LONGEST = 1 << 14  # elements of a sum that stay in the cache
+WIDEST = 1 << 12  # elements of one over several axes: each of them may be a vector
+FEW = 32  # iterations from which it pays for such a sum
+SHARE = 4  # elements of it for each iteration
+
+Side = list[Array]  # arrays that compute a value in one order
+
+
+def interchange(func: Func, outer: bool = True) -> Func:
+    """The program with the loops of sums interchanged where a function of pairs is computed in both orders,
+    and, if those are wanted, sums along `outer` axes."""
+    sides: dict[Element, Side] = {}
+    for array in arrays_of(func.roots):
+        for value in _values(array):
+            sides.setdefault(value, []).append(array)
+    swapped: dict[Array, None] = {}
+    settled: set[Array] = set()
+    for value, side in sides.items():
+        other = sides.get(_exchanged(value), [])
+        pair = [array for array in (*side, *other) if array not in settled]
+        if other and not settled.intersection((*side, *other)) and not set(side) & set(other):
+            settled.update(pair)
+            swapped |= dict.fromkeys(_chosen(side, other))
+    if outer:
+        swapped |= dict.fromkeys(a for a in arrays_of(func.roots) if a not in settled and _is_outer(a))
+    return func.with_(interchanged=frozenset(swapped))
+
+
+def interchanged_order(array: Array) -> tuple[int, ...]:
+    """The order of the loops over a sum whose loops are interchanged: the axes that it keeps are the inner
+    ones."""
+    return tuple(sorted(loop_order(array), key=lambda k: k < array.rank))
+
+
+def pays(lengths: Sequence[int]) -> bool:
+    """Whether to interchange the loops of a sum of these lengths, the last one that of the axis that it goes
+    along."""
+    *kept, reduced = lengths
+    if len(kept) == 1:
+        return SHORTEST <= kept[0] <= LONGEST and reduced >= FEWEST
+    return reduced >= FEW and prod(kept) <= min(WIDEST, SHARE * reduced)
+
+
+def _values(array: Array) -> Iterator[Element]:
+    """The functions of two long axes that an array computes, outer axis first, and its lengths in that order:
+    what has other lengths is another value."""
+    if not isinstance(array, Map | Reduce) or any(map(is_computed, array.domain)):
+        return
+    order = loop_order(array)
+    if len(order) != 2 or any(is_short(array.domain[k]) for k in order):
+        return
+    if isinstance(array, Reduce) and conditions(array.op, array.body):
+        return  # a triangle of pairs, whose loops have bounds
+    for e in elements_of(array.elements):
+        if is_function(e) and len(e.axes) == 2:
+            yield substitute(e, {k: Index(p) for p, k in enumerate(order)})
+
+
+def _exchanged(value: Element) -> Element:
+    return substitute(value, {0: Index(1), 1: Index(0)})
+
+
+def _chosen(one: Side, other: Side) -> Side:
+    """The side whose loops are interchanged: what depends on the other one, else the one with fewer sums."""
+    before = bool(set(arrays_of(one)) & set(other)), bool(set(arrays_of(other)) & set(one))
+    if all(before):
+        return []
+    first, last = (one, other) if before[0] or (not before[1] and len(one) < len(other)) else (other, one)
+    can = [side for side in (first, last) if all(map(_may, side))]
+    return can[0] if can and (can[0] is first or not any(before)) else []
+
+
+def _may(array: Array) -> bool:
+    """Whether an array is a sum whose loops may be interchanged: one that adds to a register."""
+    is_sum = isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype)
+    return is_sum and array.rank == 1 and loop_order(array)[0] == 0
+
+
+def _is_outer(array: Array) -> bool:
+    """Whether a sum over one axis goes along the outermost loops of nests that make what it reads."""
+    if not (isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype) and array.rank > 1):
+        return False
+    along = array.rank
+    if len(array.reduced) > 1 or any(map(is_computed, array.domain)) or is_short(array.domain[along]):
+        return False
+    made = any(isinstance(e, Read) and _is_row(e, Index(along)) for e in elements_of(array.elements))
+    return made and loop_order(array)[0] != along
+
+
+def _is_row(read: Read, axis: Index) -> bool:
+    """Whether it reads a part of a row that each iteration along an axis makes. An array whose outermost loop
+    reduces has none."""
+    array = read.array
+    if not isinstance(array, Map | Reduce) or sum(not is_short(n) for n in array.shape) < 2:
+        return False
+    outer = loop_order(array)[0]
+    return outer < array.rank and read.args[outer] is axis

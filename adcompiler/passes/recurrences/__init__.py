@@ -1,0 +1,1 @@
+"""Passes over loops of programs: checkpoints, distribution, sums, invariants."""

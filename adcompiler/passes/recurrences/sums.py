@@ -1,0 +1,271 @@
+"""Loops that only add up: a carried value that each iteration adds something to, which no carried value
+decides.
+
+Such a value is no recurrence: `s += x[i] * w[i]` is a sum over the iterations, and `out[idx[i]] += w[i]` a
+scatter. Both are computed beside the loop, in the fixed order of every other sum, and in parallel. So is the
+least of whole numbers, which is how a loop checks its indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from adcompiler.analysis.predicates import guarded, ties
+from adcompiler.ir.batch import batch, shifted
+from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Shape,
+    const,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    lengths_read,
+    operands,
+    postorder,
+    read_by,
+    rewrite,
+    substitute,
+)
+from adcompiler.ops.costs import costly
+from adcompiler.passes.arrays.prune import alone
+
+
+def sums(func: Func) -> Func:
+    """The program with what loops only add up as sums."""
+    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
+        return func
+    return _Sums().func(func)
+
+
+class _Sums(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, list[Array]] = {}
+
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Item):
+            return array
+        return self.without_sums(array.loop)[array.k]
+
+    def without_sums(self, loop: Loop) -> list[Array]:
+        """What a loop gives, with its sums beside it."""
+        if loop not in self.made:
+            self.made[loop] = _apart(loop)
+        return self.made[loop]
+
+
+def _apart(loop: Loop) -> list[Array]:
+    """The arrays that a loop gives, those that it only adds up computed beside it."""
+    if loop.length is None:
+        return list(loop.items)
+    body = opened(loop)
+    slots = {c.slot for c in body.carried}
+    added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
+    added = {c: _opened(c, a, slots) if c.slot.rank > 1 else a for c, a in added.items()}
+    least = {c: a for c in body.carried if (a := _compared(c.slot, c.result)) is not None}
+    inside = varying(body)
+    added |= least
+    while True:
+        rest = [c for c in body.carried if c not in added]
+        decided = {c: _decided((e,), slots) for c, e in added.items()}
+        parts = dict.fromkeys(a for found in decided.values() for a in found)
+        outs = (*body.outs, *(a for a in parts if a not in body.outs))
+        taken = _reached((*(c.result for c in rest), *outs), slots)
+        bad = [
+            c for c, found in decided.items()
+            if c.slot in taken or (found and not _collected(c, added[c], found, body))
+            or _calls_by_length(added[c], inside)
+        ]  # fmt: skip
+        if not bad:
+            break
+        added = {c: a for c, a in added.items() if c not in bad}
+    if not added:
+        return list(loop.items)
+    others = (*(c.result for c in rest), *outs)
+    built = build(with_roots(replace(body, carried=tuple(rest), outs=outs), others, rest))
+    kept = dict(zip(rest, built.finals, strict=True))
+    every: dict[Array, Array] = {row: whole for whole, row in body.rows}
+    every |= {a: stack for a, stack in zip(outs, built.outs, strict=True) if a in parts}
+    every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
+    added = {c: _sliced(a, every) for c, a in added.items()}
+    read = [a for a in read_by(added.values()) if a not in every]
+    iterations = batch(read, every, (loop.length,))
+    every |= {old: new for old, new in zip(read, iterations, strict=True) if new is not old}
+    totals = {
+        c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
+        for c, a in added.items()
+    }
+    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs[: len(body.outs)]]
+
+
+def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
+    """The arrays that elements read and that something carried decides."""
+    return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
+
+
+def _calls_by_length(element: Element, inside: set[Array]) -> bool:
+    """Whether an element takes a library call of matrices whose lengths an iteration computes."""
+    calls = (a for a in arrays_of(read_by((element,))) if isinstance(a, Call))
+    return any(not inside.isdisjoint(lengths_read(call)) for call in calls)
+
+
+def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
+    """Whether what an iteration adds to `total` is quickly made of arrays over fewer axes, where rows are
+    read as large: those of all iterations are collected. A sum of outer products becomes a product of
+    matrices."""
+    largest = max((row.rank for _, row in body.rows), default=-1)
+    small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
+    return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
+
+
+def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
+    """What is added, with the bodies of arrays as large as the sum in their place."""
+    while True:
+        large = {a for a in _decided((element,), slots) if isinstance(a, Map) and a.rank >= total.slot.rank}
+        if not large:
+            return element
+
+        (element,) = rewrite((element,), partial(_inside, large))
+
+
+def _inside(arrays: set[Map], element: Element) -> Element:
+    """The body of a map in place of a read of one of `arrays`."""
+    if isinstance(element, Read) and isinstance(element.array, Map) and element.array in arrays:
+        return substitute(element.array.body, dict(enumerate(element.args)))
+    return element
+
+
+def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
+    """An element whose loops carry only what it takes: so that they read nothing else of the iteration."""
+    parts = {a: alone(a) for a in read_by((element,)) if a not in places}
+    return rewrite(
+        (element,), lambda e: Read(parts[e.array], e.args) if isinstance(e, Read) and e.array in parts else e
+    )[0]
+
+
+def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
+    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
+
+
+def addend(slot: Array, result: Array) -> Element | None:
+    """What an iteration adds to each element of what it carries; None if it does anything else."""
+    if not isinstance(result, Map) or slot.dtype == "bool":
+        return None
+    own = Read(slot, identity(slot.shape))
+    return _added(result.body, own, slot)
+
+
+def _compared(slot: Array, result: Array) -> Element | None:
+    """The whole number of each iteration of which a loop carries the least."""
+    if slot.rank or slot.dtype != "i64" or not isinstance(result, Map):
+        return None
+    match result.body:
+        case Apply(op="minimum", args=(Read(array=array), y)) if array is slot and not _reads(y, slot):
+            return y
+    return None
+
+
+def _least(init: Array, number: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    """The least of `init` and the numbers of all iterations."""
+    (body,) = shifted((number,), found, identity((length,)))
+    least = Reduce("min", (), (length,), body)
+    return Map((), Apply("minimum", (Read(init, ()), Read(least, ())), "i64"))
+
+
+def _added(body: Element, own: Read, slot: Array) -> Element | None:
+    """`body` minus `own`, if it is a sum with it, or a choice between such sums."""
+    match body:
+        case Read() if body is own:
+            return const(0, own.dtype)
+        case Apply(op="add", args=(x, y)) if not _reads(y, slot):
+            return _plus("add", _added(x, own, slot), y)
+        case Apply(op="add", args=(x, y)) if not _reads(x, slot):
+            return _plus("add", _added(y, own, slot), x)
+        case Apply(op="subtract", args=(x, y)) if not _reads(y, slot):
+            return _plus("subtract", _added(x, own, slot), y)
+        case Select(guard=guard, then=then, otherwise=otherwise) if not _reads(guard, slot):
+            pins = dict(p for c in operands(guard, "logical_and") for p in _pins(c))
+            there = Read(slot, tuple(pins.get(k, i) for k, i in enumerate(own.args)))
+            (taken,) = rewrite((then,), lambda e: own if e is there else e)
+            one, other = _added(taken, own, slot), _added(otherwise, own, slot)
+            return None if one is None or other is None else select(guard, one, other)
+    return None
+
+
+def _plus(op: str, total: Element | None, term: Element) -> Element | None:
+    if total is None:
+        return None
+    if is_const(total, 0):
+        return term if op == "add" else Apply("negative", (term,), term.dtype)
+    return Apply(op, (total, term), term.dtype)
+
+
+def _reads(element: Element, slot: Array) -> bool:
+    return slot in read_by((element,))
+
+
+def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    """`init` and the sum of `added` over all iterations; `found` are the arrays of all iterations at once, by
+    those of one iteration."""
+    shape = init.shape
+    summed = _scattered(shape, added, length, found) or _summed(shape, added, length, found)
+    own = identity(shape)
+    if isinstance(init, Map) and isinstance(init.body, Const) and is_const(init.body, 0):
+        return summed
+    return Map(shape, Apply("add", (Read(init, own), Read(summed, own)), init.dtype))
+
+
+def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    one = Map(shape, added)
+    (whole,) = batch((one,), found, (length,))
+    iteration = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
+    at = identity(shape) if whole is one else (iteration, *identity(shape))
+    return Reduce("sum", shape, (length,), Read(whole, at))
+
+
+def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
+    """A sum of what is added at one place an iteration, as a scatter over the iterations."""
+    conditions, body = guarded(added)
+    places: dict[int, Element] = {}
+    rest: list[Element] = []
+    for condition in conditions:
+        pins = [p for p in _pins(condition) if p[0] not in places]
+        places.update(pins)
+        rest += [] if pins else [condition]
+    if not places:
+        return None
+    for condition in reversed(rest):
+        body = select(condition, body, const(0, body.dtype))
+    free = [k for k in range(len(shape)) if k not in places]
+    moved: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)} | places
+    spots = [places[k] if k in places else Index(free.index(k)) for k in range(len(shape))]
+    elements = (*spots, substitute(body, moved))
+    *indices, value = shifted(elements, found, identity((length,)))
+    domain = (length, *(shape[k] for k in free))
+    return Accumulate(shape, domain, tuple(indices), value)
+
+
+def _pins(condition: Element) -> list[tuple[int, Element]]:
+    """The axis that must equal a place, and the place: the same one at every point; or nothing."""
+    return [tie for tie in ties(condition) if not tie[1].axes]

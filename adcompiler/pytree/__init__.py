@@ -1,0 +1,1 @@
+"""Arguments with parts: containers, records, rows, and the kinds of their leaves."""

@@ -1,0 +1,46 @@
+"""What specialisation knows of an argument: its type, its value where it is static, or its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from adcompiler.ir.types import Dtype
+from adcompiler.pytree.containers import Container
+
+
+@dataclass(frozen=True, slots=True)
+class ArgType:
+    """What specialisation knows of an argument: its type, and for each axis whether it has length 1.
+
+    `weak` marks Python scalars: they take the type of the arrays they meet, as in NumPy 2. `open` marks lists
+    of whole numbers: floats, unless the program needs integers (`runtime/programs/integer_lists.py`).
+    """
+
+    dtype: Dtype
+    ones: tuple[bool, ...] = ()
+    weak: bool = False
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Static:
+    """An argument known while compiling; 2, 2.0 and True are different ones, and so are 0.0 and -0.0."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and _told_apart(self.value) == _told_apart(other.value)
+
+    def __hash__(self) -> int:
+        return hash(_told_apart(self.value))
+
+
+def _told_apart(value: Any) -> Any:
+    """What tells a value from all that means something else to a program."""
+    if isinstance(value, tuple):
+        return tuple, tuple([_told_apart(part) for part in value])
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
+Kind: TypeAlias = ArgType | Static | Container  # what specialisation knows of an argument

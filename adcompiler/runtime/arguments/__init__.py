@@ -1,0 +1,1 @@
+"""What a call is given: checks, adapters to other libraries, signatures."""

@@ -1,0 +1,59 @@
+"""Arrays that mean more than their numbers say are refused: a conversion would drop it without a word.
+
+Masks are in `masked.py`, for the tape asks for them at each operand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError
+from adcompiler.runtime.arguments.masked import refuse_masked
+
+CONVERTED = {
+    "M": 'pass numbers: (t - t[0]) / np.timedelta64(1, "s")',
+    "m": 'pass numbers: t / np.timedelta64(1, "s")',
+    "O": "convert it, x.astype(float); rows of different lengths are a list of arrays",
+    "U": "convert it: x.astype(float)",
+    "S": "convert it: x.astype(float)",
+    "c": "pass bool, integer, float32 or float64 values: a complex function is two real ones",
+}
+
+
+def refuse_others(what: str, value: Any) -> None:
+    """Raise DtypeError for masked arrays, matrices, sparse ones, and those with arithmetic of their own."""
+    kind = type(value)
+    if kind in (np.ndarray, float, int, bool, list):
+        return
+    refuse_masked(what, value)
+    if isinstance(value, np.matrix):
+        raise DtypeError(
+            f"{what} is a np.matrix, whose products are those of matrices",
+            remedy="pass np.asarray(x): here * goes element by element, and @ is the product of matrices",
+        )
+    if hasattr(value, "tocsr") and hasattr(value, "toarray"):
+        raise DtypeError(
+            f"{what} is sparse, a {kind.__name__}",
+            remedy="pass x.toarray(), or x.data and x.indices as arguments of their own",
+        )
+    if hasattr(value, "compute") and hasattr(value, "chunks"):
+        raise DtypeError(
+            f"{what} is in chunks, a {kind.__module__.partition('.')[0]} array",
+            remedy="compute chunk by chunk, adc.dask.value_and_grad(f), or pass x.compute()",
+        )
+    own = getattr(kind, "__array_ufunc__", None)
+    if own not in (None, np.ndarray.__array_ufunc__) and not hasattr(value, "__adc_call__"):
+        raise DtypeError(
+            f"{what} is a {kind.__module__}.{kind.__name__}, which has arithmetic of its own, such as units",
+            remedy="pass its numbers: np.asarray(x)",
+        )
+
+
+def no_number(what: str, dtype: np.dtype[Any]) -> DtypeError:
+    """The error for an array of what is no real number."""
+    plain = "pass bool, integer, float32 or float64 values"
+    return DtypeError(
+        f"{what} has dtype {dtype}, which is not supported", remedy=CONVERTED.get(dtype.kind, plain)
+    )

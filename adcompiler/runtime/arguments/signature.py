@@ -1,0 +1,317 @@
+"""What a call passes: each argument as a type to specialise on and a value that a kernel takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing.annotations import declared, is_static
+from adcompiler.frontend.indexing.ragged import RowType, annotated
+from adcompiler.frontend.values.values import Listed
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.pytree.containers import Container, check_depth, opened
+from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
+from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
+from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.ragged_arrays import described
+from adcompiler.runtime.arguments.refused import no_number
+from adcompiler.runtime.arguments.struct_arrays import WRITTEN_OUT, stacked
+
+FLOAT = ArgType("f64", (), weak=True)
+INTEGER = ArgType("i64", (), weak=True)
+BOOL = ArgType("bool", (), weak=True)
+PLAIN = frozenset((np.ndarray, float, int, bool, np.float64))  # no containers, and no hooks
+DTYPE_OF: Mapping[str, Dtype] = {
+    "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
+}  # fmt: skip
+
+
+class ArgumentError(Error, TypeError):
+    """A call does not match the function's parameters."""
+
+
+REQUIRED: Any = inspect.Parameter.empty  # the default of a parameter that has none
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
+    floats in lists too, `device` if its arrays may be on a CUDA device, `rows` if a list of many equal
+    structs is one struct of arrays."""
+
+    name: str
+    static: bool
+    integer: bool
+    device: bool = False
+    floating: bool = False
+    rows: bool = True
+    default: Any = REQUIRED
+    ragged: RowType | None = None
+
+
+def parameters_of(
+    definition: tree.Def, static: Sequence[str], defaults: Mapping[str, Any]
+) -> tuple[Parameter, ...]:
+    """The parameters of a definition."""
+    return tuple(
+        Parameter(
+            p.name,
+            p.name in static or is_static(p),
+            integer=(kind := declared(p)) is not None and not is_float(kind.dtype),
+            floating=kind is not None and is_float(kind.dtype),
+            default=_as_argument(defaults[p.name]) if p.name in defaults else REQUIRED,
+            ragged=annotated(p.annotation),
+        )
+        for p in definition.parameters
+    )
+
+
+def leaves_out(parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call, with no `_result` to write to, gives no argument for a parameter with a default."""
+    return "_result" not in keywords and any(
+        p.default is not REQUIRED and p.name not in keywords for p in parameters[len(args) :]
+    )
+
+
+def _as_argument(value: Any) -> Any:
+    """A default as an argument of a call: a list in the language is a tuple."""
+    if isinstance(value, tuple):
+        kind = list if isinstance(value, Listed) else tuple
+        return kind(map(_as_argument, value))
+    return value
+
+
+def bind(
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Positional and named arguments in the order of the parameters."""
+    if not keywords and len(args) == len(parameters):
+        return tuple(args)
+    names = [p.name for p in parameters]
+    bound = dict(zip(names, args, strict=False))
+    for key in keywords:
+        if key not in names or key in bound:
+            why = "twice" if key in bound else "which it does not take"
+            raise ArgumentError(f"{name}() is given {key!r} {why}", remedy=f"it takes ({', '.join(names)})")
+    bound.update(keywords)
+    for parameter in parameters:
+        if parameter.default is not REQUIRED:
+            bound.setdefault(parameter.name, parameter.default)
+    missing = [n for n in names if n not in bound]
+    if missing or len(args) > len(names):
+        what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
+        raise ArgumentError(f"{name}() {what}", remedy=f"it takes ({', '.join(names)})")
+    return tuple(bound[n] for n in names)
+
+
+def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, Any]:
+    """The type of an argument, and its value as kernels take it: a number, an array, or a list of these."""
+    if parameter.static:
+        return Static(_known(parameter, value)), None
+    if parameter.ragged is not None:
+        return described(parameter.name, parameter.ragged, value)
+    kind = type(value)
+    if (value is None or kind is str) and type(parameter.default) in (NoneType, str):
+        return Static(value), None
+    if kind is float:
+        return FLOAT, value
+    if kind is bool:
+        return BOOL, value
+    if kind is int:
+        return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+    if kind is not np.ndarray:
+        if (container := opened(value, parameter.name)) is not None:
+            return _leaves(parameter, container, depth)
+        if hasattr(value, "__adc_call__"):
+            raise DtypeError(
+                f"the argument {parameter.name!r} is a {type(value).__name__}",
+                remedy="call the function itself on it, or pass its value",
+            )
+        refuse_masked(f"the argument {parameter.name!r}", value)
+        if is_on_device(value):
+            return describe_on_device(parameter.name, value, parameter.device)
+        if kind in (list, range):
+            return _of_list(parameter, value)
+        value = _array(parameter, value)
+    return _described(parameter, value, depth)
+
+
+def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
+    """A list of numbers; whole ones count as floats unless integers are needed (`integer_lists.py`)."""
+    array = _array(parameter, value)
+    if array.size and array.dtype.kind not in "iu":
+        return _described(parameter, array)
+    if parameter.floating or (array.dtype.kind == "u" and not parameter.integer):
+        return _described(parameter, array.astype(float))
+    kind, found = _described(parameter, array.astype(np.int64, copy=False))
+    return (kind if parameter.integer else replace(kind, weak=True, open=True)), found
+
+
+def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple[Any, Any]:
+    """The type of an array, and the array as kernels take it; one of rank 0 is a number."""
+    dtype = DTYPE_OF.get(array.dtype.char)
+    if parameter.device and array.dtype.name in HALVES:
+        ones = tuple(n == 1 for n in array.shape)
+        return ArgType("f32", ones), array if ones else np.float32(array[()])
+    if dtype is None:
+        if array.dtype.names and (container := opened(array, parameter.name)) is not None:
+            return _leaves(parameter, container, depth)
+        raise no_number(f"the argument {parameter.name!r}", array.dtype)
+    if array.dtype != NUMPY[dtype] or not array.flags.aligned:
+        array = _converted(parameter, array, dtype)
+    if array.ndim == 0:
+        return ArgType(dtype), array[()] if dtype != "f64" else float(array[()])
+    return _array_type(dtype, tuple([n == 1 for n in array.shape])), array
+
+
+@cache
+def _array_type(dtype: Dtype, ones: tuple[bool, ...]) -> ArgType:
+    return ArgType(dtype, ones)
+
+
+def as_floats(kind: Kind, integer: bool) -> Kind:
+    """The type of an argument whose integers of rank 0 count as floats, as Python's do, unless annotated."""
+    if isinstance(kind, Container):
+        pairs = zip(kind.keys, kind.parts, strict=True)
+        return replace(kind, parts=tuple(as_floats(part, kind.integer(key)) for key, part in pairs))
+    return FLOAT if kind == ArgType("i64") and not integer else kind
+
+
+def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
+    """The argument, or leaf of one, that handles calls: an array of another library, else a Variable."""
+    own: Any = None
+    for name, value in named:
+        if type(value) in PLAIN:
+            continue
+        if adapter_of(type(value)) is not None:
+            return value
+        if hasattr(value, "__adc_call__"):
+            own = value if own is None else own
+            continue
+        container = opened(value, name)
+        if container is not None:
+            check_depth(depth, name)
+            if PLAIN.issuperset(map(type, container.parts)):
+                continue
+            paths = (name + container.path(key) for key in container.keys)
+            found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
+            if found is not None and adapter_of(type(found)) is not None:
+                return found
+            own = found if own is None else own
+    return own
+
+
+def adapter_in(function: Any, args: Sequence[Any]) -> Any:
+    """The adapter of arrays of another library among the arguments, or in them; None if there are none."""
+    if PLAIN.issuperset(map(type, args)):
+        return None
+    hook = find_hook(zip((p.name for p in function.parameters), args, strict=False))
+    return None if hook is None else adapter_of(type(hook))
+
+
+def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Wrapper | None:
+    """How the results of a call go back, if its arguments are arrays of another library; None for NumPy's.
+
+    Raises ShapeError for labels that differ where axes are paired.
+    """
+    if not keywords and PLAIN.issuperset(map(type, args)):
+        return None
+    names = (p.name for p in function.parameters)
+    hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+    make = None if hook is None else getattr(adapter_of(type(hook)), "wrapper", None)
+    if make is None:
+        return None
+    return make(function, bind(function.__name__, function.parameters, args, keywords))  # type: ignore[no-any-return]
+
+
+def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Container, list[Any]]:
+    """A container's type, and the values of its arrays as kernels take them, in order."""
+    check_depth(depth, parameter.name)
+    types: list[Any] = []
+    values: list[Any] = []
+    for key, part in zip(container.keys, container.parts, strict=True):
+        name = parameter.name + container.path(key)
+        leaf = Parameter(name, False, container.integer(key), parameter.device, rows=parameter.rows)
+        if part is None or type(part) is str:
+            types.append(Static(part))
+            continue
+        kind, value = describe(leaf, part, depth + 1)
+        types.append(kind)
+        values += value if isinstance(kind, Container) else (value,)
+    if len(types) > WRITTEN_OUT and parameter.rows and (found := stacked(container, types, values)):
+        return found
+    return Container(container.kind, container.keys, tuple(types)), values
+
+
+def _array(parameter: Parameter, value: Any) -> np.ndarray:
+    given = as_numpy(f"the argument {parameter.name!r}", value)
+    try:
+        array = np.asarray(given)
+        if array.dtype == object and isinstance(value, list) and not parameter.integer:
+            array = array.astype(float)  # whole numbers beyond int64
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise DtypeError(
+            f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
+        ) from error
+    if array.ndim and array.dtype.kind in "mMOUS":
+        raise no_number(f"the argument {parameter.name!r}", array.dtype)
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(
+            f"the argument {parameter.name!r} is a {type(value).__name__}, not a number or an array",
+            remedy="pass numbers or arrays",
+        )
+    return array
+
+
+def _converted(parameter: Parameter, array: np.ndarray, dtype: Dtype) -> np.ndarray:
+    """A copy in the kernel's type and byte order; integers must fit."""
+    if (
+        array.dtype.kind == "u"
+        and array.dtype.itemsize == 8
+        and array.size
+        and array.max() > np.iinfo(np.int64).max
+    ):
+        raise DtypeError(
+            f"the argument {parameter.name!r} holds integers beyond int64",
+            remedy="pass floats or smaller integers",
+        )
+    return np.ascontiguousarray(array, NUMPY[dtype]).reshape(array.shape)
+
+
+def _int64(parameter: Parameter, value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise DtypeError(f"the argument {parameter.name!r} does not fit int64", remedy="pass a float")
+    return value
+
+
+def _float(parameter: Parameter, value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise DtypeError(
+            f"the argument {parameter.name!r} does not fit float64", remedy="pass a smaller number"
+        ) from error
+
+
+def _known(parameter: Parameter, value: Any) -> Any:
+    """A static argument as the language knows it: NumPy's numbers are Python's."""
+    if isinstance(value, tuple):
+        return tuple([_known(parameter, part) for part in value])
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    why = "has no meaning in the language" if getattr(type(value), "__hash__", None) else "cannot be hashed"
+    raise DtypeError(
+        f"the static argument {parameter.name!r} is a {type(value).__name__}, which {why}",
+        remedy="pass a number, a text or a tuple of these",
+    )

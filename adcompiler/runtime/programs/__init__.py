@@ -1,0 +1,1 @@
+"""Programs specialised to arguments, compiled once and remembered."""

@@ -1,0 +1,52 @@
+"""Strict batches: the arrays of a call have one shape; inside, a function broadcasts as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from adcompiler.errors import ShapeError
+from adcompiler.frontend.values.values import Closure
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.runtime.arguments.signature import Parameter
+from adcompiler.runtime.programs.specialise import Types
+
+
+class Batched(Protocol):
+    """What is called with batches."""
+
+    __name__: str
+    parameters: tuple[Parameter, ...]
+    batched: tuple[int, ...]
+
+    @property
+    def closure(self) -> Closure | None: ...
+
+
+def batches_of(parameters: Sequence[Parameter]) -> tuple[int, ...]:
+    """The parameters whose arrays are batches: those without an annotation, which would say what one is."""
+    return tuple(k for k, p in enumerate(parameters) if not (p.static or p.integer or p.floating))
+
+
+def check_batches(f: Batched, types: Types, args: Sequence[Any]) -> None:
+    """Raise ShapeError that names the arguments and their shapes unless all arrays of a batch have one shape.
+
+    A container's arrays are parts of a struct, not a batch.
+    """
+    arrays = [k for k in f.batched if isinstance(kind := types[k], ArgType) and kind.ones]
+    shapes = [
+        (f.parameters[k].name, tuple(getattr(args[k], "shape", None) or np.shape(args[k]))) for k in arrays
+    ]
+    if len({shape for _, shape in shapes}) < 2:
+        return
+    closure = f.closure
+    raise ShapeError(
+        f'{f.__name__}: the arguments of a call have one shape under broadcasting="strict", but '
+        + ", ".join(f"{name} has {shape}" for name, shape in shapes),
+        remedy="reshape them, or pass scalars; annotate what is no batch, as in x: f64[n], or compile with "
+        'broadcasting="numpy"',
+        source=closure.source if closure else None,
+        span=closure.definition.span if closure else None,
+    )

@@ -1,0 +1,131 @@
+"""Lists as arguments, whose types follow from the program, by lowering it.
+
+A list of whole numbers holds floats, unless the program needs integers (indices, bounds): a call describes
+it as an `open` array of integers. It is lowered with floats, and where that is refused, with as few integers
+as are needed. A list of many equal structs is a struct of arrays; where that is refused, its items are
+arguments of their own, and the other way round for a short one (`struct_arrays.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Protocol
+
+import numpy as np
+
+from adcompiler.errors import Error
+from adcompiler.ir.types import Dtype
+from adcompiler.pytree.containers import Container
+from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.structures import arrays_in
+from adcompiler.runtime.arguments import struct_arrays as rows
+from adcompiler.runtime.programs.specialise import Types
+
+
+class Deciding(Protocol):
+    """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
+
+    parameters: tuple[Any, ...]
+    _settled: dict[Types, tuple[Types, bool]]
+
+    def settled(self, types: Types) -> Types: ...
+
+
+FLOATS: Dtype = "f64"
+INTEGERS: Dtype = "i64"
+
+
+def whole_lists(types: Types) -> frozenset[int]:
+    """Which of the arrays among some arguments are lists of whole numbers."""
+    return frozenset(k for k, t in enumerate(arrays_in(types)) if t.open)
+
+
+def typed(types: Types, integers: frozenset[int]) -> Types:
+    """The types of arguments in which the lists `integers` hold integers, and all others floats."""
+    number = count()
+
+    def one(kind: Any) -> Any:
+        if isinstance(kind, Container):
+            return kind.map(one)
+        if not isinstance(kind, ArgType):
+            return kind
+        k = next(number)
+        if not kind.open:
+            return kind
+        return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=False, open=False)
+
+    return tuple(map(one, types))
+
+
+def settled(types: Types, lower: Callable[[Types], Any]) -> Types:
+    """The types for which `lower` takes the arguments: lists of structs as described if that can be, and as
+    many floats as that allows."""
+    if not any(map(rows.has_lists, types)):
+        return _with_floats(types, lower)
+    refused: list[Error] = []
+    for chosen in rows.choices(types):
+        try:
+            found = _with_floats(chosen, lower)
+            lower(found)
+        except Error as error:
+            refused.append(error)
+        else:
+            return found
+    raise refused[0]
+
+
+def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
+    """The types with as many floats in lists of whole numbers as `lower` takes."""
+    lists = whole_lists(types)
+    if not lists:
+        return types
+
+    def fits(integers: frozenset[int]) -> Error | None:
+        try:
+            lower(typed(types, integers))
+        except Error as error:
+            return error
+        return None
+
+    refused = fits(frozenset())
+    if refused is None:
+        return typed(types, frozenset())
+    if fits(lists) is not None:
+        for k in sorted(lists):
+            if fits(frozenset({k})) is None:
+                return typed(types, frozenset({k}))
+        raise refused
+    integers = lists
+    for k in sorted(lists):
+        if fits(integers - {k}) is None:
+            integers -= {k}
+    return typed(types, integers)
+
+
+def decided(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
+    """The types of a call's lists as the program of `f` has them, and its values in these."""
+    known = f._settled.get(types)
+    if known is None:
+        found = f.settled(types)
+        known = f._settled.setdefault(types, (found, found != types))
+    found, changes = known
+    return found, converted([p.name for p in f.parameters], values, types, found) if changes else list(values)
+
+
+def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:
+    """The values of arguments that are described as `given`, in the types that were found for their lists."""
+    if any(map(rows.has_lists, given)):
+        values = list(_rearranged(names, given, types, iter(values)))
+    pairs = zip(values, arrays_in(types), strict=True)
+    return [v.astype(float) if t.dtype == FLOATS and _holds_integers(v) else v for v, t in pairs]
+
+
+def _rearranged(names: Sequence[str], given: Types, types: Types, values: Iterator[Any]) -> Iterator[Any]:
+    for name, one, other in zip(names, given, types, strict=True):
+        yield from rows.converted(one, other, values, name)
+
+
+def _holds_integers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "i"

@@ -1,0 +1,20 @@
+"""Lengths where none, or only those of one call, are known: what is cheaper depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from adcompiler.interpreter.reference import length
+from adcompiler.ir.nodes import Element, Size
+from adcompiler.ir.walk import elements_of, is_computed
+from adcompiler.ops.costs import NOMINAL
+
+
+def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:
+    """What lengths are, by the values of the size symbols in one call."""
+
+    def value(size: Element) -> int:
+        unknown = sizes is None and any(isinstance(e, Size) for e in elements_of((size,)))
+        return NOMINAL if unknown or is_computed(size) else length(size, sizes or ())
+
+    return value

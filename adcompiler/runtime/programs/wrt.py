@@ -1,0 +1,85 @@
+"""Which parameters, and which inputs of a program, a derivative is taken with respect to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error
+from adcompiler.ir.types import is_float
+from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.pytree.structures import arrays_in, leaves
+from adcompiler.runtime.programs.specialise import Types
+
+WORDS = ("an integer array", "an integer"), ("an array of truth values", "a truth value")
+
+
+class ArgumentNameError(Error, ValueError):
+    """A parameter is named that the function does not have."""
+
+
+def positions(name: str, parameters: Sequence[str], wrt: Any, types: Types) -> tuple[int, ...]:
+    """The parameters that `wrt` names: names or positions, or None for all that can be differentiated.
+
+    Raises DtypeError for one that cannot: static, bool or integer.
+    """
+    if wrt is None:
+        found = tuple(k for k, t in enumerate(types) if _has_floats(t))
+        if not found:
+            _refuse_integers(name, parameters, types)
+        return found
+    asked = wrt if isinstance(wrt, tuple | list) else (wrt,)
+    found = tuple(_position(name, parameters, one, types) for one in asked)
+    if len(set(found)) < len(found):
+        raise ArgumentNameError("wrt names a parameter twice", remedy="name each once")
+    return found
+
+
+def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> int:
+    k = parameters.index(one) if one in parameters else int(one) if isinstance(one, np.integer) else one
+    count = len(parameters)
+    if not isinstance(k, int) or isinstance(k, bool) or not -count <= k < count:
+        raise ArgumentNameError(
+            f"{name} has no parameter {one!r}", remedy=f"it takes ({', '.join(parameters)})"
+        )
+    kind = types[k % count]
+    if not _has_floats(kind):
+        what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
+        raise DtypeError(
+            f"{parameters[k]} is {what}: there is no derivative with respect to it",
+            remedy=f"{_convert(parameters[k], kind)}, or leave it out of wrt",
+        )
+    return k % count
+
+
+def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
+    """Refuse to differentiate by nothing where integers or truth values were given, perhaps as floats."""
+    for parameter, kind in zip(parameters, types, strict=True):
+        for path, leaf in leaves(parameter, kind):
+            if isinstance(leaf, ArgType) and not is_float(leaf.dtype):
+                what = WORDS[leaf.dtype == "bool"][not leaf.ones]
+                raise DtypeError(
+                    f"{path} is {what}, which has no derivative, and {name} is given no floats",
+                    remedy=_convert(path, leaf),
+                )
+
+
+def _convert(name: str, kind: Kind) -> str:
+    """What to write for an argument that has no derivative."""
+    return f"pass floats: {name}.astype(float)" if getattr(kind, "ones", ()) else "pass floats"
+
+
+def _has_floats(kind: Kind) -> bool:
+    return any(is_float(a.dtype) for a in arrays_in((kind,)))
+
+
+def inputs_of(positions: Sequence[int], types: Types) -> tuple[int, ...]:
+    """The program's inputs that are differentiated for parameters: each float of a container is one."""
+    inputs = chain(*([k] * len(arrays_in((t,))) for k, t in enumerate(types)))
+    floats = [
+        (k, n) for n, (k, a) in enumerate(zip(inputs, arrays_in(types), strict=True)) if is_float(a.dtype)
+    ]
+    return tuple(n for position in positions for k, n in floats if k == position)

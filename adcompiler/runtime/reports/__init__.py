@@ -1,0 +1,1 @@
+"""What a function says about itself: `show`, `explain`, costs."""

@@ -1,0 +1,325 @@
+"""Where the time of a function and of its derivatives goes: kernel by kernel, nest by nest."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.programs.split import value_and_grad
+from adcompiler.errors import Error
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.interpreter.reference import extent
+from adcompiler.ir.nodes import Array, Node
+from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.kernels.emit.traffic import Counted, Operations, Work
+from adcompiler.ops.costs import CHEAP, CHEAP_TIME, COSTLY_TIME
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
+from adcompiler.runtime.reports.clock import seconds
+from adcompiler.runtime.reports.explain import again, saved
+from adcompiler.runtime.reports.show import Shown
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import kernel_at
+from adcompiler.targets.cpu.threads import get_num_threads
+from adcompiler.targets.cpu.timed import Timed, fastest
+
+SECONDS = 0.2  # of calls of each kernel
+FAST = 0.9  # of the least time: what is faster than that tells that the machine is
+PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+WEIGHT = round(COSTLY_TIME / CHEAP_TIME)  # operations that a costly one counts as
+
+
+@dataclass
+class Kernel:
+    """One program with the arguments of a call, and their types where it is called by the user; `notes` are
+    lines about what it keeps or makes again."""
+
+    name: str
+    program: Specialisation
+    args: Sequence[Any]
+    sizes: Sequence[int]
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    types: Types | None = None
+
+    def call(self) -> Callable[[], Any]:
+        """A call like the ones before it, by the door that they leave open."""
+
+        def general(*_: Any) -> Any:
+            return self.program(self.args, False, self.sizes)
+
+        if self.types is None:
+            return general
+        door = self.program.door(self.sizes, self.types, self.args, False, general)
+        return lambda: door(*self.args)
+
+
+def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
+    """`cost` for these arguments; Error without any, where `f` takes some."""
+    if not args and f.parameters:
+        names = ", ".join(p.name for p in f.parameters)
+        cause = f"what {f.__name__} costs depends on its arguments"
+        raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
+    types, values, _ = f.describe(args, {})
+    return cost(f, wrt, types, values)
+
+
+def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
+    """What each kernel of `f` and of its derivatives moves and computes for these arguments, how long it
+    takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
+    if not f.backend.startswith("cpu"):
+        raise Error(
+            f"{f.__name__} is compiled for {f.backend}: costs are those of the CPU's kernels",
+            remedy='compile it with backend="cpu"',
+        )
+    kernels = [Measured(k) for k in _kernels(f, wrt, types, values)]
+    first = kernels[0].kernel
+    sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
+    most = get_num_threads()
+    if any(k.is_too_fast for k in kernels):
+        measure_again({1, most}, set().union(*(k.operations for k in kernels)))
+    machine = [ceilings(n) for n in sorted({1, most})]
+    return Costs(f.__name__, sizes, machine, kernels)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the kernels of a function cost for arguments of these lengths, on this machine."""
+
+    function: str
+    sizes: Mapping[str, int]
+    machine: Sequence[Ceilings]
+    kernels: Sequence[Measured]
+
+    def __str__(self) -> str:
+        lengths = ", ".join(f"{n} = {k:,}" for n, k in self.sizes.items())
+        lines = [f"{self.function}: cost{f' for {lengths}' if lengths else ''}"]
+        lines += [f"  {line}" for line in _machine(self.machine)]
+        return "\n".join([*lines, *(line for kernel in self.kernels for line in kernel.report())])
+
+    def fields(self) -> dict[str, Any]:
+        """The same in numbers: seconds, bytes and operations, none of them a rate but the machine's."""
+        kernels = [kernel.fields() for kernel in self.kernels]
+        return {"function": self.function, "lengths": self.sizes, "machine": self.machine, "kernels": kernels}
+
+
+def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
+    """The value; for a scalar its value with the gradient; forward and the usual propagate."""
+    lowered = f.trace(types)
+    value = Specialisation(lowered, f.backend)
+    sizes = value.sizes(values)
+    yield Kernel("value", value, values, sizes, types=types)
+    positions = f.positions(wrt, types)
+    if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
+        return
+    results = lowered.func.results
+    if len(results) == 1 and not results[0].rank:
+        joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
+        program = Specialisation(Lowered(joint, lowered.constraints, None), f.backend)
+        yield Kernel(
+            "value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]}, types
+        )
+    split = f.split(wrt).at(types, values=values)
+    forward = split.forward
+    kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
+    yield Kernel("forward", forward, values, sizes, {"saves": kept or ["nothing"]})
+    part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
+    found = [*values, *forward(values, False, sizes)]
+    seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
+    cotangents = [np.ones(extent(r.shape, sizes), NUMPY[r.dtype])[()] for r, used in seeds if used]
+    args = [*(found[k] for k in part.reads), *cotangents]
+    yield Kernel(
+        "propagate", propagate, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}
+    )
+
+
+# -- the report ----------------------------------------------------------------------------------
+
+
+def _machine(machine: Sequence[Ceilings]) -> Iterator[str]:
+    """What the processor can do at most: one thread, and all of them."""
+    one = machine[0]
+    yield f"{one.processor}, the most that was measured:"
+    for found in machine:
+        smallest, *_, largest = found.bandwidth
+        memory, near = found.bandwidth[largest], found.bandwidth[smallest]
+        who = f"{found.threads} thread{'s' * (found.threads > 1)}"
+        yield (
+            f"  {who}: {_si(memory, 'B/s')} from memory, {_si(near, 'B/s')} within {_si(smallest, 'B')}; "
+            f"{_si(found.rate['f64'])} f64 and {_si(found.rate['f32'])} f32 operations a second in vectors"
+        )
+    yield f"  1 thread without vectors: {_si(one.rate['scalar'])} f64 operations a second"
+
+
+class Measured:
+    """A kernel that was timed: `nests` are what each does and how long it takes, if that is known."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        program, args, sizes = kernel.program, kernel.args, kernel.sizes
+        self.whole = fastest(kernel.call(), SECONDS)
+        compiled = kernel_at(program.executable, sizes)
+        assert isinstance(compiled, Compiled)
+        how = compiled.mode.divided, compiled.threads
+        timed = Timed(compiled.made, compiled.precise, None, *how)
+        most = compiled.threads or get_num_threads()
+        self.threads = most if timed.in_parallel(sizes) else 1
+        counted = Counted(timed.func, _named(timed), sizes, program.values(args))
+        self.nests = [counted.item(item) for item in timed.items]
+        self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
+        found = seconds(timed, sizes, args, SECONDS)
+        alone = self.whole if len(self.nests) == 1 else None
+        self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
+        nests, in_order = timed.kernel.nests, timed.kernel.sequential
+        shared = [timed.kernel.strands.get(k, item) for k, item in enumerate(nests) if k not in in_order]
+        self.each = [self.threads if item in shared else 1 for item in timed.items]
+
+    @property
+    def operations(self) -> set[tuple[str, Dtype]]:
+        """The costly operations that it does."""
+        return {key for work in self.nests for key in work.operations if weight(key[0]) == WEIGHT}
+
+    @property
+    def is_too_fast(self) -> bool:
+        """Whether it is faster than what was measured of the machine lets it be."""
+        roofs = (max(_parts(w, ceilings(n))) for w, n in zip(self.nests, self.each, strict=True))
+        return any(s and s < FAST * r for s, r in zip(self.seconds, roofs, strict=True))
+
+    def report(self) -> Iterator[str]:
+        """The time of a call, what is saved, then the nests."""
+        kernel, s = self.kernel, "s" * (self.threads > 1)
+        yield f"{kernel.name}: {in_words(self.whole)} a call, {self.threads} thread{s}"
+        for what, lines in kernel.notes.items():
+            yield from (f"  {what if k == 0 else ' ' * len(what)} {line}" for k, line in enumerate(lines))
+        for k, work in enumerate(self.nests):
+            yield f"  nest {k}: {', '.join(work.loops)}: computes {', '.join(work.made)}"
+            yield from (f"    {line}" for line in _nest(work, ceilings(self.each[k]), self.seconds[k]))
+        if self.repeated:
+            yield f"  in several loops: {', '.join(self.repeated)}"
+        if self.rest.operations:
+            yield f"  outside of loops: {_counts(self.rest.operations)}"
+        if None in self.seconds:
+            yield "  nests are timed one by one on x86 only"
+
+    def fields(self) -> dict[str, Any]:
+        """What the report says, in seconds, bytes and operations."""
+        found = {"name": self.kernel.name, "seconds": self.whole, "threads": self.threads}
+        notes = {what.replace(" ", "_"): lines for what, lines in self.kernel.notes.items()}
+        nests = [_fields(*one) for one in zip(self.nests, self.each, self.seconds, strict=True)]
+        return {**found, **notes, "nests": nests, "in_several_loops": self.repeated}
+
+
+def _fields(work: Work, threads: int, measured: float | None) -> dict[str, Any]:
+    """What a nest does; `measured` is None where it was not timed, and 0 where it does not run."""
+    moving, computing = _parts(work, ceilings(threads))
+    operations = Counter[str]()
+    for (op, dtype), n in work.operations.items():
+        operations[f"{op} {dtype}"] += n
+    return {
+        "loops": work.loops, "computes": [*work.made], "reads": work.reads, "writes": work.writes,
+        "in_registers": [*work.registers], "operations": operations, "exact": work.exact,
+        "threads": threads, "moving": moving, "computing": computing, "measured": measured,
+    }  # fmt: skip
+
+
+def _named(timed: Timed) -> dict[Array, str]:
+    """The arrays of a kernel by their names in the source, where they have one."""
+    func, labels = timed.func, timed.kernel.arrays
+    known: dict[Node, str] = {
+        **func.names,
+        **dict(zip(func.results, func.result_names, strict=True)),
+        **dict(zip(func.inputs, func.input_names, strict=True)),
+    }
+    found: dict[str, str] = {}
+    for array, label in labels.items():
+        if array in known and label not in found:
+            found[label] = known[array]
+    written = Counter(found.values())
+    shown = {label: name if written[name] == 1 else _numbered(name, label) for label, name in found.items()}
+    return {array: shown.get(label, label) for array, label in labels.items()}
+
+
+def _numbered(name: str, label: str) -> str:
+    """The name of one of several arrays that bear it, as in `h`, `h_2`: their labels end in such numbers."""
+    number = re.search(r"_\d+$", label)
+    return name + (number[0] if number else "")
+
+
+def _parts(work: Work, ceiling: Ceilings) -> tuple[float, float]:
+    """How long a nest takes at the least: to move, and to compute."""
+    return ceiling.moving(work.bytes), arithmetic(work.operations, ceiling)
+
+
+def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str]:
+    """What a nest does, and how near it comes to what the machine can do."""
+    about = "" if work.exact else "about "
+    moved = [
+        f"{what} {', '.join(names)}"
+        for what, names in (("reads", work.reads), ("writes", work.writes))
+        if names
+    ]
+    yield f"moves     {about}{_si(work.bytes, 'B')}{': ' if moved else ''}{'; '.join(moved)}"
+    total = sum(n * weight(op) for (op, _), n in work.operations.items())
+    density = f": {_si(total / work.bytes)} a byte" if work.bytes and total else ""
+    yield f"computes  {about}{_counts(work.operations)}{density}"
+    if work.registers:
+        yield f"fused     {', '.join(work.registers)} stay{'s' * (len(work.registers) == 1)} in registers"
+    moving, computing = _parts(work, ceiling)
+    roof = max(moving, computing)
+    waits = ", if iterations need not wait for each other" if work.in_order else ""
+    parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
+    yield f"roofline  {in_words(roof)}: {parts}{waits}"
+    if measured:
+        yield f"measured  {in_words(measured)}, {_reached(roof, measured)}"
+    elif measured is not None:
+        yield "measured  it does not run here"
+
+
+def _reached(roof: float, measured: float) -> str:
+    """How near a nest comes to the roofline. What is beyond it, measured twice, tells of the roofline."""
+    if measured < FAST * roof:
+        return "beyond the roofline: the machine was busy with other things when its rates were measured"
+    return f"the roofline is {min(roof / measured, 1):.0%} of it"
+
+
+def weight(op: str) -> int:
+    """The operations that one counts as: nominal ones for what is costly."""
+    return 2 if op == "fma" else 1 if op in CHEAP else WEIGHT
+
+
+def arithmetic(operations: Operations, ceiling: Ceilings) -> float:
+    """The seconds of operations at the highest rates: simple ones in vectors, each costly one as timed."""
+    gain = ceiling.rate["f64"] / ceilings(1).rate["f64"]
+    simple = sum(n * weight(op) / ceiling.rate[d] for (op, d), n in operations.items() if weight(op) < WEIGHT)
+    return simple + sum(
+        n * seconds_of(op, d) / gain for (op, d), n in operations.items() if weight(op) == WEIGHT
+    )
+
+
+def _counts(operations: Operations) -> str:
+    """Operations in words: simple ones together, costly ones by name."""
+    simple = sum(n * weight(op) for (op, _), n in operations.items() if weight(op) < WEIGHT)
+    costly: Counter[str] = Counter()
+    for (op, _), n in operations.items():
+        if weight(op) == WEIGHT:
+            costly[op] += n
+    parts = [f"{_si(simple)} operation{'s' * (simple != 1)}", *(f"{_si(n)} {op}" for op, n in costly.items())]
+    return ", ".join(parts) + (f" (as {WEIGHT} each)" if costly else "")
+
+
+def _si(amount: float, unit: str = "") -> str:
+    """A number with the prefix that suits it: "1.5 kB"."""
+    prefix, factor = next(((p, f) for p, f in PREFIXES if amount >= 0.9995 * f), ("", 1.0))
+    return f"{amount / factor:.3g} {prefix}{unit}".rstrip()
+
+
+def in_words(time: float) -> str:
+    """A time, in seconds, in the unit that suits it."""
+    units = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
+    unit, factor = next((u for u in units if time * u[1] >= 0.9995), units[-1])
+    return f"{time * factor:.3g} {unit}"

@@ -1,0 +1,57 @@
+"""Programs that are called without this package: from numba's code and from C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from adcompiler.errors import ShapeError
+from adcompiler.frontend.values.sizes import Constraint
+from adcompiler.ir.nodes import Element, Func, Size, is_const
+from adcompiler.ir.walk import is_computed, rewrite
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.pytree.kinds import ArgType, Kind
+from adcompiler.runtime.arguments.ragged_arrays import refuse
+from adcompiler.runtime.arguments.signature import as_floats
+from adcompiler.runtime.reports.show import default_types
+
+
+def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
+    """The program for a function's annotated types, scalars where there are none."""
+    types = default_types(f)
+    refuse(f"a C function of {f.__name__}", types)
+    if directions := len(f.parameters) - len(types):  # typed as what they are directions of
+        types += tuple(types[k] for k in f.wrt[:directions])
+    return for_numba(f, [t for t in types if isinstance(t, ArgType)], compared)[0]
+
+
+def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None = None) -> tuple[Func, Any]:
+    """The program for arguments of these dtypes and ranks, and how its results nest.
+
+    `compared` takes what has to hold between the lengths of a call. Raises ShapeError where there is such
+    and nobody compares it: without `compared`, or where the lengths depend on values.
+    """
+    pairs = zip(given, f.parameters, strict=True)
+    lowered = f.trace(tuple(as_floats(kind, p.integer) for kind, p in pairs))
+    found = [c for c in lowered.constraints if not c.merged and not is_const(c.right, 0)]
+    if found and (compared is None or any(is_computed(n) for c in found for n in (c.left, c.right))):
+        raise ShapeError(
+            f"{f.__name__} needs lengths to be checked at each call", remedy="call it from Python"
+        )
+    if compared is not None:
+        compared += [_settled(c, lowered.func) for c in found]
+    return run((*OPTIMISE, *KERNEL), lowered.func), lowered.structure
+
+
+def _settled(constraint: Constraint, func: Func) -> Constraint:
+    """A constraint with the size symbols of the program: those of axes that are equal are one."""
+    axes = [n for i in func.inputs for n in i.shape if not is_const(n, 1)]
+    axes += [Size(number) for number, _ in func.counts]
+
+    def symbol(element: Element) -> Element:
+        return axes[element.number] if isinstance(element, Size) else element
+
+    left, right = rewrite((constraint.left, constraint.right), symbol)
+    reach = None if constraint.reach is None else rewrite((constraint.reach,), symbol)[0]
+    return replace(constraint, left=left, right=right, reach=reach)

@@ -1,0 +1,144 @@
+"""What a function looks like at each stage of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from adcompiler.errors import Error
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.indexing.annotations import declared
+from adcompiler.frontend.values.values import Closure
+from adcompiler.ir.textform import printer as text
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.runtime.arguments.ragged_arrays import any_rows
+from adcompiler.runtime.arguments.signature import FLOAT, Parameter
+from adcompiler.runtime.programs.specialise import Traceable, Types
+from adcompiler.runtime.programs.splitting import SplitFunction
+from adcompiler.targets.cuda.backend import kernels, ptx
+
+
+class Shown(Traceable, Protocol):
+    """What is shown: a function with its parameters and, if it has one, its definition."""
+
+    __name__: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def closure(self) -> Closure | None: ...
+    def how(self, types: Types) -> str | None: ...
+    def split(self, wrt: Any = None) -> SplitFunction: ...
+
+
+def show(f: Shown, stage: str, types: Types, wrt: Any) -> str:
+    """The text of `f` for arguments of these types at a stage."""
+    if stage not in STAGES:
+        raise Error(f"unknown stage {stage!r}", remedy=f"use one of {', '.join(STAGES)}")
+    return STAGES[stage](f, types, wrt)
+
+
+def default_types(f: Shown) -> Types:
+    """The annotated types of a function's parameters; scalars where there is no annotation."""
+    if f.closure is None:
+        return tuple(FLOAT for _ in f.parameters)
+    for parameter in f.parameters:
+        if parameter.static:
+            raise Error(
+                f"{f.__name__} has the static parameter {parameter.name!r}",
+                remedy="call it first, or pass arguments: show(stage, *args)",
+            )
+    return tuple(declared(p) or any_rows(p) or FLOAT for p in f.closure.definition.parameters)
+
+
+def _source(f: Shown, types: Types, wrt: Any) -> str:
+    return (
+        f.closure.source.text
+        if f.closure is not None
+        else f"# {f.__name__}: made by the compiler, without a source\n"
+    )
+
+
+def _ast(f: Shown, types: Types, wrt: Any) -> str:
+    return tree.dump(f.closure.definition) if f.closure is not None else _source(f, types, wrt)
+
+
+def _ir(f: Shown, types: Types, wrt: Any) -> str:
+    return text.show(f.trace(types).func)
+
+
+def _forward(f: Shown, types: Types, wrt: Any) -> str:
+    return text.show(f.split(wrt).at(types).parts.forward)
+
+
+def _propagate(f: Shown, types: Types, wrt: Any) -> str:
+    """The dispatch on None, then the programs it has called so far (the usual one if it has called none)."""
+    program = f.split(wrt).at(types)
+    if not program.made:
+        program.propagate(program.parts.usual, program.parts.all_asked)
+    programs = [text.show(part.func) for part, _ in program.made.values()]
+    return "\n\n".join([program.source.rstrip("\n"), *programs])
+
+
+def _kernel(f: Shown, types: Types, wrt: Any) -> str:
+    func = run(OPTIMISE, f.trace(types).func)
+    return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
+
+
+def _loopir(f: Shown, types: Types, wrt: Any) -> str:
+    """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
+    from adcompiler.loopir.outer_vectorisation import transformed
+    from adcompiler.loopir.printer import source
+
+    kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))
+    return "\n\n".join(source(made.function) for made in transformed(kernel.bare, kernel.rows))
+
+
+def _llvm(f: Shown, types: Types, wrt: Any) -> str:
+    """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
+    from adcompiler.targets.cpu.compiled import Compiled
+    from adcompiler.targets.llvm.runtime.entry import translated
+    from adcompiler.targets.llvm.runtime.jit import optimised
+    from adcompiler.targets.llvm.values import UnsupportedError
+
+    func = run((*OPTIMISE, *KERNEL), f.trace(types).func)
+    kernel = Compiled(scheduled(func), f.backend.startswith("cpu-precise"))
+    try:
+        return str(optimised(translated(kernel.source, contiguous=True).text))
+    except UnsupportedError as error:
+        raise Error(
+            f"{f.__name__} is compiled by numba on this platform",
+            remedy='show("kernel") shows what numba compiles',
+        ) from error
+
+
+def _ptx(f: Shown, types: Types, wrt: Any) -> str:
+    with toolkit("PTX"):
+        return ptx(run(OPTIMISE, f.trace(types).func))
+
+
+@contextmanager
+def toolkit(what: str) -> Iterator[None]:
+    """Where something is compiled for CUDA: Error where the toolkit for that is missing."""
+    try:
+        yield
+    except (ImportError, RuntimeError) as error:
+        if isinstance(error, Error):
+            raise
+        why = str(error).partition("\n")[0]
+        raise Error(f"no {what} can be made here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
+
+
+STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
+    "source": _source,
+    "ast": _ast,
+    "ir": _ir,
+    "forward": _forward,
+    "propagate": _propagate,
+    "kernel": _kernel,
+    "loopir": _loopir,
+    "llvm": _llvm,
+    "ptx": _ptx,
+}

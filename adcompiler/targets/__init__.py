@@ -1,0 +1,1 @@
+"""Machines and compilers that run kernels, a folder for each."""

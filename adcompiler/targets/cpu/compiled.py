@@ -1,0 +1,236 @@
+"""Compile a program, by our own compiler or by numba, and call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adcompiler.interpreter.reference import require
+from adcompiler.ir.nodes import Array, Const, Input, Shape
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.kernels.emit.block_partition import HEAVY, PARALLEL, Lengths, is_long, lengths, plan
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.emit.kernel import Buffer, Kernel
+from adcompiler.kernels.schedule.materialise import Scheduled
+from adcompiler.lazy import cached_property
+from adcompiler.loopir.low_trips import are_low
+from adcompiler.loopir.outer_vectorisation import found as with_lanes
+from adcompiler.loopir.outer_vectorisation import widened
+from adcompiler.progress import compiling
+from adcompiler.targets.buffers import POOL, Into
+from adcompiler.targets.cpu.threads import region
+from adcompiler.targets.llvm.runtime.entry import Param, Source
+from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
+from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.targets.numba import modules as cache
+
+MOST_LAYOUTS = 1000  # that are remembered
+
+# How each nest is cut (blocks, and iterations a block), whether blocks run in parallel, and what arrays it
+# takes. And whether an iteration has so many points that loops inside it poll.
+Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bool]
+
+
+class Mode(NamedTuple):
+    """What a kernel is compiled for.
+
+    divided    loops of the program divide their iterations among threads
+    low_trips  loops in their iterations are short (`low_trips.py`)
+    polled     an iteration of a nest has so many points that loops inside it poll for signals
+    """
+
+    divided: bool = False
+    low_trips: bool = False
+    polled: bool = False
+
+
+PLAIN = Mode()
+
+
+class Compiled:
+    """A program and one kernel of it, whose blocks `threads` threads share where there are enough points
+    (None: as many as the process has). `plain` is that in the plain mode, if it has been made. What is
+    compiled `by_numba` one thread runs."""
+
+    def __init__(
+        self,
+        made: Scheduled,
+        precise: bool = False,
+        threads: int | None = None,
+        mode: Mode = PLAIN,
+        plain: Compiled | None = None,
+        kernel: Kernel | None = None,
+        by_numba: bool = False,
+    ) -> None:
+        self.made, self.threads, self.mode, self.by_numba = made, threads, mode, by_numba
+        if plain is not None and plain.mode.divided == mode.divided:
+            kernel = plain.kernel
+        self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
+        func = made.func
+        self.func, self.precise = func, precise
+        self.lanes = with_lanes(self.kernel.bare, self.kernel.rows)
+        self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
+        nests = [f"nest{k}" for k in range(len(self.kernel.nests))]
+        functions, adding, tiled, _ = self.lanes
+        self.plans = [
+            plan(self.kernel, k, nest in functions, nest in adding, nest in tiled)
+            for k, nest in enumerate(nests)
+        ]
+        # A program of scalars has no loops and no buffers: its results are picked from what it returns.
+        scalars = self.kernel.scalars
+        self.computed = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
+        alone = not (self.plans or self.shapes or self.computed) and all(r in scalars for r in func.roots)
+        self.picks = [scalars.index(r) for r in func.results] if alone else None
+        self.checked = bool(func.checks)
+        self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
+        self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
+        self.layouts: dict[tuple[int, ...], Layout] = {}
+        self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
+        self.are_low = are_low(self.kernel.bare, self.kernel.sizes)
+
+    @cached_property
+    def source(self) -> Source:
+        """The kernel, for the compiler without numba."""
+        kernel, nests = self.kernel, range(len(self.plans))
+        params = [Param(name, "i64") for name in kernel.sizes]
+        params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
+        written = len(params)
+        for b in kernel.buffers:
+            known = widened(_known(b.shape)) if b.name in self.lanes.rows else _known(b.shape)
+            params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + known))
+        params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
+        shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
+        results: list[Dtype] = [s.dtype for s in kernel.scalars]
+        results += ["i64"] * kernel.stamps
+        how = self.precise, sorted(kernel.rows), written, self.mode.polled, self.mode.low_trips
+        return Source(kernel.bare, params, results, shared, *how)
+
+    def lengths(self, buffer: Buffer) -> Lengths:
+        """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""
+        found = lengths(buffer.shape)
+        return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
+
+    @cached_property
+    def native(self) -> Native | None:
+        """The kernel compiled without numba, if that can be."""
+        if self.by_numba:
+            return None
+        try:
+            with compiling(self.func.name):
+                return compiled(self.source)
+        except UnsupportedError:
+            return None
+        except BrokenModuleError as error:
+            report(self.func.name, error)
+            return None
+
+    @cached_property
+    def serial(self) -> Callable[..., Sequence[Any]]:
+        """The kernel that runs its blocks one after the other."""
+        run = self.native
+        if run is None:
+            return _loaded(self.kernel.source)
+        return (lambda *args: run(*args, 0, 1)) if self.source.shared else run
+
+    @cached_property
+    def parallel(self) -> Callable[..., Sequence[Any]]:
+        """The same machine code, whose blocks threads share; what only numba compiles runs on one."""
+        run = self.native
+        if run is None:
+            return self.serial
+        return lambda *args: run(*args, *region(self.threads))
+
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0."""
+        if self.picks is not None:
+            scalars = self.serial(*sizes, *args)
+            if self.checked:
+                self.check(scalars)
+            return [scalars[k] for k in self.picks]
+        buffers, scalars = self.launch(sizes, args, into)
+        if self.checked:
+            self.check(scalars)
+        return self.results(args, buffers, scalars)
+
+    def launch(
+        self, sizes: Sequence[int], args: Sequence[Any], into: Into = None
+    ) -> tuple[list[np.ndarray], Sequence[Any]]:
+        """Run the kernel: its buffers, and what it returns."""
+        key = tuple(sizes)
+        blocks, parallel, needed, _ = self.layouts.get(key) or self.layout(key)
+        given = dict(zip(self.out, into or (), strict=False))
+        buffers = [POOL.empty(*need) if (b := given.get(p)) is None else b for p, need in enumerate(needed)]
+        run = self.parallel if parallel else self.serial
+        return buffers, run(*sizes, *args, *buffers, *blocks)
+
+    def in_parallel(self, sizes: Sequence[int]) -> bool:
+        """Whether blocks run in parallel for these lengths."""
+        return self.layout(tuple(sizes))[1]
+
+    def mode_at(self, sizes: Sequence[int]) -> Mode:
+        """The mode that these lengths ask for."""
+        if self.is_long is not None and self.is_long(sizes):
+            return Mode(divided=True, polled=self.divided.polls(sizes))
+        if self.polls(sizes):
+            return Mode(polled=True)
+        return Mode(low_trips=self.are_low is not None and self.are_low(sizes))
+
+    @cached_property
+    def divided(self) -> Compiled:
+        """The kernel whose loops divide their iterations, for its layouts."""
+        return Compiled(self.made, self.precise, self.threads, Mode(divided=True))
+
+    def polls(self, sizes: Sequence[int]) -> bool:
+        """Whether an iteration of a nest has so many points that loops inside it poll."""
+        return self.layout(tuple(sizes))[3]
+
+    def layout(self, sizes: tuple[int, ...]) -> Layout:
+        """What follows from the lengths of a call; the same lengths are likely to come again."""
+        plans = [plan(sizes) for plan in self.plans]
+        blocks = tuple([n for count, rows, _, _ in plans for n in (count, rows)])
+        long = sum(points for _, _, points, _ in plans) >= PARALLEL
+        heavy = any(points > HEAVY for _, _, _, points in plans)
+        needed = [
+            (shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype)
+            for b, shape, dtype in self.shapes
+        ]
+        made = blocks, long and len(self.kernel.sequential) < len(plans), needed, heavy
+        if len(self.layouts) < MOST_LAYOUTS:
+            self.layouts[sizes] = made
+        return made
+
+    def check(self, scalars: Sequence[Any]) -> None:
+        """Raise the error of the first check that does not hold."""
+        require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
+
+    def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
+        """Results in order."""
+        values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
+        for array in self.computed:
+            if isinstance(values[array], tuple):
+                contents, *shape = values[array]
+                values[array] = np.frombuffer(contents, NUMPY[array.dtype]).reshape(shape)
+        return [
+            buffers[p] if p is not None else args[r.position] if isinstance(r, Input) else values[r]
+            for r, p in zip(self.func.results, self.out, strict=True)
+        ]
+
+
+def _loaded(source: str) -> Callable[..., Any]:
+    """The kernel of a source, loaded at its first call."""
+    run: Callable[..., Any] | None = None
+
+    def call(*args: Any) -> Any:
+        nonlocal run
+        if run is None:
+            run = cache.load(source).run
+        return run(*args)
+
+    return call
+
+
+def _known(shape: Shape) -> tuple[int | None, ...]:
+    """The lengths that are constant."""
+    return tuple(int(n.value) if isinstance(n, Const) else None for n in shape)

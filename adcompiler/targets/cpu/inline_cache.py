@@ -1,0 +1,144 @@
+"""The inline cache of calls: what the fast path of a kernel must know for calls that are like an earlier one.
+
+`targets/llvm/runtime/inline_cache.py` is that fast path.
+"""
+
+from __future__ import annotations
+
+from array import array as packed
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ir.nodes import Input
+from adcompiler.ir.types import NUMPY
+from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.targets.buffers import POOL
+from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.kernels import kernel_at
+from adcompiler.targets.llvm.runtime.inline_cache import (
+    ARRAY,
+    FROM_FLOAT,
+    MOST,
+    NUMBERS,
+    SAME,
+    SIZES,
+    TO_FLOAT,
+    TO_INTEGER,
+    TUPLE,
+)
+from adcompiler.targets.llvm.runtime.jit import guarded
+
+
+def door(
+    executable: Any,
+    sizes: Sequence[int],
+    types: Sequence[Kind],
+    args: Sequence[Any],
+    structure: Any,
+    plain: bool,
+    general: Callable[..., Any],
+) -> Callable[..., Any] | None:
+    """The function for calls with arguments like these, which `fit`; `general` is called with all others.
+
+    `structure` says how results nest; `plain`, whether numbers among them are Python's. None if there is no
+    door: for containers as results, many threads, arrays whose lengths a kernel computes, and other backends.
+    """
+    kernel = kernel_at(executable, sizes)
+    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
+        return None
+    if kernel.computed or kernel.mode.polled:
+        return None
+    blocks, parallel, needed, _ = kernel.layout(tuple(sizes))
+    flat = iter(zip(kernel.func.results, kernel.out, strict=True))
+    if parallel or any(isinstance(r, Input) for r in kernel.func.results):
+        return None
+    table = _Table(kernel)
+    table.words += sizes
+    for kind, arg in zip(types, args, strict=True):
+        table.argument(kind, arg)
+    for shape, dtype in needed:
+        table.buffer(shape, dtype)
+    table.words += blocks
+    table.nest(structure, flat, plain)
+    if max(len(table.words) + len(kernel.kernel.scalars), len(table.outputs)) > MOST:
+        return None
+    return guarded(table.text(kernel.native.packed), general, table.held)
+
+
+def fits(kind: Kind, arg: Any) -> bool:
+    """Whether doors take an argument of a type: a number, an array that kernels take as it is, or what was
+    known while compiling."""
+    if type(arg) is np.ndarray and isinstance(kind, ArgType):
+        known = arg.ndim > 0 and arg.dtype == NUMPY[kind.dtype]
+        return known and arg.flags.c_contiguous and arg.flags.aligned
+    return type(arg) in (float, int, np.float64) or isinstance(kind, Static)
+
+
+def _nests(structure: Any) -> bool:
+    """Whether doors nest results so: tuples."""
+    if isinstance(structure, tuple):
+        return all(map(_nests, structure))
+    return structure is None
+
+
+class _Table:
+    """The parts of the table, and the objects whose addresses stand in it."""
+
+    def __init__(self, kernel: Compiled) -> None:
+        self.kernel = kernel
+        self.arguments: list[int] = []
+        self.makers: list[int] = []
+        self.words: list[int] = []
+        self.outputs: list[int] = []
+        self.held: list[Any] = [kernel.native]  # of which the table has an address too
+
+    def address(self, held: Any) -> int:
+        """The address of an object, which is held."""
+        self.held.append(held)
+        return id(held)
+
+    def argument(self, kind: Kind, arg: Any) -> None:
+        """An argument of the call, and the parameter of the kernel that it is."""
+        if isinstance(kind, Static):
+            self.arguments += [self.address(arg), 0, SAME, 0]
+            return
+        assert isinstance(kind, ArgType)
+        taken = FROM_FLOAT if type(arg) is not int else TO_FLOAT if kind.dtype == "f64" else TO_INTEGER
+        how = self.address(arg.dtype) if np.ndim(arg) else taken
+        self.arguments += [self.address(type(arg)), len(self.words), how, np.ndim(arg)]
+        self.words += [0, *np.shape(arg)]
+
+    def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """A parameter of the kernel that is made for the call."""
+        self.makers += [self.address(POOL.maker(shape, dtype)), len(self.words)]
+        self.words += [0, *shape]
+
+    def nest(self, structure: Any, flat: Iterator[tuple[Any, int | None]], plain: bool) -> None:
+        """The results; `flat` gives those of the program, and in which buffers they are."""
+        if isinstance(structure, tuple):
+            for part in structure:
+                self.nest(part, flat, plain)
+            self.outputs += [TUPLE, len(structure), 0]
+            return
+        result, place = next(flat)
+        if place is not None:
+            self.outputs += [ARRAY, place, 0]
+            return
+        own = plain and result.dtype != "f32"
+        kind = 0 if own else self.address(NUMPY[result.dtype].type)
+        self.outputs += [NUMBERS[result.dtype], self.number(result), kind]
+
+    def number(self, result: Any) -> int:
+        """The word in which the kernel leaves a number: they follow its parameters."""
+        return len(self.words) + self.kernel.kernel.scalars.index(result)
+
+    def text(self, run: int) -> bytes:
+        """The table, of a kernel at an address."""
+        checks = [self.number(c.holds) for c in self.kernel.func.checks]
+        words = [*self.words, *[0] * len(self.kernel.kernel.scalars)]
+        parts = self.arguments, self.makers, words, checks, self.outputs
+        counts = [len(part) // size for part, size in zip(parts, SIZES, strict=True)]
+        loops = bool(self.makers) or any(i.rank for i in self.kernel.func.inputs)
+        return packed("q", [*counts, run, loops, *(word for part in parts for word in part)]).tobytes()

@@ -1,0 +1,175 @@
+"""The kernels of a program: one a configuration, which the lengths of a call select.
+
+What is best for a program often follows from lengths: `select` looks at those of a call, and says which of
+the program's forms it wants (`Configuration`). A kernel is compiled when a call first wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any, NamedTuple, Protocol
+
+from adcompiler.fork import Locked
+from adcompiler.ir.nodes import Func
+from adcompiler.kernels.emit.block_partition import lengths
+from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
+from adcompiler.passes.order.gemm import Product, chosen, with_calls
+from adcompiler.targets.buffers import Into
+from adcompiler.targets.cpu.compiled import PLAIN, Mode
+
+MOST_LENGTHS = 1000  # of calls whose kernels are remembered
+MOST_KNOWN = 8  # programs for calls of whose lengths something is known
+
+Sizes = Sequence[int]  # the values of a program's size symbols
+Pays = Callable[[Sizes], bool]
+
+
+class Configuration(NamedTuple):
+    """What lengths decide about a kernel.
+
+    known      which lengths are constants, and which of those that are likely to be equal are one symbol
+    products   the numbers of the matrix products that BLAS computes
+    reordered  sums over pairs are interchanged, or bounded where a matrix is zero
+    mode       what one kernel's source is compiled for (`compiled.py`)
+    """
+
+    known: Known = NOTHING
+    products: tuple[int, ...] = ()
+    reordered: bool = False
+    mode: Mode = PLAIN
+
+
+def never(sizes: Sizes) -> bool:
+    """That of a program which has no other form."""
+    return False
+
+
+class Form(NamedTuple):
+    """A program for the scheduler, and another one for the same, which is better for lengths where it `pays`;
+    `around` adds to a kernel what is computed after it."""
+
+    func: Func
+    other: Func | None = None
+    pays: Pays = never
+    around: Callable[[Any], Any] = lambda kernel: kernel
+
+
+class Target(Protocol):
+    """What programs are compiled for."""
+
+    def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
+        """The products that BLAS could compute, and from how many points on a call is worth it, if not as
+        usual."""
+        ...
+
+    def form(self, func: Func) -> Form:
+        """The program as the scheduler takes it."""
+        ...
+
+    def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
+        """The kernel of a form; `plain` is that in the plain mode, for others."""
+        ...
+
+    def mode(self, kernel: Any, sizes: Sizes) -> Mode:
+        """The mode for lengths, as the kernel in the plain mode tells."""
+        ...
+
+
+class _Program:
+    """A program with what BLAS could compute of it, and its forms."""
+
+    def __init__(self, func: Func, target: Target) -> None:
+        self.func, self.target = func, target
+        self.products, self.fewest = target.products(func)
+        self.lengths = [lengths(p.lengths) for p in self.products]
+        self.forms: dict[tuple[int, ...], Form] = {}
+
+    def chosen(self, sizes: Sizes) -> tuple[int, ...]:
+        """The products that BLAS computes for these lengths."""
+        return tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest))
+
+    def form(self, products: tuple[int, ...]) -> Form:
+        """The form in which BLAS computes these products."""
+        if products not in self.forms:
+            func = with_calls(self.func, [self.products[k] for k in products]) if products else self.func
+            self.forms[products] = self.target.form(func)
+        return self.forms[products]
+
+
+class Kernels:
+    """A program compiled for a target; `known` says what a kernel for some lengths may know of them. Each
+    program is `optimised` when first needed."""
+
+    def __init__(
+        self,
+        target: Target,
+        func: Func,
+        known: Callable[[Sizes], Known] = lambda sizes: NOTHING,
+        optimised: Callable[[Func], Func] = lambda func: func,
+    ) -> None:
+        self.target, self.func, self.known, self.optimised = target, func, known, optimised
+        self.programs: dict[Known, _Program] = {}
+        self.kernels: dict[Configuration, Any] = {}
+        self.selected: dict[tuple[int, ...], Any] = {}
+        self.making = Locked(RLock)
+
+    def __call__(self, sizes: Sizes, args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results: arrays, or scalars where the rank is 0."""
+        contiguous = into is None or all(b is None or b.flags.c_contiguous for b in into)
+        found: list[Any] = (self.at(sizes) if contiguous else self.at(sizes, False))(sizes, args, into)
+        return found
+
+    def at(self, sizes: Sizes, contiguous: bool = True) -> Any:
+        """The kernel of a call; BLAS computes no results that are not `contiguous`."""
+        key = tuple(sizes)
+        if contiguous and key in self.selected:
+            return self.selected[key]
+        configuration = self.select(sizes, contiguous)
+        kernel = self.form(configuration).around(self.kernel(configuration))
+        if contiguous and len(self.selected) < MOST_LENGTHS:
+            self.selected[key] = kernel
+        return kernel
+
+    @property
+    def general(self) -> Any:
+        """The kernel for lengths of which nothing is known."""
+        return self.kernel(Configuration())
+
+    def select(self, sizes: Sizes, contiguous: bool = True) -> Configuration:
+        """What the lengths of a call decide."""
+        known = self.known(sizes)
+        if known not in self.programs and len(self.programs) >= MOST_KNOWN:
+            known = NOTHING
+        products = self.program(known).chosen(sizes) if contiguous else ()
+        found = Configuration(known, products)
+        found = found._replace(reordered=self.form(found).pays(sizes))
+        return found._replace(mode=self.target.mode(self.kernel(found), sizes))
+
+    def program(self, known: Known) -> _Program:
+        """The program for any lengths, or for those of which so much is known."""
+        with self.making.lock:
+            if known not in self.programs:
+                func = self.optimised(for_lengths(self.func, known))
+                self.programs[known] = _Program(func, self.target)
+            return self.programs[known]
+
+    def form(self, configuration: Configuration) -> Form:
+        """The program as the scheduler takes it."""
+        with self.making.lock:
+            return self.program(configuration.known).form(configuration.products)
+
+    def kernel(self, configuration: Configuration) -> Any:
+        """The kernel of a configuration."""
+        with self.making.lock:
+            if configuration not in self.kernels:
+                form, mode = self.form(configuration), configuration.mode
+                func = form.other if configuration.reordered and form.other is not None else form.func
+                plain = self.kernel(configuration._replace(mode=PLAIN)) if mode != PLAIN else None
+                self.kernels[configuration] = self.target.compiled(func, mode, plain)
+            return self.kernels[configuration]
+
+
+def kernel_at(executable: Any, sizes: Sizes) -> Any:
+    """The kernel of a call with these lengths."""
+    return executable.at(sizes) if isinstance(executable, Kernels) else executable

@@ -1,0 +1,142 @@
+"""How many threads share the blocks of a kernel, and the pool's workers (`llvm/runtime/pool.py`)."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from adcompiler.errors import Error
+from adcompiler.frames import public
+
+MOST = 1024  # threads
+_REMEDY = f"give a whole number from 1 to {MOST}"
+
+
+@public
+def set_num_threads(count: int) -> None:
+    """Share the work of long loops among so many threads from now on, the calling one among them.
+
+    Results have the same bits for any number. Without a call it is the environment variable ADC_NUM_THREADS,
+    else the number of processors that the process may use. `adc.compile(..., threads=n)` is for one function.
+    Raises Error for what is no whole number from 1 to 1024.
+    """
+    _STATE.chosen = checked(count)
+
+
+@public
+def get_num_threads() -> int:
+    """Among how many threads long loops share their work, unless a function has a number of its own.
+
+    Raises Error if the environment variable ADC_NUM_THREADS is no whole number from 1 to 1024.
+    """
+    if _STATE.chosen is None:
+        _STATE.chosen = _from_environment()
+    return _STATE.chosen
+
+
+def checked(count: Any, what: str = "") -> int:
+    """A number of threads; Error for what is none."""
+    try:
+        number = 0 if isinstance(count, bool) else operator.index(count)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= MOST:
+        raise Error(f"{what}{count!r} is no number of threads", remedy=_REMEDY)
+    return number
+
+
+def region(wanted: int | None = None) -> tuple[int, int]:
+    """What a kernel is given to run in parallel: the address of the pool's `launch`, and how many threads
+    share; or 0 and 1, where it shall run alone."""
+    count = wanted or get_num_threads()
+    if count > 1 + _STATE.workers:
+        _STATE.grow(count - 1)
+    return (_STATE.launch, count) if _STATE.launch and count > 1 else (0, 1)
+
+
+def _from_environment() -> int:
+    if given := os.environ.get("ADC_NUM_THREADS"):
+        return checked(int(given) if given.strip().isdecimal() else given, "ADC_NUM_THREADS=")
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(allowed or 1, MOST)
+
+
+class _State:
+    """What this process has of the pool."""
+
+    def __init__(self) -> None:
+        self.chosen: int | None = None
+        self.workers = 0  # asked for; fewer run where the system has no more
+        self.launch = 0
+        self.lock = threading.Lock()
+
+    def grow(self, workers: int) -> None:
+        """Start workers up to a number."""
+        with self.lock:
+            made = _functions()
+            if made is None:
+                self.workers = MOST  # the system has no such threads: kernels run alone
+                return
+            with _without_signals():
+                while self.workers < workers:
+                    made.start()
+                    self.workers += 1
+            self.launch = made.address
+
+    def renew(self) -> None:
+        """What a child of `fork` has: no worker, whatever they did."""
+        self.lock = threading.Lock()
+        if self.launch:
+            made = _functions()
+            assert made is not None
+            self.workers = self.launch = 0
+            made.renew()
+
+
+class _Functions:
+    """The pool's functions in this process, which stay: workers sleep in their machine code to the end."""
+
+    def __init__(self, library: Any) -> None:
+        self.address: int = library["launch"]
+        self.start = ctypes.CFUNCTYPE(ctypes.c_int)(library["start"])
+        self.renew = ctypes.CFUNCTYPE(None)(library["renew"])
+        self.renew()
+
+
+@cache
+def _functions() -> _Functions | None:
+    from adcompiler.targets.llvm.runtime.jit import pool, report
+    from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+
+    try:
+        return _Functions(pool())
+    except UnsupportedError:
+        return None
+    except BrokenModuleError as error:
+        report("the thread pool", error)
+        return None
+
+
+@contextmanager
+def _without_signals() -> Iterator[None]:
+    """Threads that are started inside leave signals to those of Python."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_STATE = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_STATE.renew)

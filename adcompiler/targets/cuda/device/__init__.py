@@ -1,0 +1,1 @@
+"""What CUDA kernels call and what launches them."""

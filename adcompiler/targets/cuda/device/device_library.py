@@ -1,0 +1,35 @@
+"""The library's routines (`kernels/routines/library.py`) for kernels of a device: one thread a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from adcompiler.kernels.routines import decompositions, library
+from adcompiler.targets.cuda.device import device
+
+CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # they call BLAS
+
+
+def _on_device() -> dict[str, Callable[..., Any]]:
+    """The routines, of the same text, with the device's mathematics."""
+    written = {**vars(decompositions), **vars(library)}
+    namespace = written | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
+    found: dict[str, Callable[..., Any]] = {}
+    for name, routine in written.items():
+        if isinstance(routine, FunctionType) and name not in (*CPU_ONLY, "reduce_add"):
+            found[name] = namespace[name] = _compiled(FunctionType(routine.__code__, namespace, name))
+    return found
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    if device.SIMULATED:
+        return function
+    from numba.cuda.extending import register_jitable
+
+    made: Callable[..., Any] = register_jitable(function)
+    return made
+
+
+globals().update(_on_device())  # generated kernels import them from here

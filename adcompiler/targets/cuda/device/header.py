@@ -1,0 +1,45 @@
+"""The top of a generated module: what its text uses, and no more."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from adcompiler.kernels.emit.reserved_words import CUDA
+
+COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
+OTHERS = (
+    "adcompiler.targets.function_table",
+    "adcompiler.ops.rules.series",
+    "adcompiler.ops.rules.bessel",
+    "adcompiler.kernels.routines.library",
+    "adcompiler.kernels.routines.decompositions",
+)
+
+
+def with_header(comment: str, text: str, fast: bool = False) -> str:
+    """A module of generated kernels: `comment`, imports, and the decorator `kernel`.
+
+    Arithmetic is IEEE's, with contraction; with `fast` mathematics is approximate.
+    """
+    words = set(re.findall(r"\w+", text)) | {"cuda"}
+    used = [n for n in CUDA if n in words]
+    lines = [f"from adcompiler.targets.cuda.device.device import {', '.join(used)}"]
+    for name in sorted({"_TILE", "_WARP"} & words):
+        lines.append(f"from adcompiler.targets.cuda.device.device import {name[1:]} as {name}")
+    if called := sorted(word for word in words if word.startswith("library_")):
+        lines.append(f"from adcompiler.targets.cuda.device.device_library import {', '.join(called)}")
+    lines += ["", f"kernel = cuda.jit({'fastmath=True' * fast})  # with {_digest()}"]
+    return comment + "\n".join(lines) + "\n\n\n" + text
+
+
+@cache
+def _digest() -> str:
+    """The digest of what is compiled into kernels: machine code in the cache follows from it."""
+    package = Path(str(find_spec("adcompiler.targets.cuda.device.header").origin)).parent  # type: ignore[union-attr]
+    files = [package / f"{name}.py" for name in COMPILED]
+    files += [Path(str(find_spec(name).origin)) for name in OTHERS]  # type: ignore[union-attr]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]

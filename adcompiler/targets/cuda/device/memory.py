@@ -1,0 +1,162 @@
+"""Memory of a device: what a program needs besides its arguments.
+
+Temporaries are kept from call to call. Results are new arrays; when nobody holds one any more, its memory is
+for the next result of its size: asking the driver costs more than most kernels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from adcompiler.targets.buffers import LARGEST
+from adcompiler.targets.cuda.device.device import SIMULATED
+
+GRAIN = 512  # bytes
+MOST_VIEWS = 4096
+MOST_SPARE = 8  # the share of the device's memory that may be spare: an eighth of it
+
+
+class Memory:
+    """Buffers by name; one that is too small is made anew."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], Any] = {}
+        self.views: dict[tuple[str, str, tuple[int, ...]], Any] = {}
+
+    def get(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """A buffer of a shape, with anything in it."""
+        key = name, dtype.char, shape
+        if key not in self.views:
+            if len(self.views) >= MOST_VIEWS:
+                self.views.clear()
+            self.views[key] = self._made(name, shape, dtype)
+        return self.views[key]
+
+    def _made(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        length = prod(shape)
+        refuse(length * dtype.itemsize)
+        found = self.kept.get((name, dtype.char))
+        if found is None or found.shape[0] < length:
+            found = cuda.device_array(max(length, 1), dtype)
+            self.kept[name, dtype.char] = found
+            self.views = {k: v for k, v in self.views.items() if k[:2] != (name, dtype.char)}
+        return shaped(found[:length] if found.shape[0] != length else found, shape)
+
+    def rows(self) -> Callable[[int, np.dtype], Any]:
+        """A giver of buffers in one row: the same ones, in the same order, for every giver."""
+        count = 0
+
+        def new(length: int, dtype: np.dtype) -> Any:
+            nonlocal count
+            count += 1
+            return self.get(f"row {count}", (length,), dtype)
+
+        return new
+
+
+Key = tuple[int, int, int]  # device, stream, and size
+
+
+class Spare:
+    """Memory that nobody holds any more, up to so many bytes. It is given from finalizers, in any thread."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, deque[Any]] = defaultdict(deque)
+        self.size, self.most = 0, 0
+        self.used: dict[int, Any] = {}  # what arrays and their views hold, by address
+        self.lock = RLock()
+
+    def take(self, key: Key) -> Any:
+        """Memory for this key, or None."""
+        with self.lock:
+            row = self.rows.get(key)
+            if not row:
+                return None
+            self.size -= key[-1]
+            return row.pop()
+
+    def give(self, key: Key, address: int, owned: Any) -> None:
+        """Keep memory; what is too much goes back to the driver, once nothing refers to it."""
+        with self.lock:
+            self.used.pop(address, None)
+            if self.size + key[-1] <= self.most:
+                self.size += key[-1]
+                self.rows[key].append(owned)
+
+    def clear(self) -> bool:
+        """Keep nothing; returns whether there was anything."""
+        with self.lock:
+            found = self.size > 0
+            self.rows.clear()
+            self.size = 0
+            return found
+
+
+SPARE = Spare()
+
+
+def refuse(size: int) -> None:
+    """Raise MemoryError for more bytes than there can be: neither NumPy nor the driver would say so."""
+    if size > LARGEST:
+        raise MemoryError
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
+    """A new array on the device, of kernels on a stream, which is known by its address."""
+    size = prod(shape) * dtype.itemsize
+    refuse(size)
+    if SIMULATED or not size:
+        return cuda.device_array(shape, dtype)
+    return lent(cuda.current_context(), shape, dtype, stream)
+
+
+def lent(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: int) -> Any:
+    """An array whose memory is spare again when neither it nor a view of it is held any more."""
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    from numba.cuda.cudadrv.driver import AutoFreePointer
+
+    whole = -(-prod(shape) * dtype.itemsize // GRAIN) * GRAIN
+    key = context.device.id, stream, whole
+    owned = SPARE.take(key)
+    if owned is None:
+        owned = _allocated(context, whole)
+    address = int(owned.device_pointer)
+    back = partial(SPARE.give, key, address, owned)
+    pointer = AutoFreePointer(context, owned.device_pointer, whole, finalizer=back)
+    SPARE.used[address] = pointer
+    return DeviceNDArray(shape, _strides(shape, dtype), dtype, gpu_data=pointer.own())
+
+
+def _allocated(context: Any, size: int) -> Any:
+    """Memory of the driver; what is spare is given back to it if there is no other."""
+    SPARE.most = SPARE.most or context.get_memory_info().total // MOST_SPARE
+    try:
+        return context.memalloc(size)
+    except Exception:  # the driver's own error, whose class depends on how numba-cuda talks to it
+        if not SPARE.clear():
+            raise
+        context.memory_manager.deallocations.clear()
+        return context.memalloc(size)
+
+
+def _strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """The strides of a contiguous array."""
+    found: list[int] = []
+    step = dtype.itemsize
+    for n in reversed(shape):
+        found.append(step)
+        step *= n
+    return tuple(reversed(found))
+
+
+def shaped(array: Any, shape: tuple[int, ...]) -> Any:
+    """The same memory in another shape."""
+    return array if array.shape == shape else array.reshape(shape)

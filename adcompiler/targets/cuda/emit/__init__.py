@@ -1,0 +1,1 @@
+"""From a schedule to the source of CUDA kernels."""

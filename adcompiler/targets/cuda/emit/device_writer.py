@@ -1,0 +1,155 @@
+"""The writer of kernels: points that are shared by threads, and teams of threads that share loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from adcompiler.ir.nodes import Array, Element, Input, Read
+from adcompiler.kernels.emit.writer import Writer, axis_name
+from adcompiler.kernels.schedule.schedule_tree import Loop
+from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, While, unsigned
+from adcompiler.loopir.printer import lines
+from adcompiler.targets.cuda.emit.unroll import copies, unrolled
+
+Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
+
+
+class DeviceWriter(Writer):
+    """A writer of one kernel.
+
+    Outside of the loops that a `team` shares ("block", "warp"; "" for threads on their own), all its threads
+    do the same; what they share is between barriers.
+    """
+
+    team: str = ""
+    intrinsics: Mapping[str, str] = {
+        "add": "add_rn",
+        "subtract": "sub_rn",
+        "multiply": "mul_rn",
+        "square": "mul_rn",
+        "divide": "div_rn",
+    }
+    half = False  # whether inputs of float32 may be stored in 16 bits
+
+    def __init__(
+        self,
+        labels: Mapping[Array, str],
+        sizes: tuple[str, ...],
+        names: Mapping[Element, str],
+        slots: dict[Array, Slot],
+    ) -> None:
+        super().__init__(labels, sizes, (), names)
+        self.slots = slots
+        self.tiled: dict[Read, Expr] = {}  # elements that lie in shared memory
+        self.local: set[Array] = set()  # numbers that this kernel computes itself
+
+    def label(self, array: Array) -> str:
+        if array in self.slots and array not in self.local:
+            buffer, place = self.slots[array]
+            return f"{self.use(buffer)}[{place}]"
+        return super().label(array)
+
+    def place(
+        self, array: Array, indices: Sequence[Element], made: Sequence[Expr]
+    ) -> tuple[Expr, Expr | None]:
+        spot, inside = super().place(array, indices, made)
+        stored = self.half and isinstance(array, Input) and array.dtype == "f32"
+        return Call("wide", (spot,)) if stored else spot, inside
+
+    def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
+        if isinstance(element, Read) and element in self.tiled:
+            return self.tiled[element]
+        return super().operation(element, args)
+
+    def over(self, axis: str, size: Element, depth: int = 0) -> For:
+        if self.team and not depth:
+            return For(axis, Var("_lane"), unsigned(self.written(size)), step=Var("_lanes"))
+        return super().over(axis, size, depth)
+
+    # Kernels of a device are text: what the loop IR has a node for is printed when it is written.
+
+    def add(self, statement: Stmt, level: int = -1) -> None:
+        self.scopes[level].extend(lines([statement]))
+
+    def line(self, text: str) -> None:
+        self.scopes[-1].append(text)
+
+    def open(self, loop: Loop, head: For | While | If | str) -> None:
+        self.loops.append(loop)
+        self.scopes.append([head if isinstance(head, str) else next(lines([head]))])
+        self.values.append({})
+
+    def close(self) -> None:
+        self.loops.pop()
+        self.values.pop()
+        header, *found = self.scopes.pop()
+        self.scopes[-1].append(header)
+        self.scopes[-1].extend("    " + line for line in found or ["pass"])
+
+    def sync(self) -> None:
+        """A barrier of the team, unless there was one just now."""
+        barrier = f"_{self.team}_sync()"
+        if self.team and self.scopes[-1][-1:] != [barrier]:
+            self.line(barrier)
+
+    def share(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
+        """Enter loops whose points are dealt out: thread after thread takes the next one.
+
+        With `together` all threads of a block stay until the last of them has none; `_here` is whether a
+        thread has one."""
+        count = self.count
+        self.count += 1
+        lengths = []
+        for d, loop in enumerate(chain):
+            lengths.append(f"_n{count}_{d}")
+            self.line(f"{lengths[d]} = uint64({self.text(loop.size)})")
+        point = f"_p{count}"
+        self.line(f"{point} = {first}")
+        total = " * ".join(lengths)
+        self.deal(chain, f"while {point}{' - uint64(cuda.threadIdx.x)' * together} < {total}:")
+        if together:
+            self.line(f"_here = {point} < {total}")
+        rest = point
+        for d in range(len(chain) - 1, 0, -1):
+            self.line(f"{axis_name(chain[d].number)} = {rest} % {lengths[d]}")
+            rest = self.assign(Verbatim(f"{rest} // {lengths[d]}"))
+        self.line(f"{axis_name(chain[0].number)} = {rest}")
+        self.after = [*self.after, f"{point} += {step}"]
+
+    def stretch(self, loop: Loop, first: str, last: str, step: str) -> None:
+        """Enter a part of a loop."""
+        point = f"_p{self.count}"
+        self.count += 1
+        self.line(f"{point} = {first}")
+        self.deal([loop], f"while {point} < {last}:")
+        self.line(f"{axis_name(loop.number)} = {point}")
+        self.after = [*self.after, f"{point} += {step}"]
+
+    after: list[str] = []  # what ends the iterations of the loops that are dealt out  # noqa: RUF012
+
+    def deal(self, chain: Sequence[Loop], header: str) -> None:
+        """Enter loops that are one in the text: their scopes are the same."""
+        self.open(chain[0], header)
+        for loop in chain[1:]:
+            self.loops.append(loop)
+            self.scopes.append(self.scopes[-1])
+            self.values.append(self.values[-1])
+
+    def unshare(self, chain: Sequence[Loop], several: bool = False) -> None:
+        """Leave them; with `several` an iteration has several points, where their text is straight."""
+        *self.after, last = self.after
+        for _ in chain[1:]:
+            self.loops.pop()
+            self.scopes.pop()
+            self.values.pop()
+        header, *found = self.scopes[-1]
+        count = copies(found) if several else 1
+        if count > 1:
+            point, _, step = last.split(" ", 2)
+            total = header.removeprefix(f"while {point} < ").removesuffix(":")
+            name, before = f"{point}_step", [line for scope in self.scopes[:-1] for line in scope]
+            self.scopes[-2].append(f"{name} = {step}")
+            self.scopes[-2].extend(unrolled(found, before, point, name, total, count))
+            last = f"{point} += {name}"
+        self.line(last)
+        self.close()

@@ -1,0 +1,171 @@
+"""What the kernels of a program are made of: nests, sums at computed places, products, and single blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed
+from adcompiler.lazy import cached_property
+
+ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
+NOWHERE = -(10**8)  # the axis of what is no loop
+_POINT = "uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)"
+_STEP = "uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)"
+LANES = {
+    "": (),
+    "warp": ("_lane = uint64(cuda.threadIdx.x % _WARP)", "_lanes = uint64(_WARP)"),
+    "block": ONE_BLOCK,
+}
+POINTS = {
+    "": (_POINT, _STEP),
+    "warp": (f"({_POINT}) // uint64(_WARP)", f"{_STEP} // uint64(_WARP)"),
+    "block": ("uint64(cuda.blockIdx.x)", "uint64(cuda.gridDim.x)"),
+}
+
+
+def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
+    """Loops without anything between them whose points may be dealt out as one space: none of them is where a
+    sum of its own begins, unless it is the outermost."""
+    chain = [loop]
+    while len(chain[-1].body) == 1:
+        (inside,) = chain[-1].body
+        at = depth + len(chain)
+        if not isinstance(inside, Loop) or (inside.bounds and not whole):
+            break
+        if any(isinstance(t.array, Reduce) and t.first_reduced == at for t in inside.tasks):
+            break
+        chain.append(inside)
+    return chain
+
+
+@dataclass
+class KernelText:
+    """The source of one kernel, its name there, and the names of what it is called with."""
+
+    name: str
+    params: list[str]
+    source: str
+
+
+@dataclass
+class Wide:
+    """Rows that iterations of a loop read element by element: by the numbers of their loops, and one of
+    these."""
+
+    read: Read
+    inside: Loop
+    places: dict[Read, int] = field(default_factory=dict)
+
+
+@dataclass
+class Shared:
+    """What the iterations of a loop read of their axis alone, and of that and an axis inside."""
+
+    reads: list[Read]
+    wide: list[Wide]
+
+
+@dataclass
+class Nest:
+    """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
+    only loop inside is `inner` if it may be cut into slices; `tiles` are the loops inside that may read from
+    shared memory, and what they read there."""
+
+    number: int
+    loop: Loop
+    chain: list[Loop]
+    full: list[Task]
+    sums: list[Task]
+    inner: Loop | None
+    tiles: Mapping[Loop, Shared]
+    neighbours: bool  # whether the threads of a team read neighbours in the loops inside
+    names: dict[Element, str] = field(default_factory=dict)
+
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
+
+    def sums_of(self, loop: Loop) -> list[Task]:
+        """The sums of a point that a loop inside it adds up."""
+        return [t for t in self.sums if t in loop.tasks]
+
+    @cached_property
+    def inside(self) -> list[Shape]:
+        """The lengths of the loops inside a point, for each task."""
+        depth = len(self.chain)
+        return list({tuple(t.array.domain[k] for k in t.order[depth:]) for t in self.loop.tasks})
+
+
+@dataclass
+class Scatter:
+    """Additions at computed places: a kernel gives places and values, which are then added up in order."""
+
+    number: int
+    loop: Loop
+    chain: list[Loop]
+    task: Task
+    names: dict[Element, str]
+
+    @cached_property
+    def points(self) -> Shape:
+        """The lengths of the loops whose points are dealt out."""
+        return tuple(loop.size for loop in self.chain)
+
+
+@dataclass
+class Product:
+    """A product of matrices, by a library."""
+
+    call: Call
+
+
+@dataclass
+class Copy:
+    """A whole array from another one, or a row of it, or from a constant; iterations number the rows."""
+
+    source: str | int | float | bool
+    row: list[str]
+    target: str
+    to_row: list[str]
+
+
+@dataclass
+class HostLoop:
+    """A loop of the program, iteration by iteration: `iteration` numbers them, on the device, where the last
+    kernel of `body` leaves the next one; `test` is a number that `before` computes. The buffers `fresh` have
+    other lengths in each iteration."""
+
+    iteration: str
+    length: Element | None
+    backward: bool
+    before: list[Step]
+    test: Array | None
+    body: list[Step]
+    fresh: list[str]
+
+
+Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
+
+
+def computes_lengths(rec: Recurrence) -> bool:
+    """Whether arrays of an iteration, or of iterations inside it, have lengths that the program computes."""
+    tasks = [t for s in (rec.before, rec.iteration) if s is not None for t in s.tasks]
+    inside = (t for t in tasks if isinstance(t, Recurrence))
+    return any(computed(a.shape) for t in tasks for a in t.arrays) or any(map(computes_lengths, inside))
+
+
+def flat(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps, and those of the loops among them."""
+    for step in steps:
+        yield step
+        if isinstance(step, HostLoop):
+            yield from flat((*step.before, *step.body))
+
+
+def is_product(array: Array) -> bool:
+    """Whether an array is a product of matrices that a library makes."""
+    return isinstance(array, Call) and array.op.startswith("matmul")

@@ -1,0 +1,91 @@
+"""A program on a device, compiled when first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ir.call import Call
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Map, Read, identity
+from adcompiler.ir.walk import arrays_of
+from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
+from adcompiler.lazy import cached_property
+from adcompiler.targets.buffers import Into, put
+from adcompiler.targets.cuda.device.arrays import Caller, is_half
+from adcompiler.targets.cuda.device.device import SIMULATED
+from adcompiler.targets.cuda.emit.order import STYLE
+from adcompiler.targets.cuda.program import Program
+
+_one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
+SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
+LARGE_ITERATION = 10**9 if SIMULATED else 2**15  # points of an iteration from which the host runs a loop
+
+
+class Compiled:
+    """A program on a device.
+
+    Small calls are one kernel on one block, others a kernel a nest. The iterations of a program's loops are
+    taken by one block, or by the host if they are large.
+    """
+
+    def __init__(self, made: Scheduled, atomics: bool = False, fast: bool = False) -> None:
+        self.made, self.func, self.atomics, self.fast = made, made.func, atomics, fast
+        self.copies: dict[tuple[int, ...], Program] = {}
+        self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], Program] = {}
+
+    def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
+        """The results, in the caller's kind of array, or scalars where the rank is 0."""
+        caller = Caller(args, into)
+        with _one_at_a_time:
+            half = any(map(is_half, caller.args))
+            if half and self.takes_whole:
+                caller.args, half = self.widened(sizes, caller), False
+            narrow = tuple(k for k, target in caller.targets.items() if is_half(target))
+            program = self.program(sizes, half, narrow)
+            results = program.call(sizes, caller.args, caller.stream, caller.targets, caller.apart())
+            results = [caller.given_back(k, r) for k, r in enumerate(results)]
+        return put(results, [t if isinstance(t, np.ndarray) else None for t in into or ()])
+
+    def program(self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()) -> Program:
+        """The kernels for these lengths, and for arguments and results that are stored in 16 bits or not."""
+        large = self.get(half=half, narrow=narrow)
+        if large.iteration_points(sizes) > LARGE_ITERATION:
+            return self.get(hosted=True, narrow=narrow)
+        small = large.points(sizes) <= SMALL and not large.wide
+        return self.get(alone=True, half=half, narrow=narrow) if small else large
+
+    def get(
+        self,
+        alone: bool = False,
+        hosted: bool = False,
+        half: bool = False,
+        narrow: tuple[int, ...] = (),
+    ) -> Program:
+        """The program on one block or on all, with its loops there or on the host."""
+        key = alone, hosted, half, narrow
+        if key not in self.programs:
+            self.programs[key] = Program(self.made, alone, self.atomics, self.fast, hosted, half, narrow)
+        return self.programs[key]
+
+    @cached_property
+    def takes_whole(self) -> bool:
+        """Whether loops or routines take whole arrays, and not kernels element by element."""
+        return any(isinstance(a, Item | Call) for a in arrays_of(self.func.roots))
+
+    def widened(self, sizes: Sequence[int], caller: Caller) -> list[Any]:
+        """The arguments with copies of float32 of those that are stored in 16 bits."""
+        places = [k for k, arg in enumerate(caller.args) if is_half(arg)]
+        if tuple(places) not in self.copies:
+            inputs = [self.func.inputs[k] for k in places]
+            copies = tuple(Map(i.shape, Read(i, identity(i.shape))) for i in inputs)
+            names = tuple(self.func.input_names[k] for k in places)
+            func = self.func.with_(results=copies, result_names=names, checks=())
+            made = scheduled(func, STYLE)
+            self.copies[tuple(places)] = Program(made, alone=False, atomics=False, half=True)
+        copied = self.copies[tuple(places)].call(sizes, caller.args, caller.stream)
+        found = dict(zip(places, copied, strict=True))
+        return [found.get(k, arg) for k, arg in enumerate(caller.args)]

@@ -1,0 +1,93 @@
+"""The intrinsic table: a row for each mathematical function that kernels call, with what each target has.
+
+What a function means, its derivative and NumPy's reference are its entry in the rule table (`ops/`), and so
+is the text that calls it in a kernel. A function that is made of others has no row here.
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Literal, NamedTuple
+
+
+class Outside(NamedTuple):
+    """What a function is below one number and above another, and a number between them.
+
+    libmvec is slow there: lane by lane. Tails of distributions and masked elements are often there.
+    """
+
+    low: float
+    below: float
+    high: float = inf
+    above: float = inf
+    inside: float = 0.5
+
+
+class Function(NamedTuple):
+    """One function.
+
+    name     the C library's for float64, to which f is added for float32
+    texts    what generated source calls it: of `math`, of NumPy, or of our own
+    scalar   what it is of one number in LLVM: an intrinsic, a call of the C library, or an expression of our
+             own (`llvm/expressions.py`)
+    libmvec  how many arguments the GNU C library's function of vectors takes; 0 if there is none
+    inlined  whether it is written out for the widest vectors (`llvm/vectormath/`)
+    outside  where libmvec is slow: for float64, and for float32 if that differs
+    device   how the device's `np` has it of libdevice: as it is, or leaving integers what they are; "" where
+             numba-cuda has it in `math`
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    scalar: Literal["intrinsic", "library", "expression"]
+    libmvec: int = 0
+    inlined: bool = False
+    outside: tuple[Outside, ...] = ()
+    device: Literal["float", "rounding", ""] = ""
+
+
+EXP = Outside(-745.25, 0.0, 709.8), Outside(-104.0, 0.0, 88.75)
+EXP2 = Outside(-1075.0, 0.0, 1024.0), Outside(-150.0, 0.0, 128.0)
+EXPM1 = Outside(-40.0, -1.0, 709.8), Outside(-20.0, -1.0, 88.75)
+ERFC = Outside(-7.0, 2.0, 28.0, 0.0), Outside(-5.0, 2.0, 11.0, 0.0)
+POSITIVE, ABOVE_MINUS_ONE = (Outside(0.0, nan),), (Outside(-1.0, nan),)
+UNIT, ABOVE_ONE = (Outside(-1.0, nan, 1.0, nan),), (Outside(1.0, nan, inside=2.0),)
+
+FUNCTIONS = (
+    Function("exp", ("math.exp", "np.exp"), "intrinsic", 1, True, EXP, "float"),
+    Function("exp2", ("math.exp2",), "intrinsic", 1, True, EXP2),
+    Function("expm1", ("math.expm1", "np.expm1"), "library", 1, True, EXPM1, "float"),
+    Function("log", ("math.log", "np.log"), "intrinsic", 1, True, POSITIVE, "float"),
+    Function("log2", ("math.log2",), "library", 1, True, POSITIVE),
+    Function("log10", ("math.log10",), "intrinsic", 1, True, POSITIVE),
+    Function("log1p", ("math.log1p", "np.log1p"), "library", 1, True, ABOVE_MINUS_ONE, "float"),
+    Function("sqrt", ("math.sqrt", "np.sqrt"), "intrinsic", device="float"),
+    Function("rsqrt", ("rsqrt",), "expression", inlined=True, device="float"),
+    Function("cbrt", ("np.cbrt",), "expression", 1, device="float"),
+    Function("sin", ("math.sin", "np.sin"), "intrinsic", 1, True, device="float"),
+    Function("cos", ("math.cos", "np.cos"), "intrinsic", 1, True, device="float"),
+    Function("tan", ("math.tan", "np.tan"), "library", 1, device="float"),
+    Function("asin", ("math.asin",), "library", 1, outside=UNIT),
+    Function("acos", ("math.acos",), "library", 1, outside=UNIT),
+    Function("atan", ("math.atan",), "library", 1),
+    Function("atan2", ("math.atan2",), "library", 2),
+    Function("sinh", ("math.sinh",), "library", 1, True),
+    Function("cosh", ("math.cosh",), "library", 1, True),
+    Function("tanh", ("math.tanh",), "library", 1, True),
+    Function("asinh", ("math.asinh",), "library", 1),
+    Function("acosh", ("math.acosh",), "library", 1, outside=ABOVE_ONE),
+    Function("atanh", ("math.atanh",), "library", 1, outside=UNIT),
+    Function("erf", ("math.erf",), "library", 1, True),
+    Function("erfc", ("math.erfc",), "library", 1, True, ERFC),
+    Function("tgamma", ("math.gamma",), "library"),
+    Function("lgamma", ("math.lgamma",), "library"),
+    Function("hypot", ("math.hypot",), "library", 2),
+    Function("pow", (), "intrinsic", 2),
+    Function("copysign", ("math.copysign", "np.copysign"), "intrinsic"),
+    Function("floor", ("np.floor",), "intrinsic", device="rounding"),
+    Function("ceil", ("np.ceil",), "intrinsic", device="rounding"),
+    Function("trunc", ("np.trunc",), "intrinsic", device="rounding"),
+    Function("rint", ("np.rint",), "intrinsic", device="rounding"),
+)
+BY_TEXT = {text: function for function in FUNCTIONS for text in function.texts}
+BY_NAME = {function.name: function for function in FUNCTIONS}

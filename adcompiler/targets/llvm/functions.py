@@ -1,0 +1,399 @@
+"""From the loop IR of a kernel to LLVM: its functions, statements and arrays.
+
+A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
+makes a register again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
+
+from adcompiler.loopir import nodes as loopir
+from adcompiler.loopir.intrinsics import REDUCTIONS
+from adcompiler.loopir.nodes import (
+    BLOCK,
+    Access,
+    Allocate,
+    Assign,
+    AssignAll,
+    Break,
+    Call,
+    Expr,
+    For,
+    If,
+    Invoke,
+    Literal,
+    Return,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.outer_vectorisation import transformed
+from adcompiler.loopir.short_loops import has_loops, short
+from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.unroll_and_jam import Jam
+from adcompiler.loopir.vector_statements import LANE, Alone, Kept, Lane, Lanes, Total
+from adcompiler.loopir.walk import accesses, assigned, names, statements
+from adcompiler.targets.llvm.blocks import ADDING, ASK, FUEL, LEAST
+from adcompiler.targets.llvm.loops import Loops
+from adcompiler.targets.llvm.python_functions import call, routine
+from adcompiler.targets.llvm.special import special
+from adcompiler.targets.llvm.tables import SOURCES, TYPES
+from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
+
+
+class Module:
+    """The functions of a kernel, compiled for the types of a call when one is compiled.
+
+    The loops over the blocks of the nests `shared` may be divided among threads, and each iteration of a nest
+    has `rows` for itself. What the functions need is added to `needs`.
+    """
+
+    def __init__(
+        self,
+        functions: tuple[loopir.Function, ...],
+        shared: Sequence[str] = (),
+        needs: Needs | None = None,
+        rows: Collection[str] = (),
+    ) -> None:
+        self.shared = shared
+        self.heavy = False  # whether iterations of nests take so long that loops inside them poll
+        self.low_trips = False  # whether loops in iterations of the program are short
+        self.definitions = {d.function.name: d for d in transformed(functions, frozenset(rows))}
+        self.needs = needs or Needs()
+        self.compiled: dict[str, str] = {}
+        self.asking: set[str] = set()  # functions that may give up
+        vectors = self.needs.vectors
+        self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
+
+    def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
+        """A call of a function that returns nothing; each is called with one list of types only."""
+        parts = [p for a in args for p in a.parts]
+        if name not in self.compiled:
+            self.compiled[name] = ""
+            if name not in self.definitions:
+                raise UnsupportedError
+            names = iter([f"%p{k}" for k in range(len(parts))])
+            inside = Function(self)
+            for param, arg in zip(self.definitions[name].function.params, args, strict=True):
+                inside.bind(param, arg.named(names))
+            inside.run(name)
+            if inside.heap:
+                raise UnsupportedError  # nobody would give it back
+            # An array that is written has one name only, whatever a program does: see `cpu/compiled.py`.
+            types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+            params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), "ptr %context"])
+            self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
+            self.asking |= {name} if inside.gives_up else set()
+        caller.lines.append(f"call void @{name}({', '.join([*map(str, parts), 'ptr %context'])})")
+        if name in self.asking:
+            caller.unless_stopped()
+
+    def share(self, caller: Function, loop: For) -> None:
+        """A loop over blocks as a function of its own that does some of them, from a first one to before
+        another, and returns whether the call shall end; the threads of a parallel region call it (`pool.py`).
+        """
+        known = {n: caller.bound(n) for n in sorted(names(loop)) if caller.knows(n)}
+        parts = [p for v in known.values() for p in v.parts]
+        name = f"share{len(self.compiled)}"
+        self.compiled[name] = ""
+        inside = Function(self)
+        slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
+        inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
+        texts = iter([s.text for s in slots])
+        for variable, value in known.items():
+            inside.bind(variable, value.named(texts))
+        inside.over_blocks(loop, Value("%first", "i64"), Value("%stop", "i64"))
+        head = f"internal i1 @{name}(i64 %first, i64 %stop, ptr %data) noinline"
+        self.compiled[name] = inside.definition(head, "ret i1 false", "ret i1 true")
+        caller.launch(name, parts, caller.value(loop.stop))
+
+    def text(self, entry: str) -> str:
+        """The module in LLVM's language."""
+        return "\n".join([*self.needs.head, ASK, *self.compiled.values(), entry, *self.needs.hints, ""])
+
+    def is_coarse(self, body: Sequence[Stmt]) -> bool:
+        """Whether an iteration of a loop may take long: it has loops, or calls functions."""
+        return has_loops(body) or any(isinstance(s, Invoke) for s in statements(body))
+
+
+class Function(Loops):
+    """One function of a module: its statements."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module.needs, module.lanes)
+        self.module, self.low_trips = module, module.low_trips
+        self.exits: list[str] = []
+        self.inside = False  # a loop over elements
+        self.results: list[Value | ArrayValue] = []
+        self.kept: set[str] = set()  # arrays that are results, whose memory is the caller's
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def run(self, name: str) -> None:
+        """The body of a function of the module."""
+        function, self.rounded = self.module.definitions[name]
+        found = statements(function.body)
+        axes = {s.axis for s in found if isinstance(s, For)}
+        totals = {n + LANE for s in function.body if isinstance(s, Lanes) for n in s.totals}
+        stored = assigned(*function.body)
+        self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
+        self.widened = {at.array for at, _ in accesses(*function.body) if isinstance(at, Lane) and at.row}
+        self.body(function.body)
+
+    def body(self, found: Sequence[Stmt]) -> None:
+        """Statements in order."""
+        for s in found:
+            self.statement(s)
+
+    def statement(self, s: Stmt) -> None:
+        match s:
+            case Allocate(name=name, dtype=dtype, shape=lengths):
+                self.allocate(name, [self.value(n) for n in lengths], TYPES[dtype])
+            case Total(at=at, value=Call(name=how, args=(_, value))):
+                self.total(at, how, self.value(value))
+            case Kept(at=at, value=value):
+                assert self.mask is not None
+                self.store(at, self.select(self.mask, self.value(value), self.value(at)))
+            case Alone():
+                self.one_by_one(s)
+            case Assign(name=name, value=value):
+                self.bind(name, self.value(value))
+            case AssignAll(targets=targets, values=values):
+                values_now = [self.value(v) for v in values]
+                for target, value_now in zip(targets, values_now, strict=True):
+                    if not isinstance(target, Var):
+                        raise UnsupportedError
+                    self.bind(target.name, value_now)
+            case Store(at=at, value=value):
+                self.store(at, self.value(value))
+            case Update(at=at, op=op, value=value):
+                self.store(at, self.binary(op, self.value(at), self.value(value)))
+            case For():
+                self.counted(s)
+            case While(test=Literal(value=True), body=body):
+                self.forever(body)
+            case Break() if self.exits:
+                self.lines.append(f"br label %{self.exits[-1]}")
+                self.begin(f"{self.label()}_never")  # what follows is not reached
+            case If(test=test, body=body, otherwise=[]):
+                with self.when(self.cast(self.value(test), "i1")):
+                    self.body(body)
+            case Invoke(name=name, args=args) if name.startswith("library_"):
+                given = [self.argument(a) for a in args]
+                call(self, routine(self.needs, "library", name, given), given)
+            case Invoke(name=name, args=args):
+                self.module.call(self, name, [self.argument(a) for a in args])
+            case Return(values=values):
+                self.results = [self.argument(r) for r in values]
+                self.kept = {r.name for r in values if isinstance(r, Var)} & set(self.heap)
+            case _:
+                raise UnsupportedError
+
+    def counted(self, loop: For) -> None:
+        """A loop over elements, iterations of the program, or blocks."""
+        shared = self.module.shared
+        if len(loop.body) == 1 and isinstance(one := loop.body[0], Invoke) and one.name in shared:
+            self.module.share(self, loop)
+            return
+        first, stop = self.value(loop.start), self.value(loop.stop)
+        kinds = {(b.type, b.unsigned) for b in (first, stop)}
+        if loop.step is not None or len(kinds) > 1 or first.type != "i64":
+            raise UnsupportedError
+        written = short(loop)
+        if written is not None:
+            self.written_out(loop.axis, written, loop.body)
+        elif loop.kind == "program":
+            self.of_program(loop, first, stop)
+        elif loop.kind == "blocks" and self.module.is_coarse(loop.body):
+            self.over_blocks(loop, first, stop)
+        else:
+            self.of_arrays(loop, first, stop)
+
+    def of_program(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop of the program: each iteration ends with a poll, or each strip of iterations without loops
+        inside."""
+        if self.module.is_coarse(loop.body):
+            if isinstance(loop, Jam):
+                first = self.several(loop, first, stop)
+            with self.iterations(first, stop) as iteration, self.polled(1):
+                self.iteration(loop.axis, iteration, loop.body)
+            return
+        with self.strips(first, stop, literal(1)) as (begin, end):
+            self.elements(loop, begin, end)
+
+    def over_blocks(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop whose iterations call the function of a nest."""
+        with self.iterations(first, stop) as iteration, self.polled(FUEL // 4):
+            self.iteration(loop.axis, iteration, loop.body)
+
+    def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop over elements. An outermost one is done in strips, or, in an iteration of the program, after
+        which there is a poll, says how much it does; others know of no polls, unless iterations are
+        `heavy`."""
+        if self.inside:
+            self.elements(loop, first, stop)
+            return
+        self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})
+        if self.depth and self.inside:
+            count = self.emit(f"sub {stop}, {first.text}", "i64")
+            self.spend(self.call("llvm.umin.i64", "i64", [self.product(count, weight), literal(1 << 40)]))
+            self.elements(loop, first, stop)
+        else:
+            fewest = LEAST if isinstance(loop, Lanes | Jam | Tiled) else 1
+            if isinstance(loop, Lanes) and loop.sums:
+                fewest = ADDING
+            with self.strips(first, stop, weight, fewest) as (begin, end):
+                self.elements(loop, begin, end)
+        self.inside = False
+
+    def elements(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop over elements: iterations as lanes of vectors, several at once, and the rest one by one."""
+        if isinstance(loop, Lanes):
+            first = self.across(loop, first, stop)
+        if isinstance(loop, Jam):
+            first = self.several(loop, first, stop)
+        if isinstance(loop, Tiled):
+            self.tiles(loop, first, stop)
+        else:
+            self.loop(loop, first, stop)
+
+    def tiles(self, loop: Tiled, first: Value, stop: Value) -> None:
+        """A loop for one tile of its innermost loop after the other."""
+        inner_first, inner_stop = self.value(loop.inner.start), self.value(loop.inner.stop)
+        begin, end = (f"{loop.inner.axis}.{k}" for k in ("begin", "end"))
+        with self.tile(inner_first, inner_stop, literal(TILE)) as (self.values[begin], self.values[end]):
+            self.loop(loop.over(begin, end), first, stop)
+        del self.values[begin], self.values[end]
+
+    def several(self, loop: Jam, first: Value, stop: Value) -> Value:
+        """Several iterations at once, as long as there are enough; the first iteration that is left."""
+        step = len(loop.axes)
+        iterations = self.call("llvm.usub.sat.i64", "i64", [stop, first])
+        whole = self.emit(f"and {iterations}, {-step}", "i64")
+        rest = self.emit(f"add {first}, {whole.text}", "i64")._replace(unsigned=first.unsigned)
+        polled = self.polled(step) if loop.kind == "program" else nullcontext()
+        with self.iterations(first, rest, step=step) as iteration, polled:
+            for k, name in enumerate(loop.axes):
+                self.values[name] = self.emit(f"add {iteration}, {k}", "i64")._replace(
+                    unsigned=first.unsigned
+                )
+            self.body(loop.together)
+        return rest
+
+    def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
+        """The iterations of a loop as lanes; the first iteration that is left."""
+        lines, stack, block = len(self.lines), len(self.stack), self.block
+        values, places, factors = dict(self.values), dict(self.places), dict(self.factors)
+        try:
+            return self.vectors(loop, first, stop)
+        except UnsupportedError:  # iteration by iteration it may be possible
+            del self.lines[lines:], self.stack[stack:]
+            self.block, self.values, self.places, self.factors = block, values, places, factors
+            return first
+        finally:
+            self.width, self.mask = 1, None
+
+    def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
+        """A loop over vectors of iterations; lanes beyond its end do nothing.
+
+        All iterations of a nest are lanes, or none: else what is the same in two iterations would have other
+        last bits. So it asks whether the blocks of the nest are large enough, not what is left of this one.
+        """
+        self.width = self.wide = lanes = self.module.lanes
+        if lanes == 1:
+            return first
+        name = loop.axis
+        least = self.product(self.value(BLOCK), literal(lanes))
+        allowed = [
+            self.emit(f"icmp uge {first}, {least.text}", "i1"),
+            self.emit(f"icmp uge {stop}, {lanes}", "i1"),
+        ]
+        allowed += [self.copy_of(array, [axis]) for array, axis in loop.copies.items()]
+        allowed += [self.copy_of(array, range(1, len(self.known(array).shape))) for array in loop.sums]
+        end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
+        kinds = {n: self.value(Var(n)).type for n in loop.totals}
+        for n, how in loop.totals.items():
+            self.bind(n + LANE, literal(REDUCTIONS[how], kinds[n]))
+        if loop.sums:
+            begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
+            with self.when(begins):
+                self.body(loop.before)
+        with self.iterations(first, end, step=lanes) as iteration:
+            steps = ", ".join(f"i64 {k}" for k in range(lanes))
+            self.values[name] = iteration
+            each = self.integers("add", iteration, Value(f"<{steps}>", typed("i64", lanes)))
+            self.values[name + LANE] = each
+            self.mask = self.emit(f"icmp ult {each}, {self.spread(stop, lanes).text}", each.typed("i1"))
+            self.summed = {n + LANE for n in loop.totals}
+            self.body(loop.together)
+            self.summed = set()
+            del self.values[name], self.values[name + LANE]
+        for n, how in loop.totals.items():
+            found = self.added_up(how, self.value(Var(n + LANE)))
+            self.bind(n, self.function(how, [self.value(Var(n)), found]))
+        self.mask = None
+        if loop.sums:
+            with self.when(begins):
+                self.body(loop.after)
+        for array in (*loop.copies, *loop.sums):
+            self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
+            self.lines.append(f"store ptr null, ptr %lanes_{array}")
+        return end
+
+    def one_by_one(self, statement: Alone) -> None:
+        """A loop that each lane does for itself."""
+        assert self.mask is not None
+        width, mask, values = self.width, self.mask, dict(self.values)
+        start, stop = (self.spread(self.value(n), width) for n in (statement.start, statement.stop))
+        less = "ult" if start.unsigned else "slt"
+        begins = self.both("and", [mask, self.emit(f"icmp {less} {start}, {stop.text}", mask.type)])
+        with self.one_of(begins) as lane:
+            for name in statement.names:
+                found = self.value(Var(name + LANE))
+                one = self.emit(f"extractelement {found}, {lane}", found.element)
+                self.values.pop(name, None)
+                self.bind(name, one._replace(unsigned=found.unsigned))
+            self.width, self.mask, self.lane = 1, None, lane
+            self.statement(statement.loop)
+        self.width, self.mask, self.lane, self.values = width, mask, None, values
+
+    def total(self, target: Access, how: str, value: Value) -> None:
+        """Add what all lanes have to one element."""
+        value = self.spread(value, self.width)
+        if self.mask is not None:
+            value = self.select(self.mask, value, literal(REDUCTIONS[how], value.type))
+        self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
+
+    def forever(self, body: Sequence[Stmt]) -> None:
+        """`while True`, which something inside leaves."""
+        iteration = self.label()
+        self.exits.append(f"{iteration}_exit")
+        self.lines.append(f"br label %{iteration}")
+        self.begin(iteration)
+        with self.polled(1):
+            self.body(body)
+        self.lines.append(f"br label %{iteration}")
+        self.begin(self.exits.pop())
+
+    def function(self, name: str, args: list[Value]) -> Value:
+        if name.partition(".")[0] in SOURCES:
+            return special(self, name, args)
+        return super().function(name, args)
+
+    def binary(self, op: str, x: Value, y: Value) -> Value:
+        if op == "**" and x.type == y.type == "i64":
+            return call(self, routine(self.needs, "whole", "power", [x, y]), [x, y])
+        return super().binary(op, x, y)
+
+    def argument(self, node: Expr) -> Value | ArrayValue:
+        """What is passed to a function of the module."""
+        match node:
+            case Var(name=name) if found := self.array(name):
+                return found
+            case Access(array=name) if len(node.indices) < len(self.known(name).shape):
+                return self.part_of(self.known(name), node)
+        return self.value(node)

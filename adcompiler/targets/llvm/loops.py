@@ -1,0 +1,141 @@
+"""Loops of one function as LLVM vectorises them: whole vectors and a rest, short ones written out; and what
+polls must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from adcompiler.loopir.low_trips import WIDTH, have_no_order
+from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
+from adcompiler.loopir.short_loops import has_loops, short
+from adcompiler.loopir.vector_statements import LANE
+from adcompiler.loopir.walk import assigned, read_by, statements, variables, walk
+from adcompiler.targets.llvm.memory import Memory
+from adcompiler.targets.llvm.values import Needs, Value, literal
+from adcompiler.targets.llvm.vectors import total, vectorises
+
+SOME = 1 << 10  # iterations of a loop of which nothing is known
+PAIR = 2  # vectors at a time in loops that call functions
+INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in loops that add up, for at most so many operations
+
+
+class Loops(Memory):
+    """Loops over statements, of which `body` makes instructions."""
+
+    def __init__(self, needs: Needs, lanes: int) -> None:
+        super().__init__(needs, lanes)
+        self.depth = 0  # of loops whose iterations end with a poll
+        self.low_trips = False  # whether loops inside these are short
+
+    def body(self, statements: Sequence[Stmt]) -> None:
+        """Statements in order."""
+        raise NotImplementedError
+
+    def written_out(self, name: str, iterations: range, body: Sequence[Stmt]) -> None:
+        """The iterations of a short loop, one after the other."""
+        for k in iterations:
+            self.values[name] = literal(k)._replace(unsigned=True)
+            self.body(body)
+        self.values.pop(name, None)
+
+    def loop(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop from `first` to `stop`."""
+        for start, end, hint in self.parts(loop, first, stop):
+            with self.iterations(start, end, hint) as iteration:
+                self.iteration(loop.axis, iteration, loop.body)
+
+    def iteration(self, name: str, iteration: Value, body: Sequence[Stmt]) -> None:
+        self.values[name] = iteration
+        self.body(body)
+        del self.values[name]
+
+    def weight(self, body: Sequence[Stmt], own: Collection[str] = ()) -> Value:
+        """How many elements the loops in an iteration have, about: lengths that only the iteration tells, by
+        its `own` variables and those of loops around, are `SOME`."""
+        most, own = literal(1), {*own, *assigned(*body)}
+        for statement in body:
+            if isinstance(statement, If):
+                inner = self.weight(statement.body, own)
+            elif isinstance(statement, For) and short(statement) is None:
+                inner = self.product(self.length(statement, own), self.weight(statement.body, own))
+            elif isinstance(statement, Invoke):  # a routine on matrices
+                inner = literal(SOME**2)
+            else:
+                continue
+            most = self.call("llvm.umax.i64", "i64", [most, inner])
+        return most
+
+    def length(self, loop: For, own: Collection[str]) -> Value:
+        """The iterations of a loop inside, if they are known before: `own` are variables of the iteration."""
+        names = variables(loop.stop)
+        known = {*self.values, *self.arrays}.difference(own) >= names and not any(LANE in n for n in names)
+        return self.value(loop.stop) if known else literal(SOME)
+
+    @contextmanager
+    def polled(self, cost: int) -> Iterator[None]:
+        """An iteration of a loop that ends with a poll."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.poll_after(cost)
+
+    def parts(self, loop: For, first: Value, stop: Value) -> list[tuple[Value, Value, str]]:
+        """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
+
+        Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
+        a little everywhere, and much where the processor stores slowly with them.
+        """
+        vectors = self.needs.vectors
+        if vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
+            return [(first, stop, self.hint(loop))]
+        # LLVM shall not see that it could ask once, before the loops around, which of the two has no
+        # iterations: it would compile these loops three times.
+        hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
+        stop = hidden._replace(unsigned=first.unsigned)
+        iterations = self.call(
+            "llvm.usub.sat.i64", "i64", [stop, first]
+        ).text  # none if it ends before it begins
+        whole = self.emit(f"and i64 {iterations}, {-PAIR * vectors.lanes('float')}", "i64").text
+        middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
+        pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
+        masked = 'vectorize.predicate.enable", i1 true'
+        return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
+
+    def hint(self, loop: For) -> str:
+        """The hint for an innermost loop: that it is short in a kernel for such (`low_trips.py`), or how it
+        adds up."""
+        if has_loops(loop.body):
+            return ""
+        if not (self.low_trips and self.depth) or loop.kind == "program":
+            count = interleaving(loop.body)
+            return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
+        free = have_no_order(loop, self.changing)
+        wide = [f'vectorize.width", i32 {WIDTH}'] if free else []
+        return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
+
+
+def interleaving(body: Sequence[Stmt]) -> int:
+    """How many vectors of partial sums an innermost loop has; 0 if it adds nothing up.
+
+    The order of additions follows from it. LLVM would look at all that a loop does; here what is only stored
+    does not count, so that a sum is the same whether a backward pass will read its terms or not. Remainders
+    and quotients by what varies have no vectors, and LLVM 22 ends the process (an assertion of VPlan's, "only
+    extract elements from vectors") where it interleaves such a loop that loads under conditions.
+    """
+    if not any(map(total, body)):
+        return 0
+    if any(map(divides, body)):
+        return 1
+    parts = [s.value for s in body if isinstance(s, Assign)]
+    cost = sum(isinstance(n, Binary | Call) for n in walk(*parts))
+    return next((count for count, most in INTERLEAVED.items() if cost <= most), 1)
+
+
+def divides(statement: Stmt) -> bool:
+    """Whether a statement has a remainder, or a quotient rounded down, by something that is no constant."""
+    return any(
+        isinstance(n, Binary) and n.op in ("%", "//") and not isinstance(n.right, Literal)
+        for s in statements([statement])
+        for n in read_by(s)
+    )

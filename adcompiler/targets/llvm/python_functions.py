@@ -1,0 +1,384 @@
+"""Functions written in Python to LLVM.
+
+They are special functions (`ops/rules/series.py`, `bessel.py`) and routines on matrices
+(`kernels/routines/library.py`).
+
+They are one source for all backends: Python runs them as they stand, and numba compiles them. Here they are
+read as loop IR; beyond that of kernels they have branches with two sides, `while`, early returns,
+steps, tables of coefficients and calls of each other. A variable has one type, the widest of what is assigned
+to it, as numba has it; it and the type of the result are found by translating until nothing changes. Each
+becomes one function of LLVM's for each list of types. They call the scalar functions of the C library.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, reduce
+from importlib import import_module
+from typing import NamedTuple
+
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    AssignAll,
+    Break,
+    Call,
+    Choice,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Return,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    While,
+)
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.walk import assigned, walk
+from adcompiler.targets.llvm.blas import Factor, product, tile
+from adcompiler.targets.llvm.tables import RANKS, SOURCES
+from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+from adcompiler.targets.llvm.variables import Variables
+from adcompiler.targets.llvm.vectors import PURE
+
+LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
+INTRINSIC = "reduce_add"  # which is an instruction here
+MATRICES = "library"  # the module whose functions may run for long, so that they poll
+Argument = Value | ArrayValue
+
+
+class Source(NamedTuple):
+    """A module of functions: their definitions, and what its other names stand for."""
+
+    definitions: Mapping[str, Function]
+    names: Mapping[str, object]
+
+
+@cache
+def source(module: str) -> Source:
+    """The functions of one of our modules, or of several with one name, read from their text."""
+    found = [import_module(name) for name in SOURCES[module].split()]
+    made = [f for m in found for f in functions(inspect.getsource(m))]
+    names = {name: value for m in found for name, value in vars(m).items()}
+    return Source({f.name: f for f in made if f.name != INTRINSIC}, names)
+
+
+class Routine(NamedTuple):
+    """A function of LLVM's: its name, the type of its result, what a call says about its effects, and whether
+    it takes the context of the kernel's call (`polls.py`)."""
+
+    name: str
+    result: str
+    attributes: str
+    polls: bool = False
+
+
+def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) -> Routine:
+    """The function of a module for arguments of these types, translated when it is first called."""
+    letters = "".join(_letters(a) for a in args)
+    name = f"adc_{module}_{function}_{letters}"
+    if name not in needs.results:
+        if function not in source(module).definitions:
+            raise UnsupportedError
+        kinds: dict[str, str] = {}
+        result = ""
+        while True:  # types only widen
+            body = _Body(needs, module, function, args, dict(kinds), result)
+            body.run()
+            if (body.kinds, body.result) == (kinds, result):
+                break
+            kinds, result = body.kinds, body.result
+        needs.results[name] = result or "void"
+        needs.declared[name] = body.text(name)
+        needs.asking |= {name} if body.gives_up else set()
+    pure = all(isinstance(a, Value) for a in args)
+    return Routine(name, needs.results[name], PURE if pure else "nounwind", module == MATRICES)
+
+
+def _letters(arg: Argument) -> str:
+    """What a function's name has for the type of an argument."""
+    if isinstance(arg, Value):
+        return LETTERS[arg.type]
+    return f"{LETTERS[arg.type]}{len(arg.shape)}{'s' * (arg.strides is not None)}"
+
+
+def _wider(one: str, other: str) -> str:
+    """The type in which two meet; an integer meets a float in float64."""
+    if {one, other} == {"i64", "float"}:
+        return "double"
+    return max(one, other, key=RANKS.index) if one in RANKS and other in RANKS else one or other
+
+
+class _Body(Variables):
+    """The body of a function, given the types of its variables and of its result as far as they are known."""
+
+    def __init__(
+        self,
+        needs: Needs,
+        module: str,
+        function: str,
+        args: Sequence[Argument],
+        kinds: dict[str, str],
+        result: str,
+    ) -> None:
+        super().__init__(replace(needs, vectors=None))
+        self.module, self.given, self.kinds, self.result = module, needs, kinds, result
+        self.definitions, self.names = source(module)
+        self.apart = found if isinstance(found := self.names.get("APART"), frozenset) else frozenset()
+        self.routine = self.definitions[function]
+        self.changing = {*assigned(*self.routine.body)}
+        self.exits: list[str] = []
+        self.polls, self.counting = module == MATRICES, False  # inside a loop that polls
+        parts = [p for a in args for p in a.parts]
+        self.params = ", ".join(
+            [f"{p.type}{' noalias' * (p.type == 'ptr')} %p{k}" for k, p in enumerate(parts)]
+            + ["ptr %context"] * self.polls
+        )  # what is written has one name only
+        self.pure = len(parts) == len(args)
+        names = iter([f"%p{k}" for k in range(len(parts))])
+        for param, arg in zip(self.routine.params, args, strict=True):
+            self.bind(param, _general(arg).named(names))
+
+    def run(self) -> None:
+        """Translate the statements."""
+        self.body(self.routine.body)
+
+    def text(self, name: str) -> str:
+        """The function; one that comes to its end without a result has none."""
+        self.needs = self.given
+        effects = PURE if self.pure else "nounwind"
+        apart = (
+            " noinline" if self.routine.name in self.apart or self.routine.name.startswith("library_") else ""
+        )
+        head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{apart}"
+        if not self.result:
+            return self.definition(head, "ret void")
+        return self.definition(head, "unreachable", f"ret {self.result} zeroinitializer")
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def body(self, statements: Sequence[Stmt]) -> None:
+        """Statements in order."""
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, statement: Stmt) -> None:
+        match statement:
+            case AssignAll(targets=targets, values=values):
+                for target, value in zip(targets, [self.value(v) for v in values], strict=True):
+                    if isinstance(target, Access):
+                        self.store(target, value)
+                    else:
+                        self.bind(target.name, value)
+            case Assign(name=name, value=value):
+                self.bind(name, self.value(value))
+            case Store(at=at, value=value):
+                self.store(at, self.value(value))
+            case Update(at=at, op=op, value=value):
+                self.store(at, self.binary(op, self.value(at), self.value(value)))
+            case If(test=test, body=body, otherwise=otherwise):
+                self.choice(test, body, otherwise)
+            case While(test=test, body=body):
+                self.while_loop(test, body)
+            case For():
+                self.counted(statement)
+            case Break():
+                self.leave(f"br label %{self.exits[-1]}")
+            case Return(values=values):
+                self.give(*values)
+            case Invoke(name="_multiply", args=(a, b, Var(name=c), *corner)):
+                i, j, k = (self.value(e) for e in corner)
+                tile(self, self.factor(a), self.factor(b), self.known(c), (i, j, k))
+            case Invoke(name="np.dot", args=(a, b, Var(name=c))):
+                product(self, self.factor(a), self.factor(b), self.known(c))
+            case Invoke(name=name, args=args):
+                self.invoke(name, [self.argument(a) for a in args])
+            case _:
+                raise UnsupportedError
+
+    def factor(self, node: Expr) -> Factor:
+        """A matrix that is multiplied, or its transpose."""
+        match node:
+            case Call(name="transpose", args=(Var(name=name),)):
+                return Factor(self.known(name), True)
+            case Var(name=name):
+                return Factor(self.known(name), False)
+        raise UnsupportedError
+
+    def bind(self, name: str, value: Argument) -> None:
+        if isinstance(value, Value) and name in self.changing:
+            self.kinds[name] = _wider(self.kinds.get(name, ""), value.type)
+            value = self.cast(value, self.places[name].type if name in self.places else self.kinds[name])
+        super().bind(name, value)
+
+    def give(self, value: Expr | None = None) -> None:
+        """Return from the function."""
+        if value is None:
+            self.leave("ret void")
+            return
+        found = self.value(value)
+        self.result = _wider(self.result, found.type)
+        self.leave(f"ret {self.cast(found, self.result)}")
+
+    def leave(self, how: str) -> None:
+        """Go elsewhere; what follows is not reached."""
+        self.lines.append(how)
+        self.begin(f"{self.label()}_never")
+
+    def choice(self, test: Expr, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
+        """`if` with both its sides."""
+        guard, label = self.cast(self.value(test), "i1"), self.label()
+        self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
+        for side, statements in (("then", body), ("else", otherwise)):
+            self.begin(f"{label}_{side}")
+            self.body(statements)
+            self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_after")
+
+    def while_loop(self, test: Expr, body: Sequence[Stmt]) -> None:
+        label = self.head()
+        with self.looped(label, self.cast(self.value(test), "i1")), self.polled(body):
+            self.body(body)
+
+    def counted(self, loop: For) -> None:
+        """`for axis in range(...)`; the count is not the variable, to which the body may assign."""
+        body, first, stop = loop.body, self.value(loop.start), self.value(loop.stop)
+        step = literal(1) if loop.step is None else self.value(loop.step)
+        place = f"%count{len(self.lines)}"
+        self.stack.append(f"{place} = alloca i64")
+        self.lines.append(f"store {first}, ptr {place}")
+        if self.counting and not self.depth(body):  # an innermost loop
+            self.spend(self.call("llvm.usub.sat.i64", "i64", [stop, first]))
+        label = self.head()
+        at = self.emit(f"load i64, ptr {place}", "i64")
+        less = "sgt" if step.text.startswith("-") else "slt"
+        with self.looped(label, self.emit(f"icmp {less} {at}, {stop.text}", "i1"), self.hint(body)):
+            self.bind(loop.axis, at)
+            with self.polled(body):
+                self.body(body)
+            self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
+
+    def head(self) -> str:
+        """The block in which a loop asks whether it goes on."""
+        label = self.label()
+        self.lines.append(f"br label %{label}")
+        self.begin(label)
+        return label
+
+    @contextmanager
+    def looped(self, head: str, guard: Value, hint: str = "") -> Iterator[None]:
+        """What is written inside, again and again from `head` while `guard` holds. LLVM has `hint`."""
+        self.exits.append(f"{head}_exit")
+        self.lines.append(f"br {guard}, label %{head}_body, label %{head}_exit")
+        self.begin(f"{head}_body")
+        yield
+        self.lines.append(f"br label %{head}{hint}")
+        self.begin(self.exits.pop())
+
+    def hint(self, body: Sequence[Stmt]) -> str:
+        """What LLVM is told of a loop: in routines on matrices, one vector at a time, but for sums, in which
+        each addition waits for the last. Several at a time are more code, which costs more time to compile
+        than it saves."""
+        adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))
+        if adds or not self.apart:
+            return ""
+        return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
+
+    @contextmanager
+    def polled(self, body: Sequence[Stmt]) -> Iterator[None]:
+        """An iteration of a loop. The outermost of three ends it with a poll, if there was much to do: the
+        elements of the loops inside, and of the matrices for which functions are called."""
+        polls = self.polls and not self.counting and self.depth(body) > 1
+        self.counting = self.counting or polls
+        yield
+        if polls:
+            self.counting = False
+            self.poll_after(1)
+
+    def depth(self, body: Sequence[Stmt]) -> int:
+        """How many loops stand in each other, also in functions that are called."""
+        most = 0
+        for node in body:
+            match node:
+                case For() | While():
+                    most = max(most, 1 + self.depth(node.body))
+                case If():
+                    most = max(most, self.depth([*node.body, *node.otherwise]))
+                case Invoke(name=name) if name in self.definitions:
+                    most = max(most, self.depth(self.definitions[name].body))
+        return most
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def value(self, node: Expr) -> Value:
+        match node:
+            case Var(name=name) if name not in self.places and name not in self.values:
+                return literal(self.names[name])
+            case Access(array=name, indices=(index,)) if isinstance(self.names.get(name), tuple):
+                return self.entry(name, self.value(index))
+            case Call(name="len", args=(Var(name=name),)):
+                table = self.names[name]
+                assert isinstance(table, tuple)
+                return literal(len(table))
+            case Choice():
+                return self.either(node)
+            case Call(name=name, args=args) if name in self.definitions:
+                return self.invoke(name, [self.argument(a) for a in args])
+        return super().value(node)
+
+    def either(self, node: Choice) -> Value:
+        """A choice of which only one side is computed: a variable without a name."""
+        name = f"choice{len(self.changing)}"
+        self.changing.add(name)
+        self.choice(node.test, [Assign(name, node.then)], [Assign(name, node.otherwise)])
+        return self.value(Var(name))
+
+    def entry(self, name: str, index: Value) -> Value:
+        """A coefficient of a table."""
+        table = self.names[name]
+        assert isinstance(table, tuple)
+        numbers = ", ".join(str(literal(float(v))) for v in table)
+        kind, place = f"[{len(table)} x double]", f"adc_{self.module}_{name}"
+        self.needs.declared[place] = f"@{place} = private unnamed_addr constant {kind} [{numbers}]"
+        at = self.emit(f"getelementptr inbounds {kind}, ptr @{place}, i64 0, {index}", "ptr")
+        return self.emit(f"load double, {at}", "double")
+
+    def argument(self, node: Expr) -> Argument:
+        """What is passed to another function."""
+        found = self.array(node.name) if isinstance(node, Var) else None
+        return found or self.value(node)
+
+    def invoke(self, name: str, args: Sequence[Argument]) -> Value:
+        """A call of another function of the module."""
+        if name not in self.definitions:
+            raise UnsupportedError
+        if self.counting and (arrays := [a for a in args if isinstance(a, ArrayValue)]):
+            self.spend(reduce(self.product, arrays[-1].shape))  # it writes the last one
+        return call(self, routine(self.given, self.module, name, args), args)
+
+
+def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
+    """A call of a function; where that has given up, the one that calls it does."""
+    given = ", ".join([*(str(p) for a in args for p in a.parts), *["ptr %context"] * found.polls])
+    text = f"call {found.result} @{found.name}({given}) {found.attributes}"
+    result = Value("", "void")
+    if found.result != "void":
+        result = code.emit(text, found.result)
+    else:
+        code.lines.append(text)
+    if found.name in code.needs.asking:
+        code.unless_stopped()
+    return result
+
+
+def _general(arg: Argument) -> Argument:
+    """The argument for any lengths: constants among them are parameters as well."""
+    if isinstance(arg, Value):
+        return arg
+    return replace(arg, shape=tuple(n._replace(text="%") for n in arg.shape))

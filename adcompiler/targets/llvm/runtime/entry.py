@@ -1,0 +1,301 @@
+"""The functions of a kernel that others call: Python, which passes objects, and the door (`inline_cache.py`),
+which passes what it has taken out of objects.
+
+The machine code takes numbers and arrays out of objects itself, by Python's stable C interface and the head
+of NumPy's arrays, which is as stable: extension modules read it in the same way. A call costs little more
+than one of `math.exp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.loopir import nodes as loopir
+from adcompiler.targets.llvm.blocks import CONTEXT, POLL, STATE
+from adcompiler.targets.llvm.functions import Function, Module
+from adcompiler.targets.llvm.libmvec import vectors
+from adcompiler.targets.llvm.tables import BYTES, TYPES
+from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+
+# Objects are i64 here: they are only passed on.
+PYTHON = (
+    "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
+    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
+    "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
+    "PyByteArray_FromStringAndSize",
+    "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_ExceptionMatches", "PyExc_MemoryError",
+)  # fmt: skip
+
+
+class Param(NamedTuple):
+    """A parameter of a kernel."""
+
+    name: str
+    dtype: Dtype
+    lengths: tuple[int | None, ...] = ()  # those that are known
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return len(self.lengths)
+
+
+class Code(NamedTuple):
+    """A module in LLVM's language, what it calls of the C library, and its functions that others call."""
+
+    text: str
+    externals: frozenset[str]
+    functions: Sequence[str]
+
+
+class Source(NamedTuple):
+    """A kernel's functions, the parameters and the types of the results of its `run`, and the nests whose
+    blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
+    numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
+    the mathematics of the scalar C library everywhere; so has one without arrays. Each iteration of a nest
+    has `rows` for itself. The parameters from the number `written` on are what it writes."""
+
+    functions: tuple[loopir.Function, ...]
+    params: Sequence[Param]
+    results: Sequence[Dtype]
+    shared: Sequence[str] = ()
+    precise: bool = False
+    rows: Sequence[str] = ()
+    written: int = 0
+    heavy: bool = False  # whether loops inside the iterations of nests poll
+    low_trips: bool = False  # whether loops in iterations of the program are short
+
+
+def translated(source: Source, contiguous: bool) -> Code:
+    """The function `entry(self, arguments, count)` in LLVM's language: unbox, compute, box.
+
+    It returns False for arrays that are not contiguous where they should be. For these there is another one,
+    `packed(words, context, launch, threads)`: the parameters are words, an array's are its address and its
+    lengths; results become the words after them. It returns whether it gave up: it got no memory, or a
+    signal's handler raised.
+    """
+    module = Module(source.functions, source.shared, _needs(source), source.rows)
+    module.heavy, module.low_trips = source.heavy, source.low_trips
+    code = Function(module)
+    count = len(source.params) + 2 * bool(source.shared)
+    with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
+        code.lines.append(f"ret {code.call('PyErr_BadArgument', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
+    given = [(code.load("%args", k, "i64"), param) for k, param in enumerate(source.params)]
+    _insist(code, [(array, p) for array, p in given if p.rank] if contiguous else [])
+    for value, param in given:
+        array = param.rank and _array(code, value, param, contiguous)
+        code.bind(param.name, array or _number(code, value, param.dtype))
+    if source.shared:
+        for k, name in enumerate(("launch", "threads"), len(source.params)):
+            code.lines.append(f"%{name} = add {_number(code, code.load('%args', k, 'i64'), 'i64')}, 0")
+    with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    bound = [code.bound(p.name) for p in source.params]
+    parts = [p for b in bound for p in b.parts]
+    results = _define_run(module, source, bound)
+    words = sum(len(r.parts) for r in results)
+    code.stack.append(f"%results = alloca [{max(words, 1)} x i64]")
+    context(code, any(p.rank for p in source.params))
+    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
+    passed = [*parts, *extra, Value("%results", "ptr"), Value("%context", "ptr")]
+    failed = code.emit(f"call i1 @run({_listed(passed)})", "i1")
+    restored(code)
+    with code.when(failed):
+        with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+            code.lines.append("ret i64 0")  # what a signal's handler raised
+            code.begin(f"{code.label()}_never")
+        code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
+    made = _boxed_all(code, results)
+    functions = {"entry": code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")}
+    if contiguous:
+        functions["packed"] = _packed(module, source, parts)
+    return Code(
+        module.text("\n".join(functions.values())), frozenset(module.needs.externals), tuple(functions)
+    )
+
+
+def context(code: Function, releases: bool | Value) -> None:
+    """The context of a call (`polls.py`), in which the thread `releases` Python's lock, or not yet."""
+    code.needs.externals.add(POLL)
+    code.needs.declared[POLL] = f"declare i1 @{POLL}(ptr)"
+    code.stack.append(f"%context = alloca {CONTEXT}")
+    thread = code.call("PyThread_get_thread_ident", "i64", [])
+    for k, value in enumerate((Value(f"@{POLL}", "ptr"), literal(0), literal(0), literal(0), thread)):
+        code.lines.append(f"store {value}, ptr {code.slot('%context', k)}")
+    with code.when(releases if isinstance(releases, Value) else Value(str(int(releases)), "i1")):
+        code.lines.append(
+            f"store {code.call('PyEval_SaveThread', 'i64', [])}, ptr {code.slot('%context', STATE)}"
+        )
+
+
+def restored(code: Function) -> None:
+    """Take Python's lock again, if the thread has given it back."""
+    state = code.load("%context", STATE, "i64")
+    with code.when(code.emit(f"icmp ne {state}, 0", "i1")):
+        code.call("PyEval_RestoreThread", "void", [state])
+
+
+def _boxed_all(code: Function, results: Sequence[Value | ArrayValue]) -> Value:
+    """The list of results: numbers, and for each array that the kernel has made its bytes and lengths."""
+    slots = iter(
+        [code.load("%results", k, p.type) for k, p in enumerate(p for r in results for p in r.parts)]
+    )
+    made = code.call("PyList_New", "i64", [literal(len(results))])
+    for k, result in enumerate(results):
+        words = [next(slots) for _ in result.parts]
+        value = boxed(code, words[0]) if isinstance(result, Value) else _boxed_array(code, result, words)
+        code.call("PyList_SetItem", "i32", [made, literal(k), value])
+    return made
+
+
+def _boxed_array(code: Function, array: ArrayValue, words: Sequence[Value]) -> Value:
+    """A tuple of the bytes of an array and its lengths; its memory is given back."""
+    data, *lengths = words
+    size = literal(BYTES[array.type])
+    for n in lengths:
+        size = code.product(size, n)
+    contents = code.call("PyByteArray_FromStringAndSize", "i64", [data, size])
+    code.call("PyMem_RawFree", "void", [data])
+    with code.when(code.emit(f"icmp eq {contents}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    made = code.call("PyTuple_New", "i64", [literal(1 + len(lengths))])
+    for k, item in enumerate((contents, *(boxed(code, n) for n in lengths))):
+        code.call("PyTuple_SetItem", "i32", [made, literal(k), item])
+    return made
+
+
+def _listed(values: Sequence[Value]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
+    """`run` for parameters that are words, the context of a call (`polls.py`), and threads, as `Source` has
+    them."""
+    code = Function(module)
+    given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
+    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
+    results = Value(code.slot("%words", len(parts)), "ptr")
+    failed = code.emit(f"call i1 @run({_listed([*given, *extra, results, Value('%context', 'ptr')])})", "i1")
+    return code.definition("i1 @packed(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
+
+
+def _define_run(
+    module: Module, source: Source, given: Sequence[Value | ArrayValue]
+) -> list[Value | ArrayValue]:
+    """The kernel as a function that stores its results, and returns whether it gave up. LLVM knows of
+    parameters that arrays do not overlap, and loops of the program stand in it. What the results are."""
+    parts = [p for g in given for p in g.parts]
+    inside = Function(module)
+    names = iter([f"%p{k}" for k in range(len(parts))])
+    for param, value in zip(source.params, given, strict=True):
+        inside.bind(param.name, value.named(names))
+    inside.run("run")
+    results = [
+        inside.cast(value, TYPES[dtype]) if isinstance(value, Value) else value
+        for value, dtype in zip(inside.results, source.results, strict=True)
+    ]
+    for k, part in enumerate(p for r in results for p in r.parts):
+        inside.lines.append(f"store {part}, ptr {inside.slot('%results', k)}")
+    extra = ["i64 %launch", "i64 %threads"] if source.shared else []
+    types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+    params = ", ".join(
+        [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
+    )
+    if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
+        raise UnsupportedError  # an array that is somebody else's
+    for name in (n for n in inside.heap if n not in inside.kept):  # in order: the cache knows kernels by text
+        inside.free(name)
+    alone = " noinline" if any(p.rank for p in source.params) else ""
+    module.compiled["run"] = inside.definition(
+        f"internal i1 @run({params}){alone}", "ret i1 false", "ret i1 true"
+    )
+    return results
+
+
+def _needs(source: Source) -> Needs:
+    """The mathematics of a kernel: that of vectors if it has arrays."""
+    kinds = {p.dtype for p in source.params if p.rank}
+    found = vectors() if kinds and not source.precise else None
+    return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"})
+
+
+def _number(code: Function, given: Value, dtype: Dtype) -> Value:
+    """The number in a Python object."""
+    if dtype == "bool":
+        return code.emit(f"icmp ne {code.call('PyObject_IsTrue', 'i32', [given])}, 0", "i1")
+    if dtype == "i64":
+        return code.call("PyLong_AsLongLong", "i64", [given])
+    return code.cast(code.call("PyFloat_AsDouble", "double", [given]), TYPES[dtype])
+
+
+def boxed(code: Function, value: Value) -> Value:
+    """A Python object of a number."""
+    if value.is_float:
+        return code.call("PyFloat_FromDouble", "i64", [code.cast(value, "double")])
+    function = "PyBool_FromLong" if value.type == "i1" else "PyLong_FromLongLong"
+    return code.call(function, "i64", [code.cast(value, "i64")])
+
+
+def _array(code: Function, given: Value, param: Param, contiguous: bool) -> ArrayValue:
+    """The array in a NumPy array, whose head is: data, rank, lengths, strides in bytes."""
+    head = _head(code, given)
+    data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+    shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
+    shape = tuple(s if n is None else literal(n) for n, s in zip(param.lengths, shape, strict=True))
+    place = code.emit(f"inttoptr {data} to ptr", "ptr")
+    return ArrayValue(place, TYPES[param.dtype], shape, None if contiguous else steps)
+
+
+def _insist(code: Function, given: Sequence[tuple[Value, Param]]) -> None:
+    """Return False to Python where an array is not contiguous, or not aligned."""
+    if not given:
+        return
+    sizes = [literal(NUMPY[p.dtype].itemsize) for _, p in given]
+    guards = [
+        code.emit(f"call i1 @{_contiguous(code.module, p.rank)}({array}, {size})", "i1")
+        for (array, p), size in zip(given, sizes, strict=True)
+    ]
+    with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
+        code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
+        code.begin(f"{code.label()}_never")  # what follows a return is not reached
+
+
+def _contiguous(module: Module, rank: int) -> str:
+    """The function that tells whether an array of a rank is contiguous and aligned. There is one for all of
+    them: each place would take as much of LLVM's time as a loop."""
+    name = f"contiguous{rank}"
+    if name not in module.compiled:
+        code = Function(module)
+        head = _head(code, Value("%array", "i64"))
+        data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+        rest = code.emit(f"and {data}, {code.emit('sub i64 %size, 1', 'i64').text}", "i64")
+        guards, empty, expected = [], [], Value("%size", "i64")
+        for d in reversed(range(rank)):
+            n, step = _word(code, lengths, d), _word(code, strides, d)
+            alone = code.emit(f"icmp sle {n}, 1", "i1")
+            guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
+            empty.append(code.same(n, 0))  # then NumPy has any strides, or none
+            expected = code.emit(f"mul {expected}, {n.text}", "i64")
+        beside = code.both("or", [*empty, code.both("and", guards)])
+        text = f"internal i1 @{name}(i64 %array, i64 %size) noinline"
+        module.compiled[name] = code.definition(text, f"ret {code.both('and', [code.same(rest, 0), beside])}")
+    return name
+
+
+def _head(code: Function, given: Value) -> Value:
+    """Where the head of a NumPy array begins."""
+    return code.emit(f"add {given}, {object.__basicsize__}", "i64")
+
+
+def _word(code: Function, address: Value, k: int) -> Value:
+    """The integer number `k` at an address."""
+    place = code.emit(f"inttoptr i64 {code.emit(f'add {address}, {8 * k}', 'i64').text} to ptr", "ptr")
+    return code.emit(f"load i64, ptr {place.text}", "i64")

@@ -1,0 +1,35 @@
+"""What the operators and functions of the loop IR are in LLVM: numba's choice for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from adcompiler.ir.types import Dtype
+from adcompiler.targets.function_table import BY_TEXT
+
+TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
+BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
+RANKS = ("i1", "i64", "float", "double")
+
+# Functions written in Python (`python_functions.py`): first parts of their names, their modules.
+SOURCES: Mapping[str, str] = {
+    **{f: f"adcompiler.ops.rules.{f}" for f in ("series", "bessel", "whole")},
+    "library": "adcompiler.kernels.routines.library adcompiler.kernels.routines.decompositions",
+}  # fmt: skip
+# What may become a call of a function of vectors.
+CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.libmvec}
+CASTS: Mapping[str, str] = {
+    "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
+}  # fmt: skip
+FLOATS: Mapping[str, str] = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+INTEGERS: Mapping[str, str] = {
+    "+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"
+}  # fmt: skip
+BITS = ("&", "|", "^")
+# Of floats, of integers, and of truth values and indices.
+COMPARISONS: Mapping[str, tuple[str, str, str]] = {
+    "<": ("olt", "slt", "ult"), "<=": ("ole", "sle", "ule"), ">": ("ogt", "sgt", "ugt"),
+    ">=": ("oge", "sge", "uge"), "==": ("oeq", "eq", "eq"), "!=": ("une", "ne", "ne"),
+}  # fmt: skip
+INFINITIES = (math.inf, -math.inf)

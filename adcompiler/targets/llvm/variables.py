@@ -1,0 +1,247 @@
+"""Variables and arrays of one function: where their values are, and elements of arrays.
+
+A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
+makes a register again. Where iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an
+iteration are vectors, and so are elements of arrays that each lane has for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from adcompiler.loopir.intrinsics import INTRINSICS
+from adcompiler.loopir.nodes import Access, Choice, Expr, Length, Var
+from adcompiler.loopir.vector_statements import LANE, Lane
+from adcompiler.loopir.walk import walk
+from adcompiler.targets.llvm.blocks import Blocks
+from adcompiler.targets.llvm.tables import BYTES
+from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, suffix, typed
+
+HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
+
+
+class Variables(Blocks):
+    """Blocks in which variables and arrays have names; `width` iterations are lanes."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__(needs)
+        self.arrays: dict[str, ArrayValue] = {}
+        self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
+        self.places: dict[str, Value] = {}
+        self.changing: set[str] = set()
+        self.rounded: Collection[str] = ()  # variables whose products no sum contracts
+        self.width = 1
+        self.wide = 1  # how many lanes rows have side by side
+        self.mask: Value | None = None  # the lanes that have an iteration
+        self.summed: set[str] = set()  # vectors to which all iterations add
+        self.lane: Value | None = None  # the one lane that does something alone
+
+    def bind(self, name: str, value: Value | ArrayValue) -> None:
+        """Give a variable its value."""
+        if isinstance(value, ArrayValue):
+            self.arrays[name] = value
+            return
+        if LANE in name:
+            value = self.spread(value, self.width)
+        if name in self.summed and self.mask is not None:
+            value = self.select(self.mask, value, self.value(Var(name)))
+        if name not in self.changing:
+            if name.partition(".")[0] in self.rounded:
+                self.factors.pop(value.text, None)
+            self.values[name] = value
+            return
+        if name not in self.places:
+            self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
+            self.stack.append(f"%place_{name} = alloca {value.type}")
+        if (value.type, value.unsigned) != self.places[name][1:]:
+            raise UnsupportedError
+        self.lines.append(f"store {value}, ptr {self.places[name].text}")
+
+    def knows(self, name: str) -> bool:
+        """Whether a variable has a value."""
+        return any(name in known for known in (self.values, self.places, self.arrays, self.heap))
+
+    def bound(self, name: str) -> Value | ArrayValue:
+        """The value of a variable."""
+        return self.array(name) or self.value(Var(name))
+
+    def array(self, name: str) -> ArrayValue | None:
+        """The array of a name, if it is one."""
+        if name not in self.heap:
+            return self.arrays.get(name)
+        kind, rank = self.heap[name]
+        data = self.emit(f"load ptr, ptr %heap_{name}", "ptr")
+        shape = (self.emit(f"load i64, ptr %heap_{name}_{d}", "i64") for d in range(rank))
+        return ArrayValue(data, kind, tuple(shape), None)
+
+    def known(self, name: str) -> ArrayValue:
+        """The array of a name that is one."""
+        found = self.array(name)
+        assert found is not None
+        return found
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def value(self, node: Expr) -> Value:
+        match node:
+            case Var(name=name) if name in self.places:
+                place = self.places[name]
+                return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
+                    unsigned=place.unsigned
+                )
+            case Length(array=name, axis=axis):
+                return self.known(name).shape[axis]
+            case Access(array=name):
+                return self.element(self.accessed(name, node), node)
+            case Choice() if any(isinstance(n, Access) for n in walk(node)):
+                return self.branches(node)
+        return super().value(node)
+
+    def branches(self, node: Choice) -> Value:
+        """A choice of which only one side may be computed: the other may read outside of an array."""
+        test = self.cast(self.value(node.test), "i1")
+        if test.lanes > 1:
+            return self.sides(node, test)
+        label = self.label()
+        self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
+        self.begin(f"{label}_then")
+        then, before = self.value(node.then), self.block
+        self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_else")
+        otherwise = self.spread(self.value(node.otherwise), then.lanes)
+        other = self.block
+        self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_after")
+        if then.type != otherwise.type:
+            raise UnsupportedError
+
+        def either(x: Value, y: Value) -> Value:
+            return self.emit(f"phi {x.type} [ {x.text}, %{before} ], [ {y.text}, %{other} ]", x.type)
+
+        return self.chosen(either, then, otherwise)
+
+    def sides(self, node: Choice, test: Value) -> Value:
+        """A choice of each lane: it reads nothing for the side that it does not take."""
+        whole = self.mask
+        assert whole is not None
+        self.mask = self.both("and", [whole, test])
+        then = self.value(node.then)
+        self.mask = self.both("and", [whole, self.unary("not", test)])
+        otherwise = self.value(node.otherwise)
+        self.mask = whole
+        return self.select(test, then, otherwise)
+
+    # -- elements of arrays --------------------------------------------------------------------
+
+    def accessed(self, name: str, node: Access) -> ArrayValue:
+        """The array of an access: small rows have another one for lanes."""
+        wide = self.arrays.get(name + LANE) if isinstance(node, Lane) and node.row else None
+        return wide or self.known(name)
+
+    def element(self, array: ArrayValue, node: Access) -> Value:
+        """An element of an array, or those of all lanes."""
+        at, kind = self.address(array, node)
+        if self.mask is None or not self.is_masked(node):
+            found = self.emit(f"load {kind}, {at}{self.aligned(array, kind)}", kind)
+        else:
+            kind, how = typed(array.stored, self.width), "gather" if at.lanes > 1 else "load"
+            args = [at, self.alignment(array), self.mask, Value("zeroinitializer", kind)]
+            found = self.call(f"llvm.masked.{how}.{suffix(args[-1])}.{suffix(at)}", kind, args)
+        truths = found.typed("i1")
+        nothing = "zeroinitializer" if found.lanes > 1 else "0"
+        return self.emit(f"icmp ne {found}, {nothing}", truths) if array.type == "i1" else found
+
+    def store(self, target: Access, value: Value) -> None:
+        """Set an element of an array, or those of all lanes."""
+        array = self.accessed(target.array, target)
+        value = self.cast(value, array.type)
+        if array.type == "i1":
+            value = self.emit(f"zext {value} to {value.typed('i8')}", value.typed("i8"))
+        at, kind = self.address(array, target)
+        if self.mask is None or not self.is_masked(target):
+            value = self.spread(value, Value("", kind).lanes)
+            self.lines.append(f"store {value}, {at}{self.aligned(array, kind)}")
+        else:
+            value, how = self.spread(value, self.width), "scatter" if at.lanes > 1 else "store"
+            args = [value, at, self.alignment(array), self.mask]
+            self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
+
+    def is_masked(self, node: Access) -> bool:
+        """Whether lanes beyond the last iteration have no element there: all have one in a row."""
+        return isinstance(node, Lane) and not node.row
+
+    def address(self, array: ArrayValue, node: Access) -> tuple[Value, str]:
+        """The address of an element, or of that of each lane, and the type of what stands there. Elements of
+        lanes that are side by side are one vector at one address."""
+        *others, last = node.indices
+        row = isinstance(node, Lane) and node.row
+        beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
+        if beside:
+            assert isinstance(last, Var)
+            last = Var(last.name.removesuffix(LANE))  # the iteration of the first lane
+        indices = [self.value(n) for n in (*others, last)]
+        if any(i.element != "i64" for i in indices):
+            raise UnsupportedError
+        if row:
+            if indices[-1].lanes > 1:  # another element of its row for each lane
+                raise UnsupportedError
+            indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
+        if isinstance(node, Lane) and node.alone:
+            assert self.lane is not None
+            indices[-1] = self.integers("add", indices[-1], self.lane)
+        found = self.located(array, indices)
+        return found, typed(array.stored, self.width if row or beside else 1)
+
+    def located(self, array: ArrayValue, indices: Sequence[Value]) -> Value:
+        """The address of an element, or of the first one of a part of an array; or those of lanes."""
+        at = literal(0)
+        for k, length in enumerate(array.shape):
+            index = indices[k] if k < len(indices) else literal(0)
+            if array.strides is not None:
+                index = self.integers("mul", index, self.step(array.strides[k]))
+            elif k:
+                at = self.integers("mul", at, self.step(length))
+            at = index if k == 0 else self.integers("add", at, index)
+        unit = "i8" if array.strides is not None else array.stored
+        instruction = f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}"
+        return self.emit(instruction, at.typed("ptr"))
+
+    def part_of(self, array: ArrayValue, node: Access) -> ArrayValue:
+        """The part of an array at some first indices."""
+        indices = [self.value(n) for n in node.indices]
+        first = len(indices)
+        strides = array.strides and array.strides[first:]
+        return ArrayValue(self.located(array, indices), array.type, array.shape[first:], strides)
+
+    def step(self, distance: Value) -> Value:
+        """The distance of neighbours. LLVM would make a loop over neighbours twice, with vectors if they are
+        beside each other, which they are not, and without: it shall not see that the distance is a value."""
+        if distance.text.isdigit():
+            return distance
+        if HIDDEN not in self.stack:
+            self.stack.append(HIDDEN)
+        return self.emit(f"add i64 {distance.text}, %nothing", "i64")
+
+    def integers(self, how: str, x: Value, y: Value) -> Value:
+        """An operation on indices, with no sign."""
+        x, y = (self.spread(v, max(x.lanes, y.lanes)) for v in (x, y))
+        return self.emit(f"{how} {x.type} {x.text}, {y.text}", x.type)
+
+    def alignment(self, array: ArrayValue) -> Value:
+        """What an element's address is a multiple of."""
+        return Value("1" if array.strides is not None else str(BYTES[array.type]), "i32")
+
+    def aligned(self, array: ArrayValue, kind: str) -> str:
+        """What an access says of it, if that is not what LLVM takes for granted."""
+        return "" if array.strides is None and kind[0] != "<" else f", align {self.alignment(array).text}"
+
+    # -- lanes ---------------------------------------------------------------------------------
+
+    def added_up(self, how: str, value: Value) -> Value:
+        """The sum of all lanes, or their extremum."""
+        kind, name = value.element, f"llvm.vector.reduce.{INTRINSICS[how].horizontal}.{suffix(value)}"
+        if how != "reduce_add":
+            return self.call(name, kind, [value])
+        zero = literal(-0.0, kind)
+        self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
+        return self.emit(f"call reassoc {kind} @{name}({zero}, {value})", kind)

@@ -1,0 +1,191 @@
+"""Calls of mathematical functions that LLVM's loop vectoriser replaces by one call for a whole vector.
+
+A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
+that libmvec has takes its own vector form too, with the same number in all lanes, and a kernel with arrays
+has no other: so a value depends on its argument only, not on where in an array it stands, on the array's
+layout, or on what LLVM vectorises. What is computed twice is equal, as the adjoints of extrema need. A
+function that libmvec has not is called lane by lane, and all else in the loop is vectorised nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt, Var
+from adcompiler.loopir.short_loops import has_loops
+from adcompiler.loopir.walk import assigned, reads, walk
+from adcompiler.targets.llvm.libmvec import Set, known
+from adcompiler.targets.llvm.tables import CALLS, SOURCES
+from adcompiler.targets.llvm.values import Needs, UnsupportedError, Value, typed
+
+PURE = "nounwind willreturn memory(none)"
+
+
+def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
+    """Whether a loop has mathematics that LLVM may vectorise: no long loop inside, and no iteration needs
+    another.
+
+    `changing` are the variables that are set more than once.
+    """
+    nodes = walk(*body)
+    if has_loops(body) or not any(map(_is_mathematics, nodes)):
+        return False
+    carried = set(changing) - {_begun(s) for s in body}
+    read, own = reads(*body), Counter(map(total, nodes))
+    return all(read[name] == own[name] for name in carried & assigned(*body).keys())
+
+
+def total(node: Node) -> str:
+    """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
+    match node:
+        case Assign(
+            name=name, value=Binary(op="+", left=Var(name=same)) | Call(args=(Var(name=same), _))
+        ) if name == same:
+            return name
+    return ""
+
+
+def _begun(statement: Stmt) -> str:
+    """The variable that each iteration begins anew; empty if a statement does not do so."""
+    match statement:
+        case Assign(name=name) if not total(statement):
+            return name
+    return ""
+
+
+def _is_mathematics(node: Node) -> bool:
+    match node:
+        case Binary(op="**"):
+            return True
+        case Call(name=name):
+            return name in CALLS or name.partition(".")[0] in SOURCES
+    return False
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
+    """The text of a call of the C library's `name` for a vector, or of one that may become that."""
+    kind, count = args[0].element, len(args)
+    plain = name if kind == "double" else f"{name}f"
+    whole = found.symbol(name, kind) if known(found, name, kind) else ""
+    scalar = f"adc_{plain}" if whole else plain
+    lanes = found.lanes(kind)
+    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in _lengths(needs, lanes)}
+    if scalar not in needs.declared:
+        needs.externals |= {whole or scalar} if not found.has(name) else set()
+        # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
+        needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
+        needs.declared |= _declared(kind, lanes, count, scalar, whole)
+        needs.declared |= {
+            f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
+        }
+    return _one_or_many(scalar, forms, args)
+
+
+def own_call(needs: Needs, found: Set, scalar: str, args: Sequence[Value]) -> str:
+    """The text of a call of a function that the module defines for single numbers."""
+    kind, natural = args[0].element, found.lanes(args[0].element)
+    forms = {n: f"{scalar}_{n}" for n in _lengths(needs, natural)}
+    needs.kept.update(forms.values())
+    needs.declared |= {f: _form(kind, n, len(args), f, scalar, "", natural) for n, f in forms.items()}
+    return _one_or_many(scalar, forms, args)
+
+
+def _lengths(needs: Needs, lanes: int) -> tuple[int, ...]:
+    """The lengths of vectors in a kernel: besides the natural one, half of it for float32 among float64, the
+    double for the contrary."""
+    return (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+
+
+def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -> str:
+    """A call for a vector, or of the scalar function that says which forms it has for vectors."""
+    given = ", ".join(map(str, args))
+    if args[0].lanes > 1:
+        if args[0].lanes not in forms:
+            raise UnsupportedError
+        return f"call {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
+    variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{scalar}({form})" for n, form in forms.items())
+    attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'
+    return f"call {args[0].type} @{scalar}({given}) {attributes}"
+
+
+def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
+    """The function of one number, and that of libmvec if there is one."""
+    head = _head(kind, 1, scalar, count)
+    if not whole:
+        return {scalar: f"declare {head} {PURE}"}
+    alone = _definition(head, _alone(kind, lanes, whole, count))
+    return {scalar: alone, whole: f"declare {_head(kind, lanes, whole, count)} {PURE}"}
+
+
+def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str, natural: int) -> str:
+    """A function of vectors that libmvec has not, or not of this length."""
+    lines = _by_lane if not whole else _padded if lanes < natural else _halves
+    return _definition(_head(kind, lanes, name, count), lines(kind, lanes, whole or scalar, count))
+
+
+def _head(kind: str, lanes: int, name: str, count: int) -> str:
+    given = typed(kind, lanes)
+    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xyz'[:count])})"
+
+
+def _definition(head: str, lines: Iterator[str]) -> str:
+    """A function that stays one until loops are vectorised."""
+    return "\n".join([f"define internal {head} noinline {PURE} {{", *lines, "}"])
+
+
+def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
+    """A call of a function with the registers %x and %y of a suffix."""
+    given = typed(kind, lanes)
+    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xyz'[:count])})"
+
+
+def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """One number, in all lanes: so no other lane takes a slow way."""
+    vector = typed(kind, lanes)
+    for p in "xyz"[:count]:
+        yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
+        yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
+    yield f"%r = {_call(kind, lanes, whole, 's', count)}"
+    yield f"%r0 = extractelement {vector} %r, i64 0"
+    yield f"ret {kind} %r0"
+
+
+def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Half a vector: each number twice."""
+    half, full = typed(kind, lanes), typed(kind, 2 * lanes)
+    for p in "xyz"[:count]:
+        yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
+    yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
+    yield f"%r0 = shufflevector {full} %r, {full} poison, {_mask(range(lanes))}"
+    yield f"ret {half} %r0"
+
+
+def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
+    """Two vectors, one after the other."""
+    half, full, middle = typed(kind, lanes // 2), typed(kind, lanes), lanes // 2
+    for k, part in enumerate((range(middle), range(middle, lanes))):
+        for p in "xyz"[:count]:
+            yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
+        yield f"%r{k} = {_call(kind, middle, whole, k, count)}"
+    yield f"%r = shufflevector {half} %r0, {half} %r1, {_mask(range(lanes))}"
+    yield f"ret {full} %r"
+
+
+def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
+    """The scalar function of each lane."""
+    vector, result = typed(kind, lanes), "poison"
+    for k in range(lanes):
+        for p in "xyz"[:count]:
+            yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"
+        yield f"%f{k} = {_call(kind, 1, scalar, k, count)}"
+        yield f"%r{k} = insertelement {vector} {result}, {kind} %f{k}, i64 {k}"
+        result = f"%r{k}"
+    yield f"ret {vector} {result}"
+
+
+def _mask(lanes: Sequence[int]) -> str:
+    return f"<{len(lanes)} x i32> <{', '.join(f'i32 {k}' for k in lanes)}>"

@@ -1,0 +1,1 @@
+"""Kernels through numba: modules, `jitted`, `cfunc`, `adc build`."""
