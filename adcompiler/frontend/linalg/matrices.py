@@ -6,33 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-<<<<<<< HEAD:adcompiler/syntax/matrices.py
 from adcompiler.errors import ParseError, ShapeError, Span
-from adcompiler.ir.nodes import Element, Index, const, is_const, select
-from adcompiler.ir.walk import substitute
-from adcompiler.ops.build import apply
-from adcompiler.syntax import shapes
-from adcompiler.syntax.arguments import Builtin, known_integer, taking
-from adcompiler.syntax.context import Context
-from adcompiler.syntax.einsum import contracted
-from adcompiler.syntax.shapes import ZERO, combine
-from adcompiler.syntax.sizes import unit
-from adcompiler.syntax.values import AnyValue, Listed, Value, describe
-
-PAIRS = "write axes=1, or axes=((1,), (0,))"
-=======
-from adcompiler.errors import ShapeError, Span
 from adcompiler.frontend.linalg.einsum import contracted
 from adcompiler.frontend.values import rearranging as shapes
 from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.sizes import unit
-from adcompiler.frontend.values.values import AnyValue, Value, describe
+from adcompiler.frontend.values.values import AnyValue, Listed, Value, describe
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
->>>>>>> d4577b9 (A folder for each concept: modules are moved, folders have an order that a test checks, and the limit of 400 lines a file goes):adcompiler/frontend/linalg/matrices.py
+
+PAIRS = "write axes=1, or axes=((1,), (0,))"
 
 
 def matrix(context: Context, name: str, x: AnyValue, span: Span) -> Value:
