@@ -7,6 +7,7 @@ Names are loaded when they are first used, so that importing the package costs n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from adcompiler import provided
 from adcompiler.errors import (
     DtypeError,
     Error,
@@ -72,6 +73,10 @@ _HOMES = {
     "adcompiler.api.vmap": ("vmap",),
     "adcompiler.explain.why.why": ("why_none",),
 }
+provided.compile.home = "adcompiler.api.compile"
+provided.call.home = "adcompiler.eager.aggregates.aggregate"
+provided.ended.home = provided.unfilled.home = provided.unused.home = "adcompiler.explain.why.why"
+
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # What `from adcompiler import *` gives: not the modules of extras, which may be missing.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler import provided
 from adcompiler.eager.aggregates.aggregate import Aggregate
 from adcompiler.eager.aggregates.replay import kernel_value, runner
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
@@ -28,9 +29,9 @@ Kernel = Callable[..., Sequence[Any]]
 
 @lru_cache(MOST_PROGRAMS)
 def _compiled(text: str, backend: str) -> Any:
-    from adcompiler.api.compile import compile
-
-    return compile(text, backend=backend, save="auto", unchecked=True)  # indices were looked at before
+    return provided.compile(
+        text, backend=backend, save="auto", unchecked=True
+    )  # indices were looked at before
 
 
 class Level(NamedTuple):

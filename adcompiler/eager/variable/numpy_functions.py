@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from adcompiler import provided
 from adcompiler.eager.graph.graph import Variable, is_variable, state
 from adcompiler.eager.graph.provenance import take_array
 from adcompiler.eager.graph.views import view
@@ -30,9 +31,7 @@ _own: WeakSet[Any] = WeakSet()
 
 @lru_cache(1000)
 def _compiled(name: str, body: str, count: int) -> Any:
-    from adcompiler.api.compile import compile
-
-    made = compile(body, name=name, args=[f"x{k}" for k in range(count)])
+    made = provided.compile(body, name=name, args=[f"x{k}" for k in range(count)])
     _own.add(made)
     return made
 

@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from adcompiler import provided
 from adcompiler.eager.graph.cotangents import apart, seed
 from adcompiler.eager.graph.graph import (
     Edge,
@@ -250,9 +251,7 @@ class Variable(Conversions):
         Assign None to begin a new sum.
         """
         if self._grad is None and self.needs_grad and not self._retains:
-            from adcompiler.explain.why.why import unfilled
-
-            warn(".grad", partial(unfilled, self))
+            warn(".grad", partial(provided.unfilled, self))
         return self._grad
 
     @grad.setter
@@ -300,9 +299,7 @@ class Variable(Conversions):
         gradient or if the graph was freed already.
         """
         if not self.requires_grad:
-            from adcompiler.explain.why.why import ended
-
-            cut = ended(self)
+            cut = provided.ended(self)
             raise GraphError(
                 f"{self.name} depends on nothing that requires a gradient{cut}",
                 remedy=f"where no input requires one, {REQUIRE}" if cut else REQUIRE,
@@ -367,9 +364,7 @@ class Variable(Conversions):
 
     def __adc_call__(self, function: Any, bound: Sequence[Any]) -> Any:
         """A compiled function called with Variables: one entry, however long the function is."""
-        from adcompiler.eager.aggregates.aggregate import call
-
-        return call(function, bound)
+        return provided.call(function, bound)
 
     @public
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:

@@ -16,6 +16,7 @@ from adcompiler.api.function import Function
 from adcompiler.api.transforms import compiled, value_and_grad
 from adcompiler.api.transforms import vjp as pullback_of
 from adcompiler.eager.graph.graph import is_variable
+from adcompiler.eager.variable.gradients import grad
 from adcompiler.eager.variable.variable import Variable
 from adcompiler.explain.nan.anomaly import NanError, anomaly
 from adcompiler.explain.nan.nan_program import explained, traced
@@ -24,7 +25,6 @@ from adcompiler.frames import public
 from adcompiler.pytree.containers import mapped
 from adcompiler.runtime.arguments.signature import ArgumentError
 from adcompiler.runtime.programs.specialise import Types
-from adcompiler.tape import grad
 
 
 @public

@@ -74,6 +74,11 @@ def because(title: str, search: Search) -> Why:
     return made
 
 
+def unused(title: str, output: Variable, input: Variable) -> Why:
+    """The explanation of an output that does not depend on an input."""
+    return because(title, Search(output, input))
+
+
 # -- cuts --------------------------------------------------------------------------------------
 
 Found = tuple[Step | None, Cut]
