@@ -7,9 +7,15 @@
     A = U diag(s) Vᵀ      ds = diag(P), dU = U (F ∘ (P S + S Pᵀ)) + (dA V - U P) S⁻¹
                           dV = V (F ∘ (S P + Pᵀ S))                     P = Uᵀ dA V,  F_ij = 1 / (s_j² - s_i²)
 
+    P = A⁺               dP = G dAᵀ - (G (dAᵀ A) + P dA) P + W - P (A W)      G = P Pᵀ,  W = (dAᵀ Pᵀ) P
+                          Ā = B - A (P B) - Pᵀ (P̄ Pᵀ) + N - N (P A)         B = P̄ᵀ G,  N = Pᵀ (P P̄ᵀ)
+
 with zeros on the diagonal of F; copy(M) has the lower triangle of M on both sides. Where eigenvalues are
-equal F is infinite: eigenvectors have no derivative there. (J. Townsend, "Differentiating the singular value
-decomposition", 2016; S. Walter and L. Lehmann, "Algorithmic differentiation of the QR decomposition", 2010.)
+equal F is infinite: eigenvectors have no derivative there. Nor has a pseudoinverse that leaves singular
+values out, for the next matrix may have none to leave out: there it is NaN. (G. Golub and V. Pereyra, "The
+differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate", 1973; J.
+Townsend, "Differentiating the singular value decomposition", 2016; S. Walter and L. Lehmann, "Algorithmic
+differentiation of the QR decomposition", 2010.)
 """
 
 from __future__ import annotations
@@ -123,6 +129,23 @@ def _pull_svd(made: Call, given: Array) -> Pulled:
     yield made.operands[0], product(inner, right, right="t")
 
 
+def _pull_pinv(made: Call, given: Array) -> Pulled:
+    (a, f), p = made.operands, made
+    b = product(given, product(p, p, right="t"), left="t")
+    n = product(p, product(p, given, right="t"), left="t")
+    whole = _sum(difference(b, product(a, product(p, b))), difference(n, product(n, product(p, a))))
+    yield a, _of_full_rank(difference(whole, product(p, product(given, p, right="t"), left="t")), f)
+
+
+def _of_full_rank(x: Array, f: Array) -> Array:
+    """X, but NaN where the factor of a pseudoinverse says that singular values were left out."""
+    cases = max(x.shape[:-2], f.shape[:-2], key=len)
+    last = apply("subtract", f.shape[-2], const(1, "i64"))
+    full = apply("subtract", const(1, x.dtype), at(f, cases, last, ZERO))
+    nan = apply("divide", const(0, x.dtype), full)
+    return matrix(cases, x.shape[-2:], lambda i, j: apply("add", at(x, cases, i, j), nan))
+
+
 # -- forward mode --------------------------------------------------------------------------------------
 
 
@@ -164,12 +187,21 @@ def _push_svd(made: Call, tangents: list[Pushed]) -> Pushed:
     return _sum(product(left, gaps), across)
 
 
+def _push_pinv(made: Call, tangents: list[Pushed]) -> Pushed:
+    (a, f), da, p = made.operands, tangents[0], made
+    assert da is not None
+    g, w = product(p, p, right="t"), product(product(da, p, left="t", right="t"), p)
+    inner = _sum(product(g, product(da, a, left="t")), product(p, da))
+    rows = difference(product(g, da, right="t"), product(inner, p))
+    return _of_full_rank(_sum(rows, difference(w, product(p, product(a, w)))), f)
+
+
 NAMES: Mapping[str, tuple[str, ...]] = {
     "eigh": ("eigh_values", "eigh_vectors"), "qr": ("qr_columns", "qr_triangle"),
-    "svd": ("svd_left", "svd_right", "svd_values"),
+    "svd": ("svd_left", "svd_right", "svd_values"), "pinv": ("pinv",),
 }  # fmt: skip
-_PULL = {"eigh": _pull_eigh, "qr": _pull_qr, "svd": _pull_svd}
-_PUSH = {"eigh": _push_eigh, "qr": _push_qr, "svd": _push_svd}
+_PULL = {"eigh": _pull_eigh, "qr": _pull_qr, "svd": _pull_svd, "pinv": _pull_pinv}
+_PUSH = {"eigh": _push_eigh, "qr": _push_qr, "svd": _push_svd, "pinv": _push_pinv}
 PULL: Mapping[str, Callable[[Call, Array], Pulled]] = {n: _PULL[k] for k, ns in NAMES.items() for n in ns}
 PUSH: Mapping[str, Callable[[Call, list[Pushed]], Pushed]] = {
     n: _PUSH[k] for k, ns in NAMES.items() for n in ns

@@ -98,7 +98,7 @@ def _reduce(op: str, body: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -
 
 def _call(op: str, args: Sequence[Any]) -> Any:
     """A routine of the library; NumPy's decompositions are those of complex matrices."""
-    if op in ("cholesky", "eigh", "qr", "svd") and any(np.any(np.imag(a)) for a in args):
+    if op in ("cholesky", "eigh", "qr", "svd", "pseudoinverse") and any(np.any(np.imag(a)) for a in args):
         raise NotAnalytic(op)
     if op in CONSTANT and op != "lu":  # an order is one of real numbers
         return LIBRARY[op].numpy(*map(np.real, args)).astype(COMPLEX)

@@ -63,8 +63,49 @@ def _svd(a: Any) -> Any:
     return np.concatenate([left * signs, right * signs, values[..., None, :]], axis=-2)
 
 
+def _pseudoinverse(a: Any, c: Any) -> Any:
+    """The transposed pseudoinverse of the taller of A and Aᵀ, above what a kernel works with; in the last row
+    whether singular values were left out."""
+    cases = np.broadcast_shapes(a.shape[:-2], c.shape[:-2])
+    matrices, least = (np.broadcast_to(x, (*cases, *x.shape[-2:])) for x in (a, c))
+    longer, n = max(a.shape[-2:]), min(a.shape[-2:])
+    found = np.zeros((*cases, longer + 3 * n + 2, n), a.dtype)
+    for case in np.ndindex(cases):
+        taller = matrices[case] if a.shape[-2] == longer else matrices[case].T
+        if not np.isfinite(taller).all():
+            found[case] = np.nan
+            continue
+        left, values, right = np.linalg.svd(taller, full_matrices=False)
+        kept = values > least[case][0, 0] * values.max(initial=0)
+        found[case][:longer] = left / np.where(kept, values, np.inf) @ right
+        found[case][-1] = not kept.all()
+    return found
+
+
+def _pinv(a: Any, f: Any) -> Any:
+    """A⁺ by its factor."""
+    found = f[..., : max(a.shape[-2:]), :]
+    return np.swapaxes(found, -1, -2) if a.shape[-2] >= a.shape[-1] else found
+
+
+def _sides(a: Any) -> tuple[Element, Element]:
+    """The longer and the shorter side of a matrix."""
+    if a[0] is a[1]:
+        return a[0], a[0]
+    if all(map(is_const, a)):
+        shorter, longer = sorted(a, key=lambda n: int(n.value))
+        return longer, shorter
+    return apply("maximum", *a), apply("minimum", *a)
+
+
+def _worked(a: Any) -> Shape:
+    """The shape of the factor of a pseudoinverse."""
+    longer, shorter = _sides(a)
+    return _plus(longer, shorter, shorter, shorter, TWO), shorter
+
+
 Entry = tuple[tuple[str, ...], Callable[..., Shape], Callable[..., Any], str]
-ONE, AF = const(1, "i64"), ("a", "f")
+ONE, TWO, AF = const(1, "i64"), const(2, "i64"), ("a", "f")
 DECOMPOSITIONS: Mapping[str, Entry] = {
     "eigh": (
         ("a",), lambda a: (_plus(a[0], a[0]), _plus(a[0], ONE)), lambda a: _tried(_eigh, a),
@@ -86,6 +127,13 @@ DECOMPOSITIONS: Mapping[str, Entry] = {
     "svd": (
         ("a",), lambda a: (_plus(a[0], a[1], ONE), a[1]), lambda a: _tried(_svd, a),
         "U above V above a row of singular values, where U diag(s) Vᵀ = A",
+    ),
+    "pseudoinverse": (
+        ("a", "c"), lambda a, c: _worked(a), _pseudoinverse,
+        "what A⁺ is made of, and whether there are singular values up to c times the largest",
+    ),
+    "pinv": (
+        AF, lambda a, f: (a[1], a[0]), _pinv, "A⁺ by other singular values, where f = pseudoinverse(A, c)",
     ),
     "svd_left": (AF, lambda a, f: a, lambda a, f: f[..., : a.shape[-2], :], "U, where f = svd(A)"),
     "svd_right": (

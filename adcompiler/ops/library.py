@@ -118,7 +118,7 @@ def _search(side: Literal["left", "right"]) -> Callable[..., Any]:
 
 
 # Routines whose results say which, not how much: they have no derivative.
-CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right", "eigh", "qr", "svd"))
+CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right", "eigh", "qr", "svd", "pseudoinverse"))
 LIBRARY: Mapping[str, Routine] = MappingProxyType(
     {
         "lu": Routine(

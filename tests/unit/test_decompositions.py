@@ -36,6 +36,10 @@ VALUES = {
     "R of each": ("qr(a, mode='r')", (STACK,), lambda a: np.linalg.qr(a)[1]),
     "a pseudoinverse": ("pinv(a)", (T,), np.linalg.pinv),
     "least squares": ("lstsq(a, b)[0]", (T, B), lambda a, b: np.linalg.lstsq(a, b)[0]),
+    "a wide pseudoinverse": ("pinv(a.T)", (T,), lambda a: np.linalg.pinv(a.T)),
+    "the shortest solution": (
+        "lstsq(a.T, b, rcond=None)[0]", (T, B[:3, 0]), lambda a, b: np.linalg.lstsq(a.T, b)[0]
+    ),
     "what least squares leave": ("lstsq(a, b)[1]", (T, B[:, 0]), lambda a, b: np.linalg.lstsq(a, b)[1]),
     "an exponential": ("scipy.linalg.expm(a)", (S,), scipy.linalg.expm),
     "exponentials, of a large matrix too": ("expm(a)", (4 * STACK,), scipy.linalg.expm),
@@ -125,6 +129,84 @@ def test_nothing_at_all(backend):
     assert f(np.zeros((0, 0))) == 0
 
 
+X = np.arange(5.0)
+DEPENDENT = {
+    "a collinear column": np.column_stack((np.ones(5), X, 2 * X + 1)),
+    "a column twice": np.array([[1, 0.8, 0.8], [1, 1.15, 1.15], [1, 1.15, 1.15]]),
+    "wide": T[:2].T @ RANDOM.normal(size=(2, 4)),
+    "a row twice": T.T[[0, 1, 1]],
+    "zeros": np.zeros((3, 2)),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("case", DEPENDENT)
+def test_least_squares_of_low_rank_are_the_shortest(case, backend):
+    """Values and derivatives by the right side are NumPy's. A derivative by the matrix, whose rank may change
+    with it, is NaN in both modes."""
+    a = DEPENDENT[case]
+    b, b2 = np.sin(np.arange(len(a)) + 1), np.cos(np.arange(2 * len(a))).reshape(-1, 2)
+    f = adc.compile(
+        "def f(a, b, c):\n    return sum(sin(lstsq(a, b)[0])) + sum(pinv(a) @ c)", backend=backend
+    )
+
+    def expected(b):
+        return np.sum(np.sin(np.linalg.lstsq(a, b)[0])) + np.sum(np.linalg.pinv(a) @ b2)
+
+    assert f(a, b, b2) == pytest.approx(expected(b), rel=1e-12)
+    by_a, by_b = adc.grad(f, ("a", "b"))(a, b, b2)
+    slopes = [(expected(b + h) - expected(b - h)) / 2e-6 for h in 1e-6 * np.eye(len(b))]
+    np.testing.assert_allclose(by_b, slopes, rtol=1e-7, atol=1e-8)
+    assert np.isnan(by_a).all()
+    assert np.isnan(adc.jvp(f, (a, b, b2), (np.ones(a.shape), None, None))[1])
+    np.testing.assert_allclose(f(*(x.astype(np.float32) for x in (a, b, b2))), expected(b), rtol=1e-5)
+
+
+@BACKENDS
+def test_singular_values_up_to_rcond_are_left_out(backend):
+    """A number, one that is computed, or None; a negative one is the rounding of a number, as in NumPy."""
+    b = B[:, 0]
+    cases = {"0.4": 0.4, "r[0]": 0.4, "None": None, "-1": -1}
+    results = ", ".join(f"lstsq(a, b, rcond={text})[0]" for text in cases)
+    f = adc.compile(f"def f(a, b, r):\n    return {results}, pinv(a, 0.4)", backend=backend)
+    *solved, inverse = f(T, b, np.array([0.4]))
+    for found, rcond in zip(solved, cases.values(), strict=True):
+        same(found, np.linalg.lstsq(T, b, rcond=rcond)[0], rtol=1e-12)
+    same(inverse, np.linalg.pinv(T, rcond=0.4), rtol=1e-12)
+    slope = adc.grad(adc.compile("sum(pinv(a, rcond=0.4))", backend="numpy"))(T)
+    assert np.isnan(slope).all()
+
+
+def test_low_rank_that_does_not_matter_has_no_say():
+    """In the branch that is not taken, and of other matrices of a stack."""
+    a, b = DEPENDENT["a collinear column"], X**2
+    f = adc.compile("def f(a, b, w):\n    return sum(lstsq(a, b)[0] if w > 0 else a[:3, 1])", backend="numpy")
+    same(adc.grad(f, "a")(a, b, -1.0), np.outer([1, 1, 1, 0, 0], [0, 1, 0]))
+    stack = np.stack((a, T))
+    each = "def f(a, b):\n    return sum(sum(lstsq(a[k], b)[0] ** 2) for k in range(2))"
+    found = adc.grad(adc.compile(each, backend="numpy"), "a")(stack, b)
+    alone = adc.grad(adc.compile("sum(lstsq(a, b)[0] ** 2)", backend="numpy"), "a")(T, b)
+    assert np.isnan(found[0]).all()
+    same(found[1], alone, rtol=1e-12)
+
+
+def test_least_squares_in_loops():
+    loop = "    for k in range(1, 4):\n        x = sin(lstsq(a * k, b + a @ x)[0])\n"
+    f = f"def f(a, b):\n    x = zeros(a.shape[1])\n{loop}    return sum(x)"
+    adc.check_grad(adc.compile(f, backend="numpy"), T, B[:, 0])
+    one, other = (adc.grad(adc.compile(f, backend=b), "a")(T.T, B[:3, 0]) for b in ("cpu", "numpy"))
+    same(one, other, rtol=1e-10)
+
+
+def test_why_there_is_no_derivative():
+    f = adc.compile("sum(lstsq(a, b)[0])", backend="numpy")
+    told = str(adc.explain_nan(f, DEPENDENT["a collinear column"], X, wrt="a"))
+    assert "the derivative of lstsq(a, b) is nan" in told
+    assert "its rank may change" in told
+    remedy = adc.compile("def f(A, b, eps):\n    return sum(solve(A.T @ A + eps * eye(A.shape[1]), A.T @ b))")
+    assert np.isfinite(adc.grad(remedy, "A")(DEPENDENT["a collinear column"], X, 1e-6)).all()
+
+
 def test_in_comprehensions_and_loops():
     f = adc.compile("def f(a):\n    return [eigvalsh(m @ m.T) for m in a]", backend="numpy")
     same(f(STACK), np.linalg.eigvalsh(STACK @ np.swapaxes(STACK, 1, 2)), rtol=1e-9)
@@ -139,7 +221,7 @@ def test_in_comprehensions_and_loops():
 
 MISTAKES = [
     ("qr(a.T)", adc.OutOfRangeError, "less rows than columns", None),
-    ("pinv(a.T)", adc.OutOfRangeError, "less rows than columns", None),
+    ("pinv(a, rcond=a)", adc.ParseError, "pinv: rcond is a number, not an array", "leave rcond out"),
     ("svd(a)", adc.ParseError, "full matrices", "full_matrices=False"),
     ("qr(a, 'complete')", adc.ParseError, "no mode 'complete'", "reduced"),
     ("eigh(a)", adc.ShapeError, "eigh: the axes", "equally long"),

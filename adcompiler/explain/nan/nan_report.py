@@ -278,6 +278,8 @@ class _Report:
         called = source.partition("(")[0] if source.endswith(")") else ""
         if name == "divide" and called.rpartition(".")[2] in MEANS:
             name = "mean"
+        if name == "divide" and called.rpartition(".")[2] in ("lstsq", "pinv"):
+            name = "pinv"
         by_text = {o.text: o.value for o in operands}
         texts = texts or [o.text for o in operands]
         values = [by_text[t] if t in by_text else float(t) for t in texts if t in by_text or _is_number(t)]

@@ -322,6 +322,14 @@ def _overflow(f: Failure) -> Remedy:
     return Remedy(f"the number is too large for {kind} the arguments, or compute with logarithms")
 
 
+def _dependent(f: Failure) -> Remedy:
+    """A pseudoinverse that leaves singular values out."""
+    return Remedy(
+        "its rank may change with it, so there is no derivative: leave out the column (or row) that follows "
+        "from others, or add a small eps: solve(A.T @ A + eps * eye(A.shape[1]), A.T @ b)"
+    )
+
+
 _GROWING = frozenset((
     "add", "subtract", "multiply", "square", "power", "exp", "exp2", "expm1", "sinh", "cosh", "gamma", "sum",
     "prod", "fma", "f32", "logsumexp", "divide",
@@ -344,5 +352,5 @@ _RULES: dict[str, Callable[[Failure], Remedy | None]] = {
     "max": _extremum, "min": _extremum,
     **dict.fromkeys(("solve", "solve_transposed", "det", "slogdet", "inv", "lu"), _singular),
     "triangular": _triangle, "triangular_transposed": _triangle,
-    "cholesky": _indefinite,
+    "cholesky": _indefinite, "pinv": _dependent,
 }  # fmt: skip

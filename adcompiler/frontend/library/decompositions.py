@@ -15,14 +15,14 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.library.prelude import called as prelude
 from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.matrices import matrix
-from adcompiler.frontend.linalg.solving import called, solve_triangular, square
+from adcompiler.frontend.linalg.solving import called, square
 from adcompiler.frontend.values import rearranging as shapes
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.operations import ONE, Context
-from adcompiler.frontend.values.values import AnyValue, Value
-from adcompiler.ir.nodes import Element, Shape
+from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
+from adcompiler.ir.nodes import Element, Shape, const
 from adcompiler.ir.types import as_float
-from adcompiler.ops.build import cast
+from adcompiler.ops.build import apply, cast
 from adcompiler.ops.library import call
 
 TALL = "pass a matrix with at least as many rows as columns, or the transpose"
@@ -116,18 +116,49 @@ def svd(context: Context, a: AnyValue, full_matrices: AnyValue, compute_uv: AnyV
     return left, found, _swapped(context, right, span)
 
 
-def pinv(context: Context, a: AnyValue, span: Span) -> AnyValue:
-    """The pseudoinverse of a matrix whose columns are independent."""
-    columns, triangle = qr(context, _tall(context, "pinv", a, span), None, span)
-    return solve_triangular(context, triangle, _swapped(context, columns, span), None, span)
+# -- matrices of any shape and rank ----------------------------------------------------------------------
 
 
-def lstsq(context: Context, a: AnyValue, b: AnyValue, span: Span) -> AnyValue:
-    """The x with the least sum of squares of a @ x - b, and that sum; the columns of a are independent."""
-    value, right = _tall(context, "lstsq", a, span), shapes.array(context, "lstsq", b, span)
-    columns, triangle = qr(context, value, None, span)
-    turned = _swapped(context, columns, span)
-    found = solve_triangular(context, triangle, shapes.matmul(context, turned, right, span), None, span)
+def pinv(context: Context, a: AnyValue, rcond: AnyValue, span: Span) -> Value:
+    """The pseudoinverse, which takes singular values up to `rcond` times the largest for 0."""
+    return _inverted(context, "pinv", matrix(context, "pinv", a, span), rcond, span)
+
+
+def _inverted(context: Context, name: str, value: Value, rcond: AnyValue, span: Span) -> Value:
+    """A⁺ in float64."""
+    rows, columns = (context.sizes.find(n) for n in value.shape[-2:])
+    wide = Value(value.shape, cast(value.element, "f64"), value.weak)
+    least = _smallest(context, name, value, rcond, span)
+    found = called(
+        context,
+        (wide, least),
+        lambda a, c: call("pinv", a, call("pseudoinverse", a, c)),
+        (columns, rows),
+        span,
+    )
+    return Value(found.shape, cast(found.element, as_float(value.dtype)), value.weak)
+
+
+def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span) -> Value:
+    """The part of the largest singular value up to which one is taken for 0, as a matrix of one element.
+
+    Unless it is given, it is NumPy's for least squares: the rounding of a number times the longer side."""
+    given = rcond if isinstance(rcond, Value) else None
+    if not (
+        rcond is None or is_number(rcond) or (given is not None and not given.rank and given.dtype != "bool")
+    ):
+        context.fail(ParseError, f"{name}: rcond is a number, not {describe(rcond)}", span, "leave rcond out")
+    if rcond is None or (given is None and rcond < 0):
+        longer = apply("maximum", *(context.sizes.find(n) for n in a.shape[-2:]))
+        epsilon = const(2.0**-23 if a.dtype == "f32" else 2.0**-52, "f64")
+        return Value((ONE, ONE), apply("multiply", epsilon, cast(longer, "f64")))
+    return Value((ONE, ONE), const(float(rcond), "f64") if given is None else cast(given.element, "f64"))
+
+
+def lstsq(context: Context, a: AnyValue, b: AnyValue, rcond: AnyValue, span: Span) -> AnyValue:
+    """Of the x with the least sum of squares of a @ x - b the shortest, and that sum."""
+    value, right = matrix(context, "lstsq", a, span), shapes.array(context, "lstsq", b, span)
+    found = shapes.matmul(context, _inverted(context, "lstsq", value, rcond, span), right, span)
     rest = context.elementwise("subtract", (shapes.matmul(context, value, found, span), right), span)
     squares = context.elementwise("square", (rest,), span)
     return found, context.reduce("sum", squares, (-1 if right.rank == 1 else -2,), right.rank == 1, span)
@@ -143,8 +174,8 @@ _OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
     "eigvalsh": (("a",), eigvalsh, 0),
     "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
     "qr": (("a", "mode"), qr, 1),
-    "pinv": (("a",), pinv, 0),
-    "lstsq": (("a", "b"), lstsq, 0),
+    "pinv": (("a", "rcond"), pinv, 1),
+    "lstsq": (("a", "b", "rcond"), lstsq, 1),
     "expm": (("a",), expm, 0),
 }
 DECOMPOSITIONS: Mapping[str, Builtin] = MappingProxyType(

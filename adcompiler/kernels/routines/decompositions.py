@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from adcompiler.kernels.routines import library
-from adcompiler.kernels.routines.library import _fill
+from adcompiler.kernels.routines.library import _fill, reduce_add
 
 SWEEPS = 60  # a matrix takes six to ten
-APART = library.APART | {"_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign"}
+APART = library.APART | {
+    "_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign", "_householder",
+    "_jacobi", "_singular_values", "_complete", "_invert_triangle", "_times_triangle", "_by_values",
+}  # fmt: skip
 
 
 def _finite(a: Any) -> bool:
@@ -117,11 +120,16 @@ def library_eigh_vectors(a: Any, f: Any, v: Any) -> None:
 
 
 def library_qr(a: Any, f: Any) -> None:
-    """Householder's reflections of the columns, and then their product, in the rows of Q."""
+    """Q above R, where Q R = A."""
     m, n = a.shape[0], a.shape[1]
     for i in range(m):
         for j in range(n):
             f[i, j] = a[i, j]
+    _householder(f, m, n)
+
+
+def _householder(f: Any, m: int, n: int) -> None:
+    """Householder's reflections of the columns of m rows, and then their product, in the rows of Q."""
     for i in range(m, m + n):
         for j in range(n):
             f[i, j] = 0
@@ -173,7 +181,7 @@ def library_qr_triangle(a: Any, f: Any, r: Any) -> None:
 
 
 def library_svd(a: Any, f: Any) -> None:
-    """Hestenes' method: rotations from the right make the columns of A orthogonal; V is their product."""
+    """U above V above a row of singular values, where U diag(s) Vᵀ = A."""
     m, n = a.shape[0], a.shape[1]
     _fill(f, 0.0)
     if not _finite(a):
@@ -182,66 +190,74 @@ def library_svd(a: Any, f: Any) -> None:
     for i in range(m):
         for j in range(n):
             f[i, j] = a[i, j]
+    _jacobi(f, 0, m, n)
+    _singular_values(f, 0, m, n)
+
+
+def _jacobi(f: Any, top: int, m: int, n: int) -> None:
+    """Hestenes' method: rotations from the right make the columns of the m rows from `top` on orthogonal;
+    their product stands below."""
+    last = top + m
     for j in range(n):
-        f[m + j, j] = 1
+        f[last + j, j] = 1
     for _ in range(SWEEPS):
         turned = False
         for p in range(n):
             for q in range(p + 1, n):
                 x, y, z = 0.0, 0.0, 0.0
-                for i in range(m):
+                for i in range(top, last):
                     x += f[i, p] * f[i, p]
                     y += f[i, q] * f[i, q]
                     z += f[i, p] * f[i, q]
                 if abs(z) > 1e-15 * math.sqrt(x) * math.sqrt(y) and min(x, y) > 1e-31 * max(x, y):
                     t = _tangent((y - x) / (2 * z))
                     c = 1 / math.sqrt(t * t + 1)
-                    _iteration_columns(f, 0, m + n, p, q, c, c * t)
+                    _iteration_columns(f, top, last + n, p, q, c, c * t)
                     turned = True
         if not turned:
             break
-    _singular_values(f, m, n)
 
 
-def _singular_values(f: Any, m: int, n: int) -> None:
-    """The lengths of the columns, in descending order; the columns divided by them."""
+def _singular_values(f: Any, top: int, m: int, n: int) -> None:
+    """The lengths of the columns of m rows, in descending order; the columns divided by them."""
+    last, values = top + m, top + m + n
     for j in range(n):
         total = 0.0
-        for i in range(m):
+        for i in range(top, last):
             total += f[i, j] * f[i, j]
-        f[m + n, j] = math.sqrt(total)
+        f[values, j] = math.sqrt(total)
     for k in range(n):
         most = k
         for j in range(k + 1, n):
-            if f[m + n, j] > f[m + n, most]:
+            if f[values, j] > f[values, most]:
                 most = j
         if most != k:
-            _exchange_columns(f, 0, m + n + 1, k, most)
-        if f[m + n, k] > 2.2e-16 * m * f[m + n, 0]:
-            for i in range(m):
-                f[i, k] /= f[m + n, k]
+            _exchange_columns(f, top, values + 1, k, most)
+        if f[values, k] > 2.2e-16 * m * f[values, 0]:
+            for i in range(top, last):
+                f[i, k] /= f[values, k]
         else:
-            _complete(f, m, k)
-        _set_sign(f, m, m + n, k, 0)
+            _complete(f, top, last, k)
+        _set_sign(f, last, values, k, top)
 
 
-def _complete(f: Any, m: int, k: int) -> None:
+def _complete(f: Any, top: int, last: int, k: int) -> None:
     """A unit vector at right angles to the first k columns, in the place of one of mere rounding."""
-    for start in range(m):
-        for i in range(m):
+    for start in range(top, last):
+        for i in range(top, last):
             f[i, k] = 1.0 if i == start else 0.0
         for _ in range(2):
             for j in range(k):
                 total = 0.0
-                for i in range(m):
+                for i in range(top, last):
                     total += f[i, j] * f[i, k]
-                for i in range(m):
+                for i in range(top, last):
                     f[i, k] -= total * f[i, j]
         length = 0.0
-        for i in range(m):
+        for i in range(top, last):
             length += f[i, k] * f[i, k]
-        if length * m > 0.5:
-            for i in range(m):
+        if length * (last - top) > 0.5:
+            for i in range(top, last):
                 f[i, k] /= math.sqrt(length)
             return
 
@@ -257,3 +273,87 @@ def library_svd_right(a: Any, f: Any, v: Any) -> None:
 def library_svd_values(a: Any, f: Any, s: Any) -> None:
     for j in range(s.shape[0]):
         s[j, 0] = f[f.shape[0] - 1, j]
+
+
+# -- the pseudoinverse ---------------------------------------------------------------------------------
+
+
+def library_pseudoinverse(a: Any, c: Any, f: Any) -> None:
+    """The pseudoinverse of the taller of A and Aᵀ, transposed, above what it is worked out with; in the last
+    row whether singular values were left out: those up to c times the largest."""
+    m, n, last = max(a.shape[0], a.shape[1]), min(a.shape[0], a.shape[1]), f.shape[0] - 1
+    _fill(f, 0.0)
+    if not _finite(a):
+        _fill(f, math.nan)
+        return
+    for i in range(m):
+        for j in range(n):
+            f[i, j] = a[i, j] if a.shape[0] >= a.shape[1] else a[j, i]
+    _householder(f, m, n)
+    if _invert_triangle(f, m, n) * c[0, 0] < 1:
+        _times_triangle(f, m, n)
+    else:
+        _by_values(f, m, n, c[0, 0], last)
+
+
+def _invert_triangle(f: Any, m: int, n: int) -> float:
+    """R⁻¹ below R, and the product of their norms, which no condition number is larger than."""
+    square, inverse = 0.0, 0.0
+    for i in range(n):
+        if f[m + i, i] == 0:
+            return np.inf
+    for i in range(n - 1, -1, -1):
+        for j in range(i, n):
+            total = 1.0 if i == j else 0.0
+            for k in range(i + 1, j + 1):
+                total -= f[m + i, k] * f[m + n + k, j]
+            f[m + n + i, j] = total / f[m + i, i]
+            square += f[m + i, j] * f[m + i, j]
+            inverse += f[m + n + i, j] * f[m + n + i, j]
+    return math.sqrt(square) * math.sqrt(inverse)
+
+
+def _times_triangle(f: Any, m: int, n: int) -> None:
+    """Q R⁻ᵀ in the place of Q."""
+    for i in range(m):
+        for j in range(n):
+            total = 0.0
+            for k in range(j, n):
+                total = reduce_add(total, f[m + n + j, k] * f[i, k])
+            f[i, j] = total
+
+
+def _by_values(f: Any, m: int, n: int, c: float, last: int) -> None:
+    """Q U diag(s)⁺ Vᵀ in the place of Q, where U diag(s) Vᵀ = R."""
+    top, right, values, rank = m + n, m + 2 * n, m + 3 * n, 0
+    for i in range(n):
+        for j in range(n):
+            f[top + i, j], f[right + i, j] = f[m + i, j], 0
+    _jacobi(f, top, n, n)
+    _singular_values(f, top, n, n)
+    for k in range(n):
+        if f[values, k] > c * f[values, 0]:
+            rank += 1
+    for i in range(n):  # U diag(s)⁺ Vᵀ where R was
+        for j in range(n):
+            total = 0.0
+            for k in range(rank):
+                total += f[top + i, k] / f[values, k] * f[right + j, k]
+            f[m + i, j] = total
+    for i in range(m):
+        for j in range(n):
+            f[last, j] = f[i, j]
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += f[last, k] * f[m + k, j]
+            f[i, j] = total
+    for j in range(n):
+        f[last, j] = 1 if rank < n else 0
+
+
+def library_pinv(a: Any, f: Any, p: Any) -> None:
+    """A⁺ by its factor."""
+    for i in range(a.shape[1]):
+        for j in range(a.shape[0]):
+            p[i, j] = f[j, i] if a.shape[0] >= a.shape[1] else f[i, j]
