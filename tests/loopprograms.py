@@ -78,7 +78,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (0.3,),
     ),
     "while of arrays": (
-        "def f(x: f64[n]):\n    y = x\n    while sum(y * y) > 0.1:\n"
+        "def f(x: f64[n]):\n    y = x.copy()\n    while sum(y * y) > 0.1:\n"
         "        y = 0.7 * y * cos(y)\n    return y",
         (X,),
     ),
@@ -99,7 +99,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "comprehension in a loop": (
-        "def f(x: f64[n]):\n    y = x\n    for k in range(6):\n"
+        "def f(x: f64[n]):\n    y = x.copy()\n    for k in range(6):\n"
         "        y = [sum(y[j] * x[i] for j in range(i + 1)) * 0.3 for i in range(n)]\n    return y",
         (X,),
     ),
@@ -109,23 +109,23 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (X,),
     ),
     "bubble": (
-        "def f(x: f64[n]):\n    y = x\n    for i in range(n - 1):\n"
+        "def f(x: f64[n]):\n    y = x.copy()\n    for i in range(n - 1):\n"
         "        y[i], y[i + 1] = y[i + 1] * x[i], y[i]\n    return y",
         (X,),
     ),
     "scatter": (  # two iterations store at one place
-        "def f(x: f64[n], at: i64[m]):\n    y = x\n    for i in range(m):\n"
+        "def f(x: f64[n], at: i64[m]):\n    y = x.copy()\n    for i in range(m):\n"
         "        y[at[i]] += y[at[i - 1]] * x[i]\n        y[0] *= 0.5\n    return y",
         (X, AT),
     ),
     "slices": (
-        "def f(x: f64[n]):\n    y = x\n    for i in range(6):\n"
+        "def f(x: f64[n]):\n    y = x.copy()\n    for i in range(6):\n"
         "        y[1:-1] = y[1:-1] + 0.1 * (y[2:] - 2 * y[1:-1] + y[:-2])\n"
         "        y[::2] *= x[0]\n    return y",
         (X,),
     ),
     "table": (
-        "def f(x: f64[n, m]):\n    y = x\n    for i in range(n):\n        for j in range(1, m):\n"
+        "def f(x: f64[n, m]):\n    y = x.copy()\n    for i in range(n):\n        for j in range(1, m):\n"
         "            y[i, j] = y[i, j - 1] * x[i, j] + y[i - 1, j]\n    return y",
         (M,),
     ),
@@ -166,7 +166,7 @@ SOURCES: dict[str, tuple[str, tuple[Any, ...]]] = {
         (M[:1],),
     ),
     "matrices": (
-        "def f(x: f64[n, m, k], at: i64[p]):\n    y = x\n    for i in range(p):\n"
+        "def f(x: f64[n, m, k], at: i64[p]):\n    y = x.copy()\n    for i in range(p):\n"
         "        y[at[i]] = y[at[i - 1]] * x[i % n] + 0.5\n    return y",
         (np.stack([M, M + 1, M**2]), np.array([0, 2, 1, 2, 0])),
     ),

@@ -11,8 +11,8 @@ of a float.
     gradient, jacobian, hessian             structured as the package's own are
 
 All take `name` (which def; the last one otherwise), `order` (the parameters of a bare expression) and
-`static` (parameters whose Python ints stay ints). An assignment to `x[i]` or by `+=` binds a new array,
-so that arguments, and other names of the same array, never change.
+`static` (parameters whose Python ints stay ints). `x[i] = v` and `x += v` change the array itself, as NumPy
+does, and so all names that share it; the arguments are copied first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from oracle_builtins import Value, mp
+from oracle_builtins import EXACT, Value, copied, mp
 from oracle_translate import Program, mangled, translate
 
 Wrt = str | int | tuple[str | int, ...] | None
@@ -54,7 +54,7 @@ def evaluate(
     """The result of a source at the arguments: a Python number, NumPy scalar, array, or tuple of those."""
     program = translate(source, name, order and tuple(order), tuple(static))
     with np.errstate(all="ignore"):
-        return program.function(*prepared(program, args, kwargs))
+        return program.function(*copied(prepared(program, args, kwargs)))
 
 
 # ---- Derivatives ----
@@ -87,8 +87,12 @@ class Exact:
         self.bare = True
 
     def __call__(self, point: Sequence[Value]) -> tuple[Value, ...]:
-        with np.errstate(all="ignore"):
-            result = self.program.function(*point)
+        EXACT.append(True)
+        try:
+            with np.errstate(all="ignore"):
+                result = self.program.function(*copied(list(point)))
+        finally:
+            EXACT.pop()
         self.bare = not isinstance(result, tuple)
         return (result,) if self.bare else result
 

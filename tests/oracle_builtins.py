@@ -10,10 +10,11 @@ Python numbers.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ mp = mpmath.MPContext()  # our own, so that no test changes the precision under 
 mp.dps = 100
 
 WEAK = (bool, int, float, np.bool_)
+EXACT = [False]  # whether the program that runs now is run on exact reals
 
 
 # ---- Elementwise operations: a NumPy column and an exact column ----
@@ -44,6 +46,13 @@ def strong(value: Value) -> Value:
     """A Python number as NumPy's, for NumPy's meaning: 1/0 is inf, integers wrap."""
     fits = not isinstance(value, int) or -(2**63) <= value < 2**63
     return np.asarray(value if fits else float(value))[()]
+
+
+def copied(value: Value) -> Value:
+    """A value with arrays of its own."""
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(map(copied, value))
+    return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)
 
 
 def real(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -258,10 +267,31 @@ def peek(x: Value, index: Value) -> Value:
 
 @functools.partial(shared, "store")
 def store(x: Value, index: Value, value: Value) -> Value:
-    """A new `x` with `x[index] = value`."""
-    result = np.array(x, dtype=object if is_exact(value) else None)
-    result[index] = value
-    return result
+    """`x` after `x[index] = value`: the same array, unless that cannot hold exact reals."""
+    if not isinstance(x, np.ndarray) or (is_exact(value) and x.dtype != object):
+        x = np.array(x, dtype=object if is_exact(value) else None)
+    x[index] = value
+    return x
+
+
+def into(x: Value, value: Value) -> Value:
+    """`x` after `x += ...`, which is `value`: an array keeps its place in memory, a number has none."""
+    same = isinstance(x, np.ndarray) and np.shape(value) == x.shape and np.asarray(value).dtype == x.dtype
+    if not same or not x.ndim:
+        return value
+    x[...] = value
+    return x
+
+
+def walk(get: Callable[[], Value]) -> Iterator[Value]:
+    """The elements of what a loop runs over, as they are when it comes to them. JAX's arrays never change: of
+    these `get` gives the one that is there then."""
+    first = get()
+    if not is_jax(first):
+        yield from first
+    else:
+        for k in range(len(first)):
+            yield get()[k]
 
 
 @functools.partial(shared, "where")
@@ -360,8 +390,20 @@ def float_of(x: Value) -> Value:
 def as_array(x: Value, dtype: Value = None) -> Value:
     """`array(x)`; Python's types are named by the functions that convert to them."""
     kind = {BUILTINS["int"]: np.int64, BUILTINS["bool"]: np.bool_}.get(dtype)
-    x = array(x) if isinstance(x, Stream) else np.asarray(x)
+    x = array(x) if isinstance(x, Stream) else np.array(x)
     return x if kind is None else x.astype(kind)
+
+
+def filled(value: float) -> Callable[..., Value]:
+    """`zeros` and `ones`: of exact reals where a program runs on those, so that these can be stored."""
+
+    def apply(shape: Value, dtype: Value = None) -> Value:
+        plain = as_array(np.full(shape, value), dtype)
+        return (
+            np.frompyfunc(mp.mpf, 1, 1)(plain) if EXACT[-1] and plain.dtype == float and plain.ndim else plain
+        )
+
+    return apply
 
 
 def extreme(name: str, pair: str) -> Callable[..., Value]:
@@ -455,7 +497,9 @@ BUILTINS["expm"] = scipy_linalg().expm
 BUILTINS["logcumsumexp"] = running_logsumexp
 BUILTINS["cummax"] = shared("cummax", running(np.maximum))
 BUILTINS["cummin"] = shared("cummin", running(np.minimum))
-BUILTINS["flatten"] = BUILTINS["ravel"]
+BUILTINS["flatten"] = lambda x: copied(BUILTINS["ravel"](x))
+BUILTINS["copy"] = lambda x: copied(x)
+BUILTINS |= {"zeros": filled(0.0), "ones": filled(1.0)}
 BUILTINS["bincount"] = bincount
 BUILTINS["segment_sum"] = lambda values, groups, count: by_groups(groups, values, count)
 BUILTINS["softmax"] = lambda x, axis=None: BUILTINS["exp"](log_softmax(x, axis))
@@ -477,7 +521,7 @@ BUILTINS |= {
     "float": float_of,
     "bool": bool,
     "array": as_array,
-    "asarray": as_array,
+    "asarray": lambda x, dtype=None: x if type(x) is np.ndarray and dtype is None else as_array(x, dtype),
     "enumerate": enumerate,
     "zip": zip,
 }
@@ -488,6 +532,8 @@ INTERNAL: dict[str, Callable[..., Value]] = {
     "read": read,
     "peek": peek,
     "store": store,
+    "into": into,
+    "walk": walk,
     "slice": slice,
     "solved": lambda f, length: next(k for k in range(9 * length + 9) if f(k) == length),
     "size": lambda x, axis: np.shape(x)[axis],

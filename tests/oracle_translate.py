@@ -157,7 +157,24 @@ class Translate(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         value = ast.BinOp(loaded(node.target), node.op, node.value)
-        return self.visit_Assign(ast.Assign([node.target], value))
+        if not isinstance(node.target, ast.Name):
+            return self.visit_Assign(ast.Assign([node.target], value))
+        before = ast.Name(node.target.id, ast.Load())
+        return [assign(node.target.id, call("into", before, self.visit(value)))]
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        """A loop over an array, or over enumerate of one, reads its elements when it comes to them."""
+        walked = node.iter
+        if isinstance(walked, ast.Call) and getattr(walked.func, "id", "") == "enumerate":
+            walked = walked.args[0]
+        self.generic_visit(node)
+        if isinstance(walked, ast.Name):
+            live = call("walk", thunk(walked))
+            if isinstance(node.iter, ast.Call):
+                node.iter.args[0] = live
+            else:
+                node.iter = live
+        return node
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         match node.value:

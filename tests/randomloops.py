@@ -69,6 +69,7 @@ class Writer:
     vectors: list[str] = field(default_factory=lambda: ["x"])
     counts: list[str] = field(default_factory=list)
     indices: list[str] = field(default_factory=list)
+    walked: list[str] = field(default_factory=list)  # vectors that loops around run over
     functions: list[str] = field(default_factory=list)  # nested, of one number and of the names around
     made: int = 0
     around: list[str] = field(default_factory=list)  # of each loop around: what its next iteration needs
@@ -148,7 +149,7 @@ class Writer:
         plain = self.pick(SQUEEZED).format(
             self.pick(BINARY).format(self.pick(self.vectors), self.pick([*self.vectors, *self.scalars]))
         )
-        gathered = f"{self.pick(self.vectors)}[::-1]"
+        gathered = f"{self.pick(self.vectors)}[::-1].copy()"
         return str(self.pick([comprehension, plain, gathered]))
 
     def condition(self) -> str:
@@ -182,10 +183,14 @@ class Writer:
         if self.draw(st.booleans()):
             self.write(depth, f"{self.pick(self.scalars)} = {self.scalar()}")
         else:
-            self.write(depth, f"{self.pick(self.vectors)} = {self.vector()}")
+            self.write(depth, f"{self.bindable()} = {self.vector()}")
+
+    def bindable(self) -> str:
+        """A vector, which may get another array; a loop that runs over one sees what is stored in it."""
+        return str(self.pick(v for v in self.vectors if v not in self.walked))
 
     def swap(self, depth: int) -> None:
-        names = self.pick([self.scalars, self.vectors])
+        names = self.pick([self.scalars, [v for v in self.vectors if v not in self.walked]])
         one, other = self.pick(names), self.pick(names)
         if one != other:
             self.write(depth, f"{one}, {other} = {other}, {one}")
@@ -230,7 +235,7 @@ class Writer:
             self.write(depth + 1, "else:")
             self.write(depth + 2, f"{p}.append({self.scalar(1)})")
         self.indices.pop()
-        self.write(depth, f"{self.pick(self.vectors)} = np.array({p})")
+        self.write(depth, f"{self.bindable()} = np.array({p})")
 
     def count(self, depth: int) -> None:
         if self.counts:
@@ -240,12 +245,13 @@ class Writer:
 
     def loop(self, depth: int) -> None:
         i = self.fresh("i")
-        if self.draw(st.integers(0, 3)) == 0:
-            v = self.fresh("v")
-            self.write(depth, f"for {i}, {v} in enumerate({self.pick(self.vectors)}):")
+        v = walked = ""
+        if self.draw(st.integers(0, 3)) == 0 and not self.walked:
+            v, walked = self.fresh("v"), self.pick(self.vectors)
+            self.write(depth, f"for {i}, {v} in enumerate({walked}):")
             self.scalars.append(v)
+            self.walked.append(walked)
         else:
-            v = ""
             self.write(depth, f"for {i} in {self.span()}:")
         self.indices.append(i)
         self.around.append("")
@@ -254,6 +260,7 @@ class Writer:
         self.indices.pop()
         if v:
             self.scalars.remove(v)
+            self.walked.remove(walked)
 
     def repeat(self, depth: int) -> None:
         """A while loop that ends, as integers do."""

@@ -52,6 +52,7 @@ def every() -> dict[str, Kind]:
     import sweepchecks as checks
     from hypothesis import strategies as st
     from programs import programs
+    from randomaliases import alias_programs
     from randomextrema import extremum_programs
     from randomlarge import large_programs
     from randomloops import loop_programs
@@ -79,6 +80,7 @@ def every() -> dict[str, Kind]:
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
         "rows": Kind(rows_programs, either(checks.same_rows), 12, single=False),
         "routines": Kind(routine_programs, either(checks.same_routines), 8),
+        "aliases": Kind(alias_programs, either(checks.same_or_refused), 60),
         "mutated": Kind(some, either(checks.unharmed), 20),
         "forks": Kind(large, either(checks.survives_forks), 12),
         "interrupts": Kind(

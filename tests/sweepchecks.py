@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import randomextrema
 import randomragged
-from compared import leaves, totalled
+from compared import has_oracles_value, leaves, totalled
 from oracle import evaluate
 from programs import Program
 from threads import same_bits
@@ -310,6 +310,18 @@ def same_on_all_threads(program: Program) -> None:
     f = adc.compile(program.source)
     for _ in range(3):
         same_bits(lambda: tuple(everything(f, program.args)))
+
+
+def same_or_refused(program: Program) -> None:
+    """A program gives NumPy's values, or is refused for a store in elements that names share."""
+    remedy = ".copy()"
+    try:
+        adc.compile(program.source, backend="numpy")(*program.args)
+    except adc.ParseError as error:
+        remedy = error.remedy or ""
+    else:
+        has_oracles_value(program, "numpy")
+    assert ".copy()" in remedy
 
 
 def same_in_segments(program: Program) -> None:

@@ -97,7 +97,7 @@ def f(t):
 
 def test_what_was_given_stays_as_it_is() -> None:
     given = X.copy()
-    run("y = x\nfor i in range(n):\n    y[i] = 0.0\n    x[0] = 7.0\nreturn x[0] + y[1]", given)
+    run("y = x.copy()\nfor i in range(n):\n    y[i] = 0.0\n    x[0] = 7.0\nreturn x[0] + y[1]", given)
     np.testing.assert_array_equal(given, X)
 
 

@@ -37,11 +37,12 @@ class _Opened:
 
 def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
     """The array of a list comprehension, or the family of a generator."""
-    opened = _Opened(dict(scope))
+    opened, start = _Opened(dict(scope)), None
     count, around = len(context.binders.path), len(context.binders.around)
     try:
         for k, clause in enumerate(node.clauses):
             items = yield from iterable(context, clause.iterable, opened.scope, unordered=True)
+            start = start or context.aliases.start()
             if isinstance(items, tuple):
                 return (yield from _unrolled(context, node, k, items, opened))
             _open(context, clause, items, opened)
@@ -50,6 +51,8 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
     finally:
         del context.binders.path[count:]
         del context.binders.around[around:]
+    if start is not None:
+        context.aliases.points(start)
     return _collected(context, node, opened, value)
 
 
@@ -61,7 +64,7 @@ def _open(context: Context, clause: tree.Clause, items: Iterable, opened: _Opene
     context.binders.inside(opened.axes[-1], items.length)
     if items.guard is not None:
         _require(context, items.guard(index), opened)
-    _bind(context, clause, items.at(index), opened.scope)
+    _bind(context, clause, context.aliases.row(items.at(index)), opened.scope)
 
 
 def _require(context: Context, condition: Element, opened: _Opened) -> None:

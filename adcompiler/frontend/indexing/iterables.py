@@ -14,7 +14,7 @@ from adcompiler.frontend.indexing.struct_rows import axes_of_items, entries, len
 from adcompiler.frontend.values.open_axes import ZERO, open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array, combine, counted, longest, numbered
-from adcompiler.frontend.values.values import AnyValue, RaggedRows, Selected, Value, describe
+from adcompiler.frontend.values.values import AnyValue, Held, RaggedRows, Selected, Value, describe
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
@@ -35,6 +35,7 @@ class Iterable:
     step: int = 1
     guard: Callable[[Element], Element] | None = None
     filtered: bool = False  # whether the guard asks for values
+    over: tuple[Held, ...] = ()  # the arrays whose elements are items
 
 
 def iterable(
@@ -84,9 +85,11 @@ def rows(context: Context, value: Value) -> Iterable:
 
     def at(index: Element) -> Value:
         places: dict[int, Element] = {k: Index(k - 1) for k in range(1, value.rank)}
-        return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak)
+        held = value.held if value.rank > 1 else None
+        return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak, held)
 
-    return Iterable(length, linear(length) - whole(1), at)
+    over = () if value.held is None or value.rank > 1 else (value.held,)
+    return Iterable(length, linear(length) - whole(1), at, over=over)
 
 
 def _ragged(context: Context, value: RaggedRows) -> Iterable:
@@ -122,7 +125,12 @@ def _numbered(
     if isinstance(part, tuple):
         return tuple(enumerate(part))
     return Iterable(
-        part.length, part.last, lambda i: (Value((), i, weak=True), part.at(i)), part.step, part.guard
+        part.length,
+        part.last,
+        lambda i: (Value((), i, weak=True), part.at(i)),
+        part.step,
+        part.guard,
+        over=part.over,
     )
 
 
@@ -151,6 +159,7 @@ def _zipped(
         lambda i: tuple(p.at(i) for p in fixed),
         1,
         guard if guards else None,
+        over=tuple(held for p in fixed for held in p.over),
     )
 
 

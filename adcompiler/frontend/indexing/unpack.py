@@ -38,4 +38,4 @@ def _rows(context: Context, value: Value, count: int, span: Span) -> tuple[AnyVa
         sizes.require(Constraint(length, ONE, what, span, FIT, merged=False))
     else:
         sizes.merge(const(count, "i64"), length, what, span, FIT)
-    return tuple(rows(context, value).at(const(k, "i64")) for k in range(count))
+    return tuple(context.aliases.rows([rows(context, value).at(const(k, "i64")) for k in range(count)]))

@@ -374,5 +374,10 @@ METHODS: Mapping[str, Builtin] = MappingProxyType(
     | {name: BUILTINS[name] for name in ("clip", "copy", "round", "repeat", "squeeze", "swapaxes", "take")}
     | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
     | {name: _spread(name) for name in ("reshape", "transpose")}
-    | {"flatten": BUILTINS["ravel"]}
+    | {"flatten": _moving("flatten", ("x",), 0, _ravel)}
 )
+# What gives another view of the elements of an array, at least where these lie one behind the other.
+_VIEWS = (
+    "reshape ravel transpose squeeze expand_dims moveaxis swapaxes broadcast_to flip diag diagonal asarray"
+)
+VIEWS = frozenset((*(BUILTINS[name] for name in _VIEWS.split()), METHODS["reshape"], METHODS["transpose"]))

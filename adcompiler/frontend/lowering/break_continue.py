@@ -16,6 +16,7 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned, ends, leaves
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
 from adcompiler.frontend.lowering.expressions import Expressions
+from adcompiler.frontend.values.aliases import settle
 from adcompiler.frontend.values.rearranging import listed
 from adcompiler.frontend.values.values import RESULT, AnyValue, Foreign, Listed, Value, as_array, is_number
 from adcompiler.ir.nodes import is_const
@@ -59,7 +60,8 @@ class Leaving(Expressions):
             if ranks[0] != ranks[1] and what != RESULT:
                 cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
                 self.fail(ShapeError, cause, span, "let it have one shape")
-            return self.bind(what, self.where(test, then, otherwise, span), span)
+            found = self.bind(what, self.where(test, then, otherwise, span), span)
+            return self.aliases.either(found, then, otherwise)
         if not known:
             return Foreign("assigned in one branch only", "give it a value in both branches")
         return Foreign("not one kind of value in both branches", "let it be one")
@@ -79,7 +81,8 @@ class Leaving(Expressions):
         pairs = zip(then, otherwise, strict=True)
         found = listed(self, [self.chosen(test, what, a, b, span) for a, b in pairs], span)
         found.grown = True
-        return found
+        owned: AnyValue = self.aliases.own(found)
+        return owned
 
     def count_branch(self, statement: tree.If) -> None:
         """Refuse what would be lowered without end."""
@@ -117,11 +120,15 @@ class Leaving(Expressions):
             right, rest = (*right, *rest), ()
         elif ends(right):
             left, rest = (*left, *rest), ()
-        then, otherwise = dict(scope), dict(scope)
+        then, otherwise, fork = dict(scope), dict(scope), self.aliases.fork()
+        names = assigned((statement, *left, *right))
         with self.binders.under(test.element):
             one = self.iteration(left, then)
+        fork.end(then, names)
         with self.binders.under(apply("logical_not", test.element)):
             other = self.iteration(right, otherwise)
+        fork.end(otherwise, names)
+        fork.join()
         self.merge(test, then, otherwise, scope, (statement, *left, *right))
         return self.behind(self.whether(test, one, other, statement.span), rest, scope)
 
@@ -131,9 +138,12 @@ class Leaving(Expressions):
             return left
         if left is False:
             return self.iteration(rest, scope)
-        inner = dict(scope)
+        inner, fork, names = dict(scope), self.aliases.fork(), assigned(rest)
         with self.binders.under(apply("logical_not", left.element)):
             more = self.iteration(rest, inner)
+        fork.end(inner, names)
+        fork.end(scope, names)
+        fork.join()
         self.merge(left, dict(scope), inner, scope, rest)
         return self.whether(left, True, more, rest[0].span)
 
@@ -151,7 +161,8 @@ class Leaving(Expressions):
                 one, other = (read_anew(branch.get(name), changed) for branch in (then, otherwise))
                 scope[name] = self.chosen(test, name, one, other, span)
             else:
-                scope[name] = self.bind(name, store, span)
+                bound = self.bind(name, store, span)
+                scope[name] = self.aliases.either(bound, then.get(name), otherwise.get(name))
 
     def whether(self, test: Value, one: Left, other: Left, span: Span) -> Left:
         """`one` where the condition holds, else `other`."""
@@ -169,25 +180,29 @@ class Leaving(Expressions):
         always = is_const(value.element, True)
         return Value((), going if always else apply("logical_and", going, value.element))
 
-    def written_out(self, statement: tree.For, items: Sequence[AnyValue], scope: Scope) -> None:
+    def written_out(
+        self, statement: tree.For, items: Sequence[Callable[[Scope], AnyValue]], scope: Scope
+    ) -> None:
         """A loop over a tuple, or of a few iterations: each stands in what is left of the one before."""
         outer, scopes = scope.get(BROKEN, False), list[tuple[Value, Scope]]()
-        here = scope
+        here, names = scope, assigned((statement,))
         here[BROKEN] = False
         within = self.within
         with ExitStack() as under:
             for k, item in enumerate(items):
                 self.within = (*within, Within("loop", self.source, statement.span, k))
-                self.assign(statement.target, item, here)
+                self.assign(statement.target, item(here), here)
                 self.iteration(statement.body, here)
                 broken = here[BROKEN]
                 if isinstance(broken, Value):
                     under.enter_context(self.binders.under(apply("logical_not", broken.element)))
+                    settle(here, names)
                     here = {**here, BROKEN: False}
                     scopes.append((broken, here))
                 elif broken:
                     break
         self.within = within
+        settle(here, names)
         for k, (broken, inner) in reversed(list(enumerate(scopes))):
             before = scopes[k - 1][1] if k else scope
             self.merge(broken, dict(before), inner, before, (statement,))

@@ -9,7 +9,7 @@ from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.frontend.values.open_axes import ZERO, open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
-from adcompiler.frontend.values.values import RESULT, AnyValue, Value, as_array, describe, is_number
+from adcompiler.frontend.values.values import RESULT, AnyValue, Held, Value, as_array, describe, is_number
 from adcompiler.ir.bodies import fresh
 from adcompiler.ir.nodes import Array, Element, Index, Map, Read, Shape, closed, const
 from adcompiler.ir.types import Dtype, is_float
@@ -40,6 +40,7 @@ class Carries:
         for name in names:
             self.collect(name, self.before[name])
         self.types = [self.type_of(v) for v in self.inits]
+        self.held: list[Held | None] = [self.holds(v) for v in self.inits]
 
     def collect(self, name: str, value: AnyValue) -> None:
         """The numbers and arrays of a value, in order."""
@@ -69,6 +70,11 @@ class Carries:
             return CarriedType(self.context.meet((value,))[0], (), (), True)
         return CarriedType(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
 
+    def holds(self, value: AnyValue) -> Held:
+        """The elements of a value, told apart from those of others that are the same."""
+        held = value.held if isinstance(value, Value) else None
+        return self.context.aliases.fresh() if held is None else Held(held.storage, held.store, origin=held)
+
     # -- the arrays ------------------------------------------------------------------------------
 
     def slots(self) -> list[Array]:
@@ -81,8 +87,8 @@ class Carries:
     def values(self, arrays: Sequence[Array]) -> list[Value]:
         """The carried values, read from arrays that have their open axes first."""
         return [
-            Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak)
-            for t, a in zip(self.types, arrays, strict=True)
+            Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak, held if t.shape else None)
+            for t, a, held in zip(self.types, arrays, self.held, strict=True)
         ]
 
     def lead(self, kind: CarriedType) -> tuple[Element, ...]:

@@ -14,6 +14,7 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing import selections
 from adcompiler.frontend.indexing.comprehensions import comprehension
+from adcompiler.frontend.indexing.scattering import is_many
 from adcompiler.frontend.indexing.sequences import combined, is_display, refuse_comparison
 from adcompiler.frontend.indexing.struct_rows import field
 from adcompiler.frontend.indexing.subscripts import subscript
@@ -22,6 +23,7 @@ from adcompiler.frontend.library.builtins import (
     CONSTANTS,
     METHODS,
     PREFIXES,
+    VIEWS,
     as_value,
     dotted,
     library,
@@ -32,11 +34,12 @@ from adcompiler.frontend.library.functionals import differentiated, is_partial
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
 from adcompiler.frontend.lowering.origins_of_trees import located
+from adcompiler.frontend.values.aliases import shared
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
 from adcompiler.frontend.values.rearranging import listed, transpose
 from adcompiler.frontend.values.reductions import count
-from adcompiler.frontend.values.slices import SliceValue
+from adcompiler.frontend.values.slices import SliceValue, place_of
 from adcompiler.frontend.values.values import (
     AnyValue,
     Closure,
@@ -75,7 +78,10 @@ class Expressions(Context):
         if isinstance(function, Closure):
             return self.call(function, args, keywords, span)
         target = function.call if isinstance(function, FunctionValue) else function
-        return target(self, args, keywords, span)
+        for argument in (*args, *keywords.values()):
+            self.aliases.read_all(argument, span)
+        found = target(self, args, keywords, span)
+        return shared(found, args[0] if args and target in VIEWS else None)
 
     def unsupported(self, node: tree.Tree) -> NoReturn:
         """Refuse what the grammar knows but lowering does not take."""
@@ -144,9 +150,11 @@ class Expressions(Context):
             if isinstance(value, Foreign):
                 self.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
             if isinstance(value, Growing) and value.key in scope:
-                array = scope[value.key]
+                for held in value.kept:
+                    self.aliases.read_held(held, node.id, node.span)
+                array = scope[value.key] = self.aliases.own(scope[value.key])
                 return replace(value, buffer=array) if value.around else array
-            return value
+            return self.aliases.read(value, node.id, node.span)
         if node.id in CONSTANTS:
             return CONSTANTS[node.id]
         remedy = f"{node.id} is a function: call it as {node.id}(...)" if node.id in BUILTINS else None
@@ -157,7 +165,9 @@ class Expressions(Context):
         operand = yield node.operand
         match node.op:
             case "+":
-                return self.elementwise("multiply", (1, operand), node.span) if _is_bool(operand) else operand
+                return shared(
+                    self.elementwise("multiply", (1, operand), node.span) if _is_bool(operand) else operand
+                )
             case "-":
                 return self.elementwise("negative", (operand,), node.span)
             case "~":
@@ -168,7 +178,13 @@ class Expressions(Context):
     def subscripted(self, node: tree.Subscript) -> Steps:
         value = yield node.value
         indices = yield from self.indices(node)
-        return subscript(self, value, indices, node.span)
+        self.aliases.read(value, named(node), node.span)
+        found = subscript(self, value, indices, node.span)
+        array = as_array(value)
+        if isinstance(array, Value):
+            is_copy = any(map(is_many, indices))
+            return shared(found) if is_copy else self.aliases.part(found, array, place_of(indices))
+        return self.aliases.read(found, named(node), node.span)
 
     def indices(self, node: tree.Subscript) -> Steps:
         """The values of a subscript's indices."""
@@ -190,6 +206,7 @@ class Expressions(Context):
     def binary(self, node: tree.Binary) -> Steps:
         left = yield node.left
         right = yield node.right
+        self.aliases.read(left, named(node.left), node.left.span)  # the right side may have stored in it
         displays = is_display(node.left, self.repeated), is_display(node.right, self.repeated)
         if node.op == "*" and any(displays):
             self.repeated.add(node)
@@ -221,6 +238,7 @@ class Expressions(Context):
         displays = [is_display(operand, self.repeated) for operand in node.operands]
         for k, (symbol, operand) in enumerate(zip(node.ops, node.operands[1:], strict=True)):
             right = yield operand
+            self.aliases.read(left, "", node.span)
             if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
                 here: AnyValue = (left == right) == (symbol == "==")
             else:
@@ -261,8 +279,9 @@ class Expressions(Context):
             otherwise = yield node.otherwise
         then, otherwise = as_array(then), as_array(otherwise)
         if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
-            return tuple(self.where(test, a, b, node.span) for a, b in zip(then, otherwise, strict=True))
-        return self.where(test, then, otherwise, node.span)
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self.aliases.either(self.where(test, a, b, node.span), a, b) for a, b in pairs)
+        return self.aliases.either(self.where(test, then, otherwise, node.span), then, otherwise)
 
     def sequence(self, node: tree.Sequence) -> Steps:
         items = []
@@ -279,7 +298,11 @@ class Expressions(Context):
             whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
-        return self.part((yield node.value), node)
+        value = yield node.value
+        found = self.part(value, node)
+        if isinstance(value, Value):
+            return shared(found, value)
+        return self.aliases.read(found, named(node), node.span)
 
     def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
         """What a value has under a name."""
@@ -399,6 +422,13 @@ class Expressions(Context):
         self.fail(
             ParseError, f"{dotted(node)} is not part of the language", node.span, ours(prefix, node.name)
         )
+
+
+def named(node: tree.Expression) -> str:
+    """The name that an element or a part is read of."""
+    while isinstance(node, tree.Subscript | tree.Attribute):
+        node = node.value
+    return node.id if isinstance(node, tree.Name) else ""
 
 
 def _is_bool(value: AnyValue) -> bool:

@@ -54,19 +54,20 @@ class Appending(Returning):
             self.fail(ParseError, "append takes one value", call.span, "write out.append(v)")
         value = self.expression(call.arguments[0], scope)
         if isinstance(place, Listed):
-            scope[name] = listed(self, (*place, value), call.span)
-            scope[name].grown = True
+            longer = listed(self, (*place, value), call.span)
+            longer.grown = True
+            scope[name] = self.aliases.longer(place, longer, name, call.span)
             return
         if not isinstance(place, Growing | Probe):
             self.fail(DtypeError, f"{describe(place)} has no append", call.span, START)
         if len(self.binders.path) != place.depth:
             self.unknown_length(name, call.span, (statement, *place.around))
-        row = self.row(value, call.span)
+        row = self.row(self.aliases.read_all(value, call.span), call.span)
         if isinstance(place, Probe):
             place.kinds[statement] = row
             place.count = combine("add", place.count, ONE)
             return
-        if place.key not in scope:
+        if place.key not in scope or name not in assigned(self.own_statements()):
             self.fail(
                 DtypeError, f"{name} is a list of the caller", call.span, "append where the list was made"
             )
@@ -75,6 +76,11 @@ class Appending(Returning):
             array = self.longer(array, place.count, count)
         scope[place.key] = self.bind(name, self.with_row(array, place.count, row, name, call.span), call.span)
         scope[name] = replace(place, count=count)
+        self.aliases.keep(value, place.kept)
+
+    def own_statements(self) -> list[tree.Statement]:
+        """The statements of the definition that is lowered now."""
+        return [s for s in self.body if isinstance(s, tree.Statement)]
 
     def apart(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
         """An `if` all branches of which append to one list of a loop last, as one that chooses the element,
@@ -150,8 +156,10 @@ class Appending(Returning):
         if fixed:
             depth = len(self.binders.path)
             probes = {n: Probe(depth, _first(scope[n], scope)) for n in fixed}
+            start = self.aliases.start()
             with self.binders.trial():
                 run({**scope, **probes})
+            self.aliases.again(start)
             for name, probe in probes.items():
                 self.prepare(name, probe, scope, loop)
         for name in names:
@@ -178,7 +186,10 @@ class Appending(Returning):
         key = f"the list {name}"
         have = Value(have.shape, cast(have.element, dtype), weak)
         scope[key] = self.longer(have, count, combine("add", count, probe.count))
-        scope[name] = Growing(key, count, len(self.binders.path), (), probe.per)
+        kept = list(before.kept) if isinstance(before, Growing) else []
+        if isinstance(before, Listed) and before.held is not None:
+            kept.append(before.held)
+        scope[name] = Growing(key, count, len(self.binders.path), (), probe.per, kept)
 
     def enter(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
         """The lists at the beginning of an iteration."""

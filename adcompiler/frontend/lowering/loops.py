@@ -18,7 +18,7 @@ from adcompiler.frontend.lowering.printing import TALLIES, after
 from adcompiler.frontend.lowering.printing import carried as summed
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context
-from adcompiler.frontend.values.values import AnyValue, Foreign, Tally, Value
+from adcompiler.frontend.values.values import AnyValue, Foreign, Held, Tally, Value
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
 from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Reduce, const, select
 from adcompiler.ir.origins import Within
@@ -54,6 +54,7 @@ class _Iteration:
     slots: list[Array]
     sound: Array
     results: list[AnyValue]
+    held: list[Held | None]
     test: Element | None
     before: list[Check]
     tested: list[Check]
@@ -65,13 +66,16 @@ class _Iteration:
 def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scope, span: Span) -> None:
     """Lower a loop: the carried `names` have their values after it."""
     carries = Carries(context, names, scope, span)
+    start = context.aliases.start()
     for _ in range(MOST_WIDENINGS):
+        context.aliases.again(start)
         iteration = _lowered(context, form, carries, scope, span)
         if not carries.widen(iteration.results):
             break
     else:
         remedy = "let each name keep its type and shape"
         context.fail(ShapeError, "what the loop carries changes its type in every iteration", span, remedy)
+    carries.held = context.aliases.iterated(start, carries.held, iteration.held)
     carries.spread_evenly(iteration.slots, iteration.results)
     finals, tested, held, tallied = _built(context, form, carries, iteration)
     if iteration.tallies:
@@ -108,6 +112,7 @@ def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, s
         with binders.under(*own, *skips):
             form.iteration(number, inner)
         results = carries.after(inner)
+        held = [r.held if isinstance(r, Value) else None for r in results]
         carries.keep_shapes(results)
         found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
         conditions = [*own, *binders.doubtful(axis for axes in found for axis in axes)]
@@ -120,7 +125,7 @@ def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, s
             results = [context.where(where, r, s, span) for r, s in zip(results, stay, strict=True)]
         test = None if form.test is None else fold_left(_both, conditions)
         checks = binders.enclosing, tested, binders.checks
-        return _Iteration(step, slots, sound, results, test, *checks, context.returned, binders.tallies)
+        return _Iteration(step, slots, sound, results, held, test, *checks, context.returned, binders.tallies)
     finally:
         binders.enclosing, binders.carrying = around, carrying
         binders.checks, context.within, context.returned = outer, within, returned

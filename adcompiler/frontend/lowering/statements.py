@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import appended, assigned, leaves, returns
-from adcompiler.frontend.indexing.aliases import refuse_stores
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal
 from adcompiler.frontend.indexing.scattering import updated
@@ -20,8 +20,9 @@ from adcompiler.frontend.library.suggestions import alone
 from adcompiler.frontend.lowering.break_continue import BROKEN
 from adcompiler.frontend.lowering.closures import seen
 from adcompiler.frontend.lowering.custom_rules import ruled
-from adcompiler.frontend.lowering.expressions import Steps
+from adcompiler.frontend.lowering.expressions import Steps, named
 from adcompiler.frontend.lowering.list_append import Appending
+from adcompiler.frontend.lowering.live import is_live
 from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
@@ -40,7 +41,7 @@ from adcompiler.frontend.values.values import (
     describe,
     is_number,
 )
-from adcompiler.ir.nodes import Element, const, is_const
+from adcompiler.ir.nodes import Const, Element, const, is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 
@@ -63,7 +64,7 @@ class Iteration(tree.Statement):
 
     within: tuple[Within, ...]
     target: tree.Expression | None = None
-    item: AnyValue = None
+    item: Callable[[dict[str, AnyValue]], AnyValue] | None = None
 
 
 class Lowering(Appending):
@@ -93,7 +94,8 @@ class Lowering(Appending):
             self.frame.scope = scope
             match statement:
                 case tree.Return():
-                    return Returned(self.settled(self.expression(statement.value, scope)))
+                    value = self.aliases.read_all(self.expression(statement.value, scope), statement.span)
+                    return Returned(self.settled(value))
                 case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
                 case tree.If() if (parts := self.apart(statement, scope)) is not None:
@@ -109,7 +111,8 @@ class Lowering(Appending):
                 case Iteration(within=within, target=target, item=item):
                     self.within = within
                     if target is not None:
-                        self.assign(target, item, scope)
+                        assert item is not None
+                        self.assign(target, item(scope), scope)
                 case _:
                     self.statement(statement, scope)
         return None
@@ -123,20 +126,24 @@ class Lowering(Appending):
         """Run one statement that has no blocks of its own."""
         match statement:
             case tree.Assign():
-                value = self.expression(statement.value, scope)
+                value = self.aliases.own(self.expression(statement.value, scope))
                 for target in statement.targets:
                     self.assign(target, value, scope)
             case tree.Augmented(target=tree.Subscript(value=place)) if (
                 value := updated(self, statement, scope)
             ) is not None:
-                self.assign(place, value, scope)
+                self.changed(place, value, scope)
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
                 right = self.expression(statement.value, scope)
                 here = False, is_display(statement.value, self.repeated)
                 value = self.operated(statement.op, left, right, statement.span, here)
                 located(self, statement, value)
-                self.assign(statement.target, value, scope)
+                before = as_array(left)
+                if isinstance(statement.target, tree.Name) and isinstance(before, Value) and before.rank:
+                    self.changed(statement.target, value, scope)
+                else:
+                    self.assign(statement.target, value, scope)
             case tree.Def():
                 assert self.source is not None
                 defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
@@ -178,12 +185,16 @@ class Lowering(Appending):
         if not isinstance(test, Value):
             self.block(statement.body if test else statement.otherwise, scope)
             return
-        then, otherwise = dict(scope), dict(scope)
+        then, otherwise, fork = dict(scope), dict(scope), self.aliases.fork()
+        names = assigned((statement,))
         with self.binders.under(test.element):
             self.block(statement.body, then)
+        fork.end(then, names)
         with self.binders.under(apply("logical_not", test.element)):
             self.block(statement.otherwise, otherwise)
-        for name in assigned((statement,)):
+        fork.end(otherwise, names)
+        fork.join()
+        for name in names:
             scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
 
     def count_branch(self, statement: tree.If) -> None:
@@ -201,10 +212,14 @@ class Lowering(Appending):
         self.count_branch(statement)
         if not isinstance(test, Value):
             return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
+        fork = self.aliases.fork()
         with self.binders.under(test.element):
             then = self.block((*statement.body, *rest), dict(scope))
+        fork.end({}, ())
         with self.binders.under(apply("logical_not", test.element)):
             otherwise = self.block((*statement.otherwise, *rest), dict(scope))
+        fork.end({}, ())
+        fork.join()
         if then is None or otherwise is None:
             remedy = "end each branch with a return"
             self.fail(ParseError, "a branch ends without a return", statement.span, remedy)
@@ -215,20 +230,44 @@ class Lowering(Appending):
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A loop of the program; over a tuple, or of few iterations, it is statements written out."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
-        refuse_stores(self, statement, items)
-        if not isinstance(items, tuple):
-            if not (is_const(items.length) and items.length.value <= UNROLL and items.guard is None):
-                return self.iterate(statement, items, scope)
-            items = tuple(items.at(const(k, "i64")) for k in range(int(items.length.value)))
-        items = tuple(map(literal, items))
+        if isinstance(items, tuple):
+            number = len(items)
+        elif is_const(items.length) and items.length.value <= UNROLL and items.guard is None:
+            number = int(items.length.value)
+        else:
+            return self.iterate(statement, items, scope)
+        live = is_live(statement, scope)
+        if not (live or isinstance(items, tuple)):
+            self.read_items(statement, items)
+            items = tuple(self.aliases.rows([items.at(const(k, "i64")) for k in range(number)]))
+        given = [
+            partial(self.item, statement, None if live else items, const(k, "i64")) for k in range(number)
+        ]
         if leaves(statement.body) and not returns(statement.body):
-            self.written_out(statement, items, scope)
+            self.written_out(statement, given, scope)
             return []
         span, found = statement.span, list[tree.Statement]()
-        for k, item in enumerate(items):
+        for k, item_of in enumerate(given):
             within = (*self.within, Within("loop", self.source, span, k))
-            found += (Iteration(span, within, statement.target, item), *statement.body)
+            found += (Iteration(span, within, statement.target, item_of), *statement.body)
         return [*found, Iteration(span, self.within)]
+
+    def item(
+        self,
+        loop: tree.For,
+        items: Iterable | tuple[AnyValue, ...] | None,
+        step: Element,
+        scope: dict[str, AnyValue],
+    ) -> AnyValue:
+        """What an iteration gets; without `items`, of what stands behind `in` as it is then."""
+        if items is None:
+            items = self.run(iterable(self, loop.iterable, scope), scope)
+        if isinstance(items, tuple):
+            assert isinstance(step, Const)
+            return literal(items[int(step.value)])
+        self.read_items(loop, items)
+        found = self.aliases.row(items.at(step))
+        return literal(found) if isinstance(step, Const) else found
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
         """The result of a generator that asks for values of expressions."""
@@ -241,17 +280,24 @@ class Lowering(Appending):
                 return done.value
             value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
 
+    def read_items(self, loop: tree.For, items: Iterable) -> None:
+        """The arrays whose elements an iteration gets."""
+        for held in items.over:
+            name = named(loop.iterable) or "what the loop runs over"
+            self.aliases.read_held(held, name, loop.iterable.span)
+
     def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
         """A `for` loop with carried state; what follows it if it may return."""
         statement = self.entering(loop, scope)
         lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
+        item = partial(self.item, loop, None if is_live(loop, scope) else items)
 
         def iteration(step: Element, inner: dict[str, AnyValue]) -> None:
             self.binders.know(step, items.last, items.step)
             self.binders.inside(None, items.length)
             try:
                 self.enter(lists, statement, step, inner)
-                self.assign(statement.target, items.at(step), inner)
+                self.assign(statement.target, item(step, inner), inner)
                 self.iteration(statement.body, self.entered(inner))
                 self.complete(lists, statement, step, inner)
             finally:
@@ -310,7 +356,7 @@ class Lowering(Appending):
             case tree.Name() if isinstance(value, Growing | Probe):
                 self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
             case tree.Name(id=name):
-                scope[name] = self.bind(name, value, target.span)
+                scope[name] = self.aliases.own(self.bind(name, value, target.span))
                 if name == RESULT:
                     self.note(as_array(value))
             case tree.Sequence(items=items):
@@ -329,7 +375,16 @@ class Lowering(Appending):
             self.fail(ParseError, "only elements of a name are assigned", target.span, "name the array first")
         array = as_array(self.expression(place, scope))
         indices = self.run(self.indices(target), scope)
-        scope[place.id] = self.bind(place.id, stored(self, array, indices, value, target.span), target.span)
+        self.changed(place, stored(self, array, indices, value, target.span), scope)
+
+    def changed(self, place: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+        """Give the name of an array what the array is after a store."""
+        assert isinstance(place, tree.Name)
+        before = scope[place.id]
+        before = scope.get(before.key) if isinstance(before, Growing) else as_array(before)
+        held = before.held if isinstance(before, Value) else None
+        bound = self.bind(place.id, value, place.span)
+        scope[place.id] = self.aliases.stored(bound, held, place.id, place.span)
 
     # -- calls of defs -------------------------------------------------------------------------
 
@@ -355,7 +410,7 @@ class Lowering(Appending):
         self.calls += 1
         try:
             sizes = annotate(self, closure, bound, self.sizes.named if self.calls == 1 else {})
-            scope = {**seen(closure), **sizes, **bound}
+            scope = {**seen(closure), **sizes, **{n: self.aliases.own(v) for n, v in bound.items()}}
             self.frame = Frame(scope)
             returned = self.block(closure.definition.body, scope)
         finally:

@@ -12,6 +12,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.values.aliases import Aliases
 from adcompiler.frontend.values.calculus import Calculus
 from adcompiler.frontend.values.narrow import narrowed
 from adcompiler.frontend.values.open_axes import Binders
@@ -78,6 +79,7 @@ class Context:
         self.sizes = Sizes(self.binders.check)
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
+        self.aliases = Aliases(self)
         self.frame = Frame(NOTHING)  # of the call that is lowered now
         self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
         self.returned: list[Any] = []  # the ranks of what the loop that is lowered now returns
@@ -325,7 +327,7 @@ class Context:
         read = self.binders.enclose(closed, value.shape, value.element)
         self.names.setdefault(read.array, name)
         self.place(read.array, span)
-        return Value(value.shape, read, value.weak)
+        return Value(value.shape, read, value.weak, value.held)
 
 
 def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,22 @@ class Part:
     length: Element
     place: Element
     count: Element | None = None
+
+
+def place_of(indices: Sequence[Any]) -> tuple[tuple[Any, Any], ...]:
+    """Where the elements lie that indices name: the begin and end for each of the first axes."""
+    found = list[tuple[Any, Any]]()
+    for index in indices:
+        if index is ... or index is None:
+            break
+        if isinstance(index, int) and not isinstance(index, bool):
+            found.append((index, index + 1 if index != -1 else None))
+        elif isinstance(index, SliceValue) and index.step in (None, 1):
+            start, stop = (b.element if isinstance(b, Value) else b for b in (index.start, index.stop))
+            found.append((start, stop))
+        else:
+            found.append((None, None))
+    return tuple(found)
 
 
 def step_of(context: Context, part: SliceValue, span: Span) -> int:

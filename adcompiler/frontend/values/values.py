@@ -17,16 +17,62 @@ from adcompiler.pytree.containers import Container
 RESULT = "what is returned"  # the name of what a loop returns; no variable bears it
 
 
+@dataclass(slots=True, eq=False)
+class Storage:
+    """The elements of an array in memory, as NumPy has them (`aliases.py`): when they were made, the storages
+    that may be the same, and the last store."""
+
+    born: int
+    others: set[Storage] = field(default_factory=set)
+    store: Store | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """A change of elements: under which name, where, and when."""
+
+    name: str
+    span: Span
+    source: Source | None
+    time: int
+
+    @property
+    def text(self) -> str:
+        """The line that stores."""
+        return "" if self.source is None else self.source.text.split("\n")[self.span.line - 1].strip()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Elements as a store left them; `root` is what the store was made through, which may be the `row` that
+    an iteration gets. `origin` are the same elements as they are called around an iteration."""
+
+    storage: Storage
+    store: Store | None = None
+    root: Held | None = None
+    origin: Held | None = None
+    row: bool = False
+
+    def ways(self) -> Iterator[Held]:
+        """The elements as they are called here, and around."""
+        held: Held | None = self
+        while held is not None:
+            yield held
+            held = held.origin
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """`element` at each point of `shape`: axis k of the shape is `Index(k)` of the element.
 
-    An element never depends on an axis of length 1: such an axis is read at 0.
+    An element never depends on an axis of length 1: such an axis is read at 0. `held` says which other values
+    NumPy would change with it.
     """
 
     shape: Shape
     element: Element
     weak: bool = False
+    held: Held | None = field(default=None, compare=False, repr=False)
 
     @property
     def dtype(self) -> Dtype:
@@ -103,6 +149,7 @@ class Listed(tuple[Any, ...]):
     array: Value | None = None
     written: Sequence[Any] = ()  # its items, of which lists are arrays in the tuple
     grown = False  # whether it was appended to
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +159,7 @@ class Growing:
     depth   conditions around the iteration that appends
     around  the loops that append to it and run now; none if the list is complete
     per     how many elements an iteration of a loop appends, by the place of the loop
+    kept    what the arrays hold that were appended
     buffer  the array, where an element is read
     """
 
@@ -120,6 +168,7 @@ class Growing:
     depth: int
     around: tuple[Any, ...]
     per: Mapping[Span, Element]
+    kept: list[Held] = field(default_factory=list)
     buffer: Value | None = None
 
 

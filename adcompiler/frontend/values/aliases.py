@@ -1,0 +1,485 @@
+"""Which names share their elements, and which of them a store leaves behind.
+
+In NumPy `w = y` is another name of one array, `y[1:]` a part of it, and a function gets the array itself: a
+store through one of them is seen by all. Here a store gives one name a new value. The two agree unless
+another name is read after it, so that is refused.
+
+A value that has elements *holds* them: a `Storage`, as the last store left it. It is stale if there was
+another store since. Storages that may be the same elements, as those of either branch, are linked: a store in
+one counts for the others. What an iteration does to the next one, and to what was there before the loop, is
+judged from the reads and stores that were noted while it was lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NoReturn, Protocol, TypeAlias
+
+from adcompiler.errors import ParseError, Source, Span
+from adcompiler.frontend.values.values import AnyValue, Held, Listed, Storage, Store, Value, as_array
+from adcompiler.ir.nodes import Element
+from adcompiler.pytree.containers import Container
+
+Kept: TypeAlias = list[Held]  # the arrays in a list that loops append to
+Bound: TypeAlias = int | Element | None
+Place: TypeAlias = tuple[tuple[Bound, Bound], ...]  # of a part: where it begins and ends, for each axis
+Holds: TypeAlias = Sequence[Held | None]  # of several values
+COPY = (
+    "in NumPy for {0} too, here for one name alone: to keep the elements of {0} write .copy() where one "
+    "array is made of the other, to change them store in {0} itself"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gone(Store):
+    """Marks elements that a value holds no more, whatever branch was taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    held: Held
+    time: int
+    name: str
+    span: Span
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    storage: Storage
+    store: Store
+    root: Held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    held: Held
+    kept: Kept
+
+
+Event: TypeAlias = _Read | _Stored | _Kept
+
+
+class Here(Protocol):
+    """What is lowered now."""
+
+    source: Source | None
+
+
+class Aliases:
+    """What is noted of the storages of one lowering."""
+
+    def __init__(self, here: Here) -> None:
+        self.here = here
+        self.events: list[Event] = []
+        self.log: list[tuple[Storage, Store | None] | Kept] = []  # how to take back what was noted
+        self.clock = count()
+        self.parts: dict[Storage, dict[Place, Storage]] = {}
+
+    # -- values --------------------------------------------------------------------------------
+
+    def own(self, value: AnyValue) -> AnyValue:
+        """A value that holds its elements: new ones, unless they are those of another value."""
+        if isinstance(value, Listed):
+            if value.held is None:
+                value.held = self.fresh(*(v.held for v in value if isinstance(v, Value)))
+                if value.array is not None:
+                    value.array = replace(value.array, held=value.held)
+            return value
+        if isinstance(value, Value):
+            return replace(value, held=self.fresh()) if value.rank and value.held is None else value
+        return _mapped(value, self.own)
+
+    def fresh(self, *near: Held | None) -> Held:
+        """Elements of a new storage, which may be that of what is given."""
+        storage = Storage(next(self.clock))
+        for held in near:
+            if held is not None:
+                _link(storage, held.storage)
+        return Held(storage)
+
+    def read(self, value: AnyValue, name: str, span: Span) -> AnyValue:
+        """A value that is read under a name; refused if it is stale."""
+        held = value.held if isinstance(value, Value | Listed) else None
+        if held is not None:
+            self.read_held(held, name, span)
+        return value
+
+    def read_held(self, held: Held, name: str, span: Span) -> None:
+        """Elements that are read."""
+        if not _is_current(held):
+            self.refuse(name, held.storage.store, span, self.here.source)
+        self.events.append(_Read(held, next(self.clock), name, span, self.here.source))
+
+    def read_all(self, value: AnyValue, span: Span) -> AnyValue:
+        """A value of which all parts are read."""
+        for part in _parts(value):
+            self.read(part, "", span)
+        return value
+
+    def stored(self, value: AnyValue, before: Held | None, name: str, span: Span) -> AnyValue:
+        """What an array is after a store in it."""
+        if not isinstance(value, Value) or not value.rank:
+            return value
+        return replace(value, held=self.store(before or self.fresh(), name, span))
+
+    def store(self, held: Held, name: str, span: Span) -> Held:
+        """Elements after a store."""
+        store, root = Store(name, span, self.here.source, next(self.clock)), held.root or held
+        for storage in (held.storage, *held.storage.others):
+            self._set(storage, store)
+            self.events.append(_Stored(storage, store, root))
+        return Held(held.storage, store, root)
+
+    def longer(self, before: Listed, after: Listed, name: str, span: Span) -> Listed:
+        """A list after an append: for another name of it that is a store, for its elements it is none."""
+        store = Store(name, span, self.here.source, next(self.clock))
+        held = self.own(before).held
+        self._set(held.storage, store)
+        self.events.append(_Stored(held.storage, store, held))
+        longer: Listed = self.own(after)
+        return longer
+
+    def _set(self, storage: Storage, store: Store) -> None:
+        self.log.append((storage, storage.store))
+        storage.store = store
+
+    def keep(self, value: AnyValue, kept: Kept) -> None:
+        """A list that loops append to takes an array."""
+        if isinstance(value, Value) and value.held is not None:
+            self._keep(kept, value.held)
+            self.events.append(_Kept(value.held, kept))
+
+    def _keep(self, kept: Kept, held: Held) -> None:
+        kept.append(held)
+        self.log.append(kept)
+
+    # -- branches ------------------------------------------------------------------------------
+
+    def fork(self) -> Fork:
+        """The branches of a condition, which is met now."""
+        return Fork(self)
+
+    def either(self, value: AnyValue, then: AnyValue, otherwise: AnyValue) -> AnyValue:
+        """A value that is one of two."""
+        if not isinstance(value, Value) or not value.rank:
+            return value
+        one, other = (v.held if isinstance(v, Value) else None for v in map(as_array, (then, otherwise)))
+        return replace(value, held=self.joined(one, other))
+
+    def joined(self, one: Held | None, other: Held | None) -> Held | None:
+        """The elements of one value or another one."""
+        for held in (one, other):
+            if held is not None and isinstance(held.store, Gone):
+                return held
+        if one is None or other is None or one.storage is not other.storage:
+            return self.fresh(one, other) if one or other else None
+        return Held(one.storage, one.storage.store, one.root or one)
+
+    def rewind(self, mark: int) -> None:
+        """Take back the stores that were noted since."""
+        for entry in reversed(self.log[mark:]):
+            if isinstance(entry, list):
+                entry.pop()
+            else:
+                entry[0].store = entry[1]
+        del self.log[mark:]
+
+    # -- iterations ----------------------------------------------------------------------------
+
+    def start(self) -> Start:
+        """Where an iteration begins, which is lowered now."""
+        return Start(len(self.events), len(self.log), next(self.clock))
+
+    def again(self, start: Start) -> None:
+        """Forget what was lowered since, as it is lowered once more."""
+        self.rewind(start.mark)
+        del self.events[start.events :]
+
+    def iterated(self, start: Start, heads: Holds, ends: Holds) -> list[Held | None]:
+        """What values hold after a loop that hold `heads` when an iteration begins and `ends` when it has
+        ended. Refused is what the next iteration reads of a store of this one."""
+        events = self.events[start.events :]
+        changed = _changed(events)
+        pairs = [(h, e) for h, e in zip(heads, ends, strict=True) if h is not None and e is not None]
+        passed = _passed(pairs, changed, start)
+        carried = dict(pairs)
+        for event in events:
+            if isinstance(event, _Kept):
+                store = changed.get(event.held.storage) or event.held.storage.store
+                if event.held.storage in changed or not _is_current(event.held):
+                    self._keep(event.kept, _gone(event.held, store))
+            elif isinstance(event, _Read):
+                ways = [h for h in event.held.ways() if start.sees(h)]
+                head = next((h for h in ways if h in carried), None)
+                if head is not None:
+                    self.carried(event, carried[head], pairs, changed)
+                elif any(h.storage in passed for h in ways) and not _is_own(event.held, events):
+                    self.next_reads(event, next(passed[h.storage] for h in ways if h.storage in passed))
+        found = self.after(heads, ends)
+        for storage, store in passed.items():
+            if storage.store is None or storage.store.time < start.time:
+                self._set(storage, store)
+        return found
+
+    def carried(
+        self, event: _Read, end: Held, pairs: Sequence[tuple[Held, Held]], changed: dict[Storage, Store]
+    ) -> None:
+        """Refuse a read of what an iteration begins with, if it would not find that in the next one: it is
+        stale then, or is what another name bears that has been stored in before the read."""
+        if not _is_current(end):
+            self.next_reads(event, end.storage.store)
+        for head, last in pairs:
+            store = changed.get(head.storage)
+            later = store is not None and store.time < event.time
+            if later and _overlap(end, last) and not _overlap(event.held, head):
+                self.next_reads(event, store)
+
+    def after(self, heads: Holds, ends: Holds) -> list[Held | None]:
+        """What values hold after a loop: two of them the same if they did before it or after an iteration."""
+        found: list[Held | None] = []
+        for head, end in zip(heads, ends, strict=True):
+            if head is None or end is None:
+                found.append(None)
+            elif not _is_current(end) or isinstance(head.store, Gone):
+                stale = head if _is_current(end) else end
+                found.append(_gone(stale, stale.storage.store))
+            elif head.storage is end.storage:
+                found.append(Held(end.storage, end.storage.store))
+            else:
+                found.append(self.fresh(head, end))
+                self._apart(found, heads, ends)
+        return found
+
+    def _apart(self, found: Holds, heads: Holds, ends: Holds) -> None:
+        """Arrays that are exchanged in a loop stay different ones."""
+        k = len(found) - 1
+        last, head, end = found[k], heads[k], ends[k]
+        assert last is not None
+        assert head is not None
+        assert end is not None
+        for held, before, after in zip(found[:k], heads, ends, strict=False):
+            if held is None or before is None or after is None:
+                continue
+            if not (_overlap(before, head) or _overlap(after, end)):
+                last.storage.others.discard(held.storage)
+                held.storage.others.discard(last.storage)
+
+    def points(self, start: Start) -> None:
+        """Refuse what a point of a comprehension reads of the stores of those before it."""
+        events = self.events[start.events :]
+        changed = _changed(events)
+        for event in events:
+            if isinstance(event, _Read):
+                ways = [h for h in event.held.ways() if start.sees(h) and h.storage in changed]
+                if ways and not _is_own(event.held, events):
+                    self.next_reads(event, changed[ways[0].storage])
+
+    def rows(self, values: Sequence[AnyValue]) -> list[AnyValue]:
+        """Different rows of arrays: a store in one of them changes none of the others."""
+        others = dict[Storage, tuple[Storage, ...]]()
+
+        def own(value: AnyValue) -> AnyValue:
+            if not isinstance(value, Value) or value.held is None:
+                return _mapped(value, own)
+            storage, whole = Storage(next(self.clock)), value.held.storage
+            for each in others.setdefault(whole, (whole, *whole.others)):
+                storage.others.add(each)
+                each.others.add(storage)
+            return replace(value, held=Held(storage, origin=value.held))
+
+        return [own(value) for value in values]
+
+    def part(self, value: AnyValue, whole: Value, place: Place) -> AnyValue:
+        """A view of an array; parts of it that do not meet are different storages."""
+        if not isinstance(value, Value) or not value.rank or whole.held is None:
+            return shared(value)
+        parts = self.parts.setdefault(whole.held.storage, {})
+        if place not in parts:
+            storage = parts[place] = Storage(next(self.clock))
+            apart = {parts[p] for p in parts if _is_apart(place, p)}
+            for each in (whole.held.storage, *whole.held.storage.others):
+                if each is not storage and each not in apart:
+                    storage.others.add(each)
+                    each.others.add(storage)
+        found = parts[place]
+        return replace(value, held=Held(found, found.store, origin=whole.held))
+
+    def row(self, value: AnyValue) -> AnyValue:
+        """What an iteration gets of that which is iterated over."""
+        if isinstance(value, Value) and value.held is not None:
+            held = Held(value.held.storage, value.held.store, origin=value.held, row=True)
+            return replace(value, held=held)
+        return _mapped(value, self.row)
+
+    # -- messages ------------------------------------------------------------------------------
+
+    def next_reads(self, event: _Read, store: Store | None) -> NoReturn:
+        """Refuse what the next iteration reads."""
+        self.refuse(event.name, store, event.span, event.source, " for the next iteration")
+
+    def refuse(
+        self, name: str, store: Store | None, span: Span, source: Source | None, why: str = ""
+    ) -> NoReturn:
+        """Refuse a read of what NumPy has changed."""
+        assert store is not None
+        what, by = name or "what is read", store.name
+        shares = (
+            f"{what} shares elements with {by}" if by not in ("", name) else f"{what} shares its elements"
+        )
+        cause = f"{shares}, and {store.text!r} changes them{why}"
+        raise ParseError(cause, remedy=COPY.format(name or "it"), source=source, span=span)
+
+
+def shared(value: AnyValue, other: Value | None = None) -> AnyValue:
+    """A value that has the elements of another one, or new ones."""
+    if type(value) is tuple:
+        return _mapped(value, shared)
+    held = None if other is None else other.held
+    if not isinstance(value, Value) or value.held is held:
+        return value
+    return replace(value, held=held if value.rank else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where an iteration begins: what was noted before, and when it is."""
+
+    events: int
+    mark: int
+    time: int
+
+    def sees(self, held: Held) -> bool:
+        """Whether elements are held as they were then."""
+        return held.storage.born < self.time and (held.store is None or held.store.time < self.time)
+
+
+class Fork:
+    """Branches that are lowered one after the other, each on what was there before the first one."""
+
+    def __init__(self, aliases: Aliases) -> None:
+        self.aliases, self.mark = aliases, len(aliases.log)
+        self.stores: dict[Storage, Store] = {}
+        self.kept: list[tuple[Kept, Held]] = []
+
+    def end(self, scope: dict[str, AnyValue], names: Iterable[str]) -> None:
+        """The end of a branch, in whose scope `names` were bound."""
+        settle(scope, names)
+        for entry in self.aliases.log[self.mark :]:
+            if isinstance(entry, list):
+                self.kept.append((entry, entry[-1]))
+            elif entry[0].store is not None:
+                self.stores[entry[0]] = entry[0].store
+        self.aliases.rewind(self.mark)
+
+    def join(self) -> None:
+        """Behind the branches: what one of them stored is stored."""
+        for storage, store in self.stores.items():
+            self.aliases._set(storage, replace(store))
+        for kept, held in self.kept:
+            self.aliases._keep(kept, held)
+
+
+def _changed(events: Sequence[Event]) -> dict[Storage, Store]:
+    """The first store in each storage."""
+    return {e.storage: e.store for e in reversed(events) if isinstance(e, _Stored)}
+
+
+def _passed(
+    pairs: Sequence[tuple[Held, Held]], changed: dict[Storage, Store], start: Start
+) -> dict[Storage, Store]:
+    """The storages that iterations change, with those that a name which they store in gets for the next."""
+    found = dict(changed)
+    for _ in pairs:
+        before = len(found)
+        for head, end in pairs:
+            if head.storage in found:
+                for storage in (end.storage, *end.storage.others):
+                    if storage.born < start.time:
+                        found.setdefault(storage, found[head.storage])
+        if len(found) == before:
+            break
+    return found
+
+
+def _is_own(held: Held, events: Sequence[Event]) -> bool:
+    """Whether it is a row of what is iterated over, and all stores there are made through it: so no other row
+    changes."""
+    stores = (e for e in events if isinstance(e, _Stored) and e.storage is held.storage)
+    return held.row and all(e.root is held for e in stores)
+
+
+def _is_apart(one: Place, other: Place) -> bool:
+    """Whether two parts surely have no element in common."""
+    return any(_ends_before(a, b) or _ends_before(b, a) for a, b in zip(one, other, strict=False))
+
+
+def _ends_before(one: tuple[Bound, Bound], other: tuple[Bound, Bound]) -> bool:
+    end, begin = one[1], other[0]
+    if isinstance(end, int) and isinstance(begin, int):
+        return end <= begin and (end < 0) == (begin < 0)
+    return end is not None and end is begin
+
+
+def _is_current(held: Held) -> bool:
+    return held.storage.store is held.store
+
+
+def _overlap(one: Held, other: Held) -> bool:
+    return one.storage is other.storage or other.storage in one.storage.others
+
+
+def _link(storage: Storage, other: Storage) -> None:
+    """A storage may be another one, and so whatever that may be."""
+    for each in (other, *other.others):
+        if each is not storage:
+            storage.others.add(each)
+            each.others.add(storage)
+
+
+def _gone(held: Held, store: Store | None) -> Held:
+    assert store is not None
+    return Held(held.storage, Gone(store.name, store.span, store.source, store.time))
+
+
+def settle(scope: dict[str, AnyValue], names: Iterable[str]) -> None:
+    """The end of a branch, in whose scope `names` were bound: what is stale there stays so."""
+    for name in names:
+        if name in scope:
+            scope[name] = _settled(scope[name])
+
+
+def _settled(value: AnyValue) -> AnyValue:
+    """A value at the end of a branch."""
+    held = value.held if isinstance(value, Value | Listed) else None
+    if held is None:
+        return _mapped(value, _settled)
+    if _is_current(held) or isinstance(held.store, Gone):
+        return value
+    gone = _gone(held, held.storage.store)
+    if isinstance(value, Value):
+        return replace(value, held=gone)
+    found = Listed(value)
+    found.array, found.grown, found.held = value.array, value.grown, gone
+    return found
+
+
+def _mapped(value: AnyValue, f: Callable[[AnyValue], AnyValue]) -> AnyValue:
+    """A tuple or container with its parts replaced; the same one if none is another."""
+    if not isinstance(value, Container) and type(value) is not tuple:
+        return value
+    before = value.parts if isinstance(value, Container) else value
+    parts = tuple(map(f, before))
+    if all(a is b for a, b in zip(before, parts, strict=True)):
+        return value
+    return replace(value, parts=parts) if isinstance(value, Container) else parts
+
+
+def _parts(value: AnyValue) -> Iterator[AnyValue]:
+    """The arrays and lists in a value."""
+    if isinstance(value, Value | Listed):
+        yield value
+    for part in value.parts if isinstance(value, Container) else value if type(value) is tuple else ():
+        yield from _parts(part)
