@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adcompiler.api.finite_differences import slope_along, slopes
+from adcompiler.api.finite_differences import Place, Value, closer, closer_along, slope_along, slopes
 from adcompiler.api.function import Function
 from adcompiler.api.modes import hvp
 from adcompiler.api.transforms import Derived, Gradient, compiled
-from adcompiler.errors import Error, GradientError
+from adcompiler.api.vmap import over
+from adcompiler.errors import Error, GradientError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.complex_step import ComplexStep, NotAnalytic
-from adcompiler.ir.nodes import Array, Input, Map, Read, Reduce, identity, is_const
+from adcompiler.ir.nodes import Array, Func, Input, Map, Read, Reduce, Size, identity, is_const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -120,7 +122,8 @@ def check_grad(
     Results other than one scalar are summed with random weights first, so `f` may return arrays. First
     order: every entry of the gradient; second: the Hessian times a random direction. Of an argument with
     more than a thousand entries, some entries and random directions through all of them are compared.
-    Differences are central with two Richardson extrapolations. Where the program is analytic, complex steps
+    Differences are central with two Richardson extrapolations, with smaller steps where they disagree; where
+    they stay uncertain, a complex step overrules them. Where the program is analytic, complex steps
     of the function (of its gradient for the second order) judge to rounding. A terminal shows that a check of
     some seconds goes on. Returns the worst relative error; raises
     GradientError with the worst entry and both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in
@@ -142,6 +145,31 @@ def check_report(
         if order > 1:
             check.second()
     return Report(f.__name__, order, tuple(check.comparisons), tuple(dict.fromkeys(check.notes)))
+
+
+class Steps:
+    """Complex steps of a function at a point, and one rounding beside it; its results are summed with
+    `weights`. All steps of an argument are one pass over the program, where that can be mapped."""
+
+    def __init__(self, f: Specialisation, point: Sequence[Any], weights: Sequence[np.ndarray] | None) -> None:
+        self.f, self.points, self.weights = f, (point, _rounded(point)), weights
+        self.sizes = f.sizes(point)
+        self._made: dict[tuple[int, bool], ComplexStep] = {}
+
+    def slopes(self, k: int, places: Sequence[Place], near: bool = False) -> np.ndarray:
+        """The derivatives by the entries of input `k` at `places`; raises NotAnalytic."""
+        if (k, near) not in self._made:
+            func = self.f.func
+            self._made[k, near] = ComplexStep(func, self.sizes, self.points[near], k, _mapped(func, k))
+        return self._made[k, near].slopes(places, self.weights)
+
+
+def _mapped(func: Func, k: int) -> Func | None:
+    """A program over one axis more, of input `k`; None where lengths would differ from case to case."""
+    axes = [0 if j == k else None for j in range(len(func.inputs))]
+    with suppress(ShapeError):
+        return over(func, axes, Size(len(func.size_names)), func.name)
+    return None
 
 
 class _Check:
@@ -172,8 +200,9 @@ class _Check:
 
     def gradient(self) -> None:
         """First derivatives."""
-        self.finite("gradient", self.exact, lambda p: np.float64(self.value(p, False)[0]))
-        self.complex("gradient", self.value, self.exact, None)
+        steps = Steps(self.value, self.point, None)
+        self.finite("gradient", self.exact, lambda p: np.float64(self.value(p, False)[0]), steps)
+        self.complex("gradient", self.exact, steps)
 
     def second(self) -> None:
         """The Hessian times a random direction."""
@@ -185,13 +214,12 @@ class _Check:
             found = self.slope(p, False)
             return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, found, strict=True)))
 
-        self.finite("second derivative", exact, along)
-        self.complex("second derivative", self.slope, exact, directions)
+        steps = Steps(self.slope, self.point, directions)
+        self.finite("second derivative", exact, along, steps)
+        self.complex("second derivative", exact, steps)
 
-    def finite(
-        self, what: str, exact: Sequence[np.ndarray], value: Callable[[Sequence[Any]], np.float64]
-    ) -> None:
-        """Compare with finite differences of `value`."""
+    def finite(self, what: str, exact: Sequence[np.ndarray], value: Value, steps: Steps) -> None:
+        """Compare with finite differences of `value`; where they are uncertain, complex steps have a say."""
         parts = []
         for k, g in zip(self.wanted, exact, strict=True):
             places = None
@@ -201,6 +229,7 @@ class _Check:
                 if not places:
                     continue
             expected = slopes(value, self.point, k, places)
+            self.look_closer(k, g, expected, value, steps)
             error = _errors(g, expected)
             if places is not None:
                 asked = np.zeros(g.shape, bool)
@@ -210,20 +239,36 @@ class _Check:
             parts.append((k, g, expected, error))
         self.compare(what, "finite differences", parts, RTOL)
 
-    def along(
-        self, what: str, value: Callable[[Sequence[Any]], np.float64], k: int, exact: np.ndarray
+    def look_closer(
+        self, k: int, exact: np.ndarray, expected: np.ndarray, value: Value, steps: Steps
     ) -> None:
+        """Better estimates where differences say that a derivative is wrong: by smaller steps, for what
+        changes fast, and where these are uncertain by a complex step, if there is one."""
+        allowed, seen = self.allowed(RTOL, exact), np.zeros(exact.shape, bool)
+        while (off := ~seen & ~(_errors(exact, expected) <= allowed) & ~np.isnan(expected)).any():
+            for place in map(tuple, np.argwhere(off)):  # errors are relative to the largest estimate
+                expected[place], uncertain = closer(value, self.point, k, place)
+                error = abs(float(exact[place]) - expected[place])
+                if uncertain >= error > allowed * _scale(expected):
+                    with suppress(NotAnalytic):
+                        (found,) = steps.slopes(k, [place])
+                        expected[place] = found if np.isfinite(found) else expected[place]
+            seen |= off
+
+    def along(self, what: str, value: Value, k: int, exact: np.ndarray) -> None:
         """Compare with finite differences along random directions, which move all entries of an argument by
         as much of themselves: one wrong entry shows in each."""
         name, start = self.names[k], np.asarray(self.point[k])
         size = np.where(start == 0, 1, abs(start)).astype(start.dtype)
         scale = max(1.0, float(np.linalg.norm((exact * size).ravel().astype(np.float64))))
-        allowed = self.rtol if self.rtol is not None else _allowed(RTOL, exact)
+        allowed = self.allowed(RTOL, exact)
         found = []
         for _ in range(DIRECTIONS):
             direction = size * self.random.choice([-1, 1], size.shape).astype(size.dtype)
             expected = slope_along(value, self.point, k, direction)
             slope = float(np.vdot(exact.astype(np.float64), direction.astype(np.float64)))
+            if not abs(slope - expected) <= allowed * scale:
+                expected, _ = closer_along(value, self.point, k, direction)
             error = abs(slope - expected) / scale
             entry = f"{name} along a direction"
             found.append(Comparison(what, "finite differences", entry, slope, expected, error))
@@ -239,20 +284,12 @@ class _Check:
         chosen = self.random.choice(exact.size, _samples(exact), replace=False)
         return [tuple(int(i) for i in np.unravel_index(p, exact.shape)) for p in chosen]
 
-    def complex(
-        self,
-        what: str,
-        f: Specialisation,
-        exact: Sequence[np.ndarray],
-        weights: Sequence[np.ndarray] | None,
-    ) -> None:
-        """Compare with complex steps of `f`, whose results are summed with `weights`."""
-        sizes = f.sizes(self.point)
-        steps = [ComplexStep(f.func, sizes, at) for at in (self.point, _rounded(self.point))]
+    def complex(self, what: str, exact: Sequence[np.ndarray], steps: Steps) -> None:
+        """Compare with complex steps."""
         parts = []
         for k, g in zip(self.wanted, exact, strict=True):
             try:
-                expected, error = self._stepped(steps, k, g, weights)
+                expected, error = self._stepped(steps, k, g)
                 if g.size > MOST_ENTRIES:
                     name = self.names[k]
                     self.notes.append(f"complex steps at {_samples(g)} of the {g.size} entries of {name}")
@@ -262,20 +299,18 @@ class _Check:
             parts.append((k, g, expected, error))
         self.compare(what, "complex step", parts, COMPLEX_RTOL)
 
-    def _stepped(
-        self, steps: Sequence[ComplexStep], k: int, exact: np.ndarray, weights: Sequence[np.ndarray] | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _stepped(self, steps: Steps, k: int, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives by complex steps, NaN where none was taken, and the errors beyond rounding."""
-        here, near = steps
         places = self.sampled(exact) if exact.size > MOST_ENTRIES else list(np.ndindex(exact.shape))
         expected = np.full(exact.shape, np.nan)
-        for place in places:
-            expected[place] = here.slope(k, place, weights)
+        _put(expected, places, steps.slopes(k, places))
         usable = np.isfinite(expected) & np.isfinite(exact)
         error = np.where(usable, _errors(exact, expected), 0.0)
-        for place in map(tuple, np.argwhere(error > _allowed(COMPLEX_RTOL, exact))):
-            moved = abs(near.slope(k, place, weights) - expected[place]) / _scale(expected)
-            error[place] = max(0.0, error[place] - NOISE * moved)
+        if off := [tuple(int(i) for i in p) for p in np.argwhere(error > _allowed(COMPLEX_RTOL, exact))]:
+            near = np.full(exact.shape, np.nan)
+            _put(near, off, steps.slopes(k, off, near=True))
+            moved = NOISE * abs(near - expected) / _scale(expected)
+            error = np.where(np.isnan(near), error, np.maximum(0.0, error - moved))
         return expected, error
 
     def compare(
@@ -296,12 +331,16 @@ class _Check:
             found = Comparison(
                 what, reference, entry, float(g[place]), float(expected[place]), float(error[place])
             )
-            if not found.error <= (self.rtol if self.rtol is not None else _allowed(tolerance, g)):
+            if not found.error <= self.allowed(tolerance, g):
                 self.fail(found)
             if worst is None or found.error > worst.error:
                 worst = found
         if worst is not None:
             self.comparisons.append(worst)
+
+    def allowed(self, tolerance: Tolerance, exact: np.ndarray) -> float:
+        """The relative error that is no mistake."""
+        return self.rtol if self.rtol is not None else _allowed(tolerance, exact)
 
     def fail(self, found: Comparison) -> None:
         """A derivative is wrong, or the point lies on a kink."""
@@ -311,6 +350,11 @@ class _Check:
             f"{by} {found.expected:.12g} (relative error {found.error:.1e})",
             remedy="if the point lies on a kink, move it; else please report the formula",
         )
+
+
+def _put(array: np.ndarray, places: Sequence[Place], values: np.ndarray) -> None:
+    for place, value in zip(places, values, strict=True):
+        array[place] = value
 
 
 def _samples(exact: np.ndarray) -> int:

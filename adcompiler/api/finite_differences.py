@@ -10,10 +10,13 @@ import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
 STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
+FINER = tuple(10.0**-k for k in range(7))
 
 
 Value = Callable[[Sequence[Any]], np.float64]
 Place = tuple[int, ...]
+At = Callable[[Place, float], tuple[np.float64, float]]  # the value at a distance, and where that is
+Estimate = tuple[float, float]  # a derivative, and how uncertain it is
 
 
 def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] | None = None) -> np.ndarray:
@@ -23,43 +26,70 @@ def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] |
     Steps relative to the entry and absolute ones are tried; the estimate is taken that moves least when the
     step is halved, and whose step is not lost in the rounding of the values.
     """
+    start, at = _entries(value, point, k)
+    slopes = np.full(start.shape, np.nan)
+    for place in np.ndindex(start.shape) if places is None else places:
+        slopes[place], _ = _best(at, place, _scales(start, place), start.dtype)
+    return slopes
+
+
+def closer(value: Value, point: Sequence[Any], k: int, place: Place) -> Estimate:
+    """The derivative at one entry by smaller steps too, for what changes fast."""
+    start, at = _entries(value, point, k)
+    return _best(at, place, (s * finer for finer in FINER for s in _scales(start, place)), start.dtype)
+
+
+def slope_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarray) -> float:
+    """The derivative of a scalar along a direction of argument `k`, by finite differences."""
+    return _best(_moved_along(value, point, k, direction), (), (1.0, 0.1), direction.dtype)[0]
+
+
+def closer_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarray) -> Estimate:
+    """The same by smaller steps too."""
+    return _best(_moved_along(value, point, k, direction), (), FINER, direction.dtype)
+
+
+def _entries(value: Value, point: Sequence[Any], k: int) -> tuple[np.ndarray, At]:
+    """Argument `k`, and the value where one entry of it is moved."""
     start = np.asarray(point[k])
     dtype = start.dtype if start.dtype.kind == "f" else np.dtype(np.float64)
     start = start.astype(dtype)
-    slopes = np.full(start.shape, np.nan)
 
     def at(place: Place, distance: float) -> tuple[np.float64, float]:
         moved = start.copy()
         moved[place] += dtype.type(distance)
         return value([*point[:k], moved[()], *point[k + 1 :]]), float(moved[place])
 
-    for place in np.ndindex(start.shape) if places is None else places:
-        size = abs(float(start[place]))
-        scales = {max(1.0, size), size or 1.0}
-        estimates = [_extrapolated(at, place, scale * STEP * _coarser(dtype)) for scale in scales]
-        slopes[place] = min(estimates, key=lambda e: e[1])[0]
-    return slopes
+    return start, at
 
 
-def slope_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarray) -> float:
-    """The derivative of a scalar along a direction of argument `k`, by finite differences."""
+def _moved_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarray) -> At:
+    """The value where argument `k` is moved along a direction."""
     start = np.asarray(point[k])
 
     def at(place: Place, distance: float) -> tuple[np.float64, float]:
         moved = start + start.dtype.type(distance) * direction
         return value([*point[:k], moved, *point[k + 1 :]]), distance
 
-    estimates = [_extrapolated(at, (), scale * STEP * _coarser(start.dtype)) for scale in (1.0, 0.1)]
-    return min(estimates, key=lambda e: e[1])[0]
+    return at
+
+
+def _scales(start: np.ndarray, place: Place) -> set[float]:
+    size = abs(float(start[place]))
+    return {max(1.0, size), size or 1.0}
+
+
+def _best(at: At, place: Place, scales: Iterable[float], dtype: np.dtype) -> Estimate:
+    """The most certain of the estimates with steps of some scales."""
+    estimates = [_extrapolated(at, place, scale * STEP * _coarser(dtype)) for scale in scales]
+    return min(estimates, key=lambda e: e[1])
 
 
 def _coarser(dtype: np.dtype) -> float:
     return 10.0 if dtype == np.float32 else 1.0
 
 
-def _extrapolated(
-    at: Callable[[Place, float], tuple[np.float64, float]], place: Place, step: float
-) -> tuple[float, float]:
+def _extrapolated(at: At, place: Place, step: float) -> Estimate:
     """The central difference after two Richardson extrapolations, and how uncertain it is: how far the last
     one moved it, and what rounding of the values makes of it."""
     table = []

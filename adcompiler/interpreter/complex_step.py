@@ -20,6 +20,7 @@ from adcompiler.ops.table import TABLE
 
 H = 1e-20
 COMPLEX = np.dtype(np.complex128)
+MOST, POINTS = 64, 2**13  # steps in one pass, and entries of the arguments of all of them
 
 
 class NotAnalytic(Exception):  # noqa: N818 (an answer rather than an error)
@@ -51,21 +52,50 @@ BOUNDED = (
 
 
 class ComplexStep:
-    """The derivatives of a program with one scalar result with respect to entries of its inputs."""
+    """The derivatives of a program, one scalar or results that are summed, by entries of input `k`.
 
-    def __init__(self, func: Func, sizes: Sequence[int], args: Sequence[Any]) -> None:
-        self.reference, self.sizes = Reference(func, NUMBERS), sizes
+    `mapped` is the program over one axis more, the first of that input and of all results, with its length
+    behind the others: many steps then are one pass over the program. None where there is no such program.
+    """
+
+    def __init__(
+        self, func: Func, sizes: Sequence[int], args: Sequence[Any], k: int, mapped: Func | None = None
+    ) -> None:
+        self.one, self.sizes, self.k = Reference(func, NUMBERS), tuple(sizes), k
+        self.many = None if mapped is None else Reference(mapped, NUMBERS)
         self.args = [np.asarray(a, _dtypes()[i.dtype]) for a, i in zip(args, func.inputs, strict=True)]
+        self.at_once = min(MOST, max(1, POINTS // max(1, sum(a.size for a in self.args))))
 
-    def slope(self, k: int, place: tuple[int, ...], weights: Sequence[np.ndarray] | None = None) -> float:
-        """The derivative of the result, or of the results' sum with `weights`, by one entry of input `k`."""
-        moved = self.args[k].copy()
+    def slopes(
+        self, places: Sequence[tuple[int, ...]], weights: Sequence[np.ndarray] | None = None
+    ) -> np.ndarray:
+        """The derivatives of the result, or of the sum of all with `weights`, by the entries at `places`."""
+        if self.many is None or self.at_once == 1 or len(places) == 1:
+            return np.array([self._slope(place, weights) for place in places])
+        starts = range(0, len(places), self.at_once)
+        return np.concatenate([self._together(places[n : n + self.at_once], weights) for n in starts])
+
+    def _slope(self, place: tuple[int, ...], weights: Sequence[np.ndarray] | None) -> float:
+        moved = self.args[self.k].copy()
         moved[place] += 1j * H
-        found = self.reference(self.sizes, [*self.args[:k], moved, *self.args[k + 1 :]])
+        found = self.one(self.sizes, [*self.args[: self.k], moved, *self.args[self.k + 1 :]])
         total = (
             found[0] if weights is None else sum(np.sum(w * r) for w, r in zip(weights, found, strict=True))
         )
         return float(np.imag(total)) / H
+
+    def _together(
+        self, places: Sequence[tuple[int, ...]], weights: Sequence[np.ndarray] | None
+    ) -> np.ndarray:
+        """Some steps in one pass."""
+        assert self.many is not None
+        count = len(places)
+        moved = np.repeat(self.args[self.k][None], count, axis=0)
+        moved[(np.arange(count), *np.transpose(places))] += 1j * H
+        given = [*self.args[: self.k], moved, *self.args[self.k + 1 :]]
+        found = self.many((*self.sizes, count), given)
+        terms = found if weights is None else [w * r for w, r in zip(weights, found, strict=True)]
+        return np.asarray(np.imag(sum(t.reshape(count, -1).sum(axis=1) for t in terms))) / H
 
 
 def _dtypes() -> dict[Any, np.dtype]:
