@@ -11,7 +11,7 @@ LLVM vectorises innermost loops only. Here that would be k, a dot product: its l
 number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
 the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
-Rows, the arrays that each iteration has for itself (`kernels/schedule/scratchpads.py`), have the lanes side
+Rows, the arrays that each iteration has for itself (`kernels/schedule/materialise.py`), have the lanes side
 by side. So have copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above:
 they are filled before a vector of iterations, and written back after it.
 """

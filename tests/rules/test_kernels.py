@@ -129,7 +129,7 @@ def same(entry: Primitive, a: Any, b: Any) -> bool:
 
 
 def test_powers_of_integers_wrap() -> None:
-    """Programs check that exponents are not negative (`frontend/values/powers.py`)."""
+    """Programs check that exponents are not negative (`frontend/values/operations.py`)."""
     power = numba.njit(lambda x, y: x**y, error_model="numpy")
     for x, y in product((0, 1, -1, 2, -3, 10, 2**62), (0, 1, 2, 3, 50, 63)):
         with np.errstate(all="ignore"):

@@ -4,11 +4,127 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from adcompiler.ad.custom_rules import forward
 from adcompiler.ad.jvp import jvp
-from adcompiler.ad.programs.pointwise import pointwise
 from adcompiler.ad.taylor import taylor
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.nodes import Array
+from adcompiler.ir.bodies import like, opened
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Read, is_const
+from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.walk import arrays_of, elements_of
+
+# -- pointwise ---------------------------------------------------------------------------------------
+# Whether entries depend on single entries: then one tangent of ones gives all their derivatives.
+#
+# For each array it is found along which of its axes the argument's axes run. An array that reads
+# entries at two places, or sums over such an axis, has none.
+
+
+Axes = dict[int, int]  # which axis of an array each axis of the argument is
+
+
+class _Mixed(Exception):  # noqa: N818
+    """An entry depends on several."""
+
+
+def pointwise(result: Array, argument: Array) -> bool:
+    """Whether each entry of `result` depends on one entry of `argument` at most."""
+    own = {k: k for k, n in enumerate(argument.shape) if not is_const(n, 1)}
+    try:
+        _placed((result,), {argument: own})
+    except _Mixed:
+        return False
+    return True
+
+
+def _placed(results: Sequence[Array], known: Mapping[Array, Axes]) -> dict[Array, Axes]:
+    """The axes of every array below `results` that depends on the argument."""
+    found = dict(known)
+    for array in arrays_of(results):
+        if array in found or isinstance(array, Input):
+            continue
+        if isinstance(array, Item):
+            _loop(array.loop, found)
+        elif isinstance(array, Ruled):
+            _ruled(array, found)
+        else:
+            axes = _body(array, found)
+            if axes is not None:
+                found[array] = _kept(array, axes)
+    return found
+
+
+def _body(array: Array, found: Mapping[Array, Axes]) -> Axes | None:
+    """Which axes of an array's domain the argument's axes are."""
+    axes: Axes | None = None
+    for element in elements_of(array.elements):
+        if isinstance(element, Read) and element.array in found:
+            here = {a: _axis(element.args[k]) for a, k in found[element.array].items()}
+            if axes is not None and here != axes:
+                raise _Mixed
+            axes = here
+    return axes
+
+
+def _axis(index: Element) -> int:
+    if not isinstance(index, Index):
+        raise _Mixed
+    return index.axis
+
+
+def _kept(array: Array, axes: Axes) -> Axes:
+    """Axes of the domain as axes of the array itself."""
+    if isinstance(array, Accumulate):
+        places = {i.axis: k for k, i in enumerate(array.indices) if isinstance(i, Index)}
+    else:
+        places = {k: k for k in range(array.rank)}
+    if not all(k in places for k in axes.values()):
+        raise _Mixed
+    return {a: places[k] for a, k in axes.items()}
+
+
+def _ruled(array: Ruled, found: dict[Array, Axes]) -> None:
+    """An array is as its value is, if its rule mixes no entries either."""
+    ways = {a: like(a) for a in array.args if a in found}
+    tangent = forward(array, ways, vjp)
+    if array.value not in found or tangent is None:
+        return
+    found[array] = found[array.value]
+    inside = _placed((tangent,), {**found, **{way: found[a] for a, way in ways.items()}})
+    if inside.get(tangent, found[array]) != found[array]:
+        raise _Mixed
+
+
+def _loop(loop: Loop, found: dict[Array, Axes]) -> None:
+    """The axes of what a loop gives; what it carries keeps its own."""
+    if not any(a in found for a in loop.operands):
+        return
+    body = opened(loop)
+    rows = {row: _without_first(found[whole]) for whole, row in body.rows if whole in found}
+    slots = {c.slot: found[c.init] for c in body.carried if c.init in found}
+    while True:
+        inside = _placed((*(c.result for c in body.carried), *body.outs), {**found, **rows, **slots})
+        after = {c.slot: inside[c.result] for c in body.carried if c.result in inside}
+        if any(slots.get(slot, axes) != axes for slot, axes in after.items()):
+            raise _Mixed
+        if after.keys() <= slots.keys():
+            break
+        slots |= after
+    count = len(body.carried)
+    for item, c in zip(loop.items, body.carried, strict=False):
+        if c.slot in slots:
+            found[item] = slots[c.slot]
+    for item, out in zip(loop.items[count:], body.outs, strict=False):
+        if out in inside:
+            found[item] = {a: k + 1 for a, k in inside[out].items()}
+
+
+def _without_first(axes: Axes) -> Axes:
+    if 0 in axes.values():
+        raise _Mixed
+    return {a: k - 1 for a, k in axes.items()}
+
 
 TAYLOR = 3  # from this order on, Taylor mode has fewer operations than nested forward mode
 

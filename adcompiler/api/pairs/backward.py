@@ -7,17 +7,17 @@ function itself do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler.ad.programs.contributions import contributions, shared_axes
 from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
 from adcompiler.ad.programs.pullback import pullback
-from adcompiler.api.pairs.contributions import contributed, program
+from adcompiler.api.pairs.into import overlaps_itself
 from adcompiler.api.pairs.needs import Found, Need, answer, firsts, floats_of, is_dual, needs_in, nested_like
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner
-from adcompiler.api.pairs.scattered_gradients import Scattered, is_like, scattered, takes
 from adcompiler.api.pairs.seeds import cotangents, tangents
 from adcompiler.api.pairs.styles import (
     Differentiable,
@@ -33,12 +33,16 @@ from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.reference import extent
+from adcompiler.ir.nodes import Func
+from adcompiler.ir.types import NUMPY
+from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
-from adcompiler.runtime.arguments.adapters import Wrapper
+from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
+from adcompiler.runtime.arguments.masked import refuse_masked
 from adcompiler.runtime.arguments.signature import PLAIN
 from adcompiler.runtime.programs.specialise import Specialisation, Types
-from adcompiler.targets.cpu.adding import scatters
+from adcompiler.targets.cpu.adding import adding, scatters
 
 APART = "push", "first"
 
@@ -336,3 +340,106 @@ class Backward(Style):
         if key not in self.made:
             self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
         return contributed(self.made[key], need.first, values, plain, cotangent)
+
+
+# -- accumulators ------------------------------------------------------------------------------------
+# The accumulators "push" and "first": what each entry of the result contributes to a gradient, apart.
+
+
+def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Specialisation:
+    """The program of the contributions to the gradient of one input of `f`, which is called `path`."""
+    func = lowered.func
+    if len(func.results) != 1:
+        raise ShapeError(
+            f'{f.__name__} has {len(func.results)} results: "push" and "first" need one',
+            remedy='use the accumulator "sum"',
+        )
+    axes = shared_axes(func.inputs[number].shape, func.results[0].shape)
+    if axes is None:
+        raise ShapeError(
+            f'{path} is not broadcast to the result of {f.__name__}: "push" and "first" gather what '
+            "each entry of the result contributes",
+            remedy='use the accumulator "sum"',
+        )
+    made = run(SIMPLIFY, contributions(func, number, axes))
+    return Specialisation(Lowered(made, with_inputs(lowered.constraints, func, made), None), f.backend)
+
+
+def contributed(
+    compiled: Specialisation, number: int, values: Sequence[Any], plain: bool, cotangent: Any
+) -> list[Any]:
+    """The contributions to the gradient of one input, in the order of the result's axes."""
+    result = compiled.func.inputs[-1]
+    refuse_masked("the cotangent", cotangent)
+    seed = np.asarray(as_numpy("the cotangent", cotangent))
+    if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
+        raise ShapeError(
+            f"the cotangent is {seed.dtype} of shape {seed.shape}, the result has rank {result.rank}",
+            remedy="a cotangent has its result's shape and is real",
+        )
+    seed = seed.astype(NUMPY[result.dtype])
+    found = np.asarray(compiled([*values, seed if seed.ndim else seed[()]], plain)[0])
+    shape = np.shape(values[number])
+    count = int(np.prod(found.shape[: found.ndim - len(shape)]))
+    each = list(found.reshape(count, *shape))
+    return [float(c) for c in each] if plain else each
+
+
+# -- gradients of gathers ----------------------------------------------------------------------------
+# Gradients of gathers, added to the gradients that pairs have already, where these stand.
+
+
+class Scattered(NamedTuple):
+    """A program of gradients apart: what adds those of some results to arrays, and the rest of it."""
+
+    rest: Specialisation
+    kept: list[int]
+    adding: dict[int, list[Specialisation]]
+
+    def run(
+        self, args: Sequence[Any], sizes: Sequence[int], plain: bool, targets: Mapping[int, np.ndarray]
+    ) -> list[Any]:
+        """The results; those that have a target are added to it, once it is known that there is no error."""
+        found: dict[int, Any] = dict(zip(self.kept, self.rest.run(sizes, args, plain), strict=True))
+        for number, programs in self.adding.items():
+            for program in programs:
+                program.run(sizes, args, False, [targets[number]])
+            found[number] = targets[number]
+        return [found[k] for k in sorted(found)]
+
+
+def scattered(func: Func, numbers: Iterable[int], backend: str) -> Scattered | None:
+    """What adds those of the results `numbers` that are sums of scatters; None if none is one."""
+    made = {k: programs for k in numbers if (programs := _programs(func, k, backend))}
+    if not made:
+        return None
+    kept = [k for k in range(len(func.results)) if k not in made]
+    rest = func.with_(
+        results=tuple(func.results[k] for k in kept), result_names=tuple(func.result_names[k] for k in kept)
+    )
+    return Scattered(Specialisation(Lowered(rest, (), (None,) * len(kept)), backend), kept, made)
+
+
+def _programs(func: Func, number: int, backend: str) -> list[Specialisation]:
+    """A program for each scatter that a result is the sum of."""
+    name, _, threads = backend.partition(":")
+    found = []
+    for term in scatters(func.results[number]) if name in ("cpu", "cpu-precise") else ():
+        one = func.with_(results=(term,), result_names=(func.result_names[number],), checks=())
+        kernel = adding(one, 0, name == "cpu-precise", int(threads) if threads else None)
+        if kernel is None:
+            return []
+        found.append(Specialisation(Lowered(one, (), None), backend))
+        found[-1].use(kernel)
+    return found
+
+
+def is_like(target: np.ndarray, value: Any) -> bool:
+    """Whether an array may hold the gradient of a value."""
+    return isinstance(value, np.ndarray) and target.shape == value.shape and target.dtype == value.dtype
+
+
+def takes(target: np.ndarray, args: Sequence[Any]) -> bool:
+    """Whether a gradient can be added to an array while a kernel reads the arguments."""
+    usable = target.flags.writeable and target.flags.aligned and not overlaps_itself(target)
+    return usable and not any(isinstance(a, np.ndarray) and np.may_share_memory(target, a) for a in args)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from adcompiler.ad.programs.split import Pattern, split
 from adcompiler.eager.aggregates.replay import Replay, Run, kernel_array, kernel_value, runner
-from adcompiler.eager.aggregates.stacked_columns import column_of
-from adcompiler.eager.graph.graph import Cotangents, Entry, fresh_name, is_variable, perform, state
+from adcompiler.eager.graph.graph import Cotangents, Entry, Node, fresh_name, is_variable, perform, state
 from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
 from adcompiler.frontend.lowering.program import Lowered
@@ -184,3 +185,36 @@ def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, 
         lowered = Lowered(func, (), (None,) * len(func.results))
         made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
     return made[key]
+
+
+# -- stacked columns ---------------------------------------------------------------------------------
+# A field of all items of a list as one Variable, for calls with Variables in structs.
+
+
+class Stacked(Entry):
+    """One array of many; its cotangent is the cotangents of these, item by item."""
+
+    __slots__ = ("places",)
+    holds = False
+
+    def __init__(self, column: Sequence[Any]) -> None:
+        self.places = tuple(k for k, v in enumerate(column) if is_variable(v))
+        super().__init__(column[k] for k in self.places)
+
+    def right(self) -> str:
+        return f"stack({', '.join(v.name for v in self.inputs)})"
+
+    def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+        (c,) = cotangents
+        if c is None:
+            return [None] * len(self.places)
+        if state.recording:
+            return [c[k] for k in self.places]
+        return [Node.kind.made(np.array(c.data[k]), None) for k in self.places]
+
+
+def column_of(column: Sequence[Any], value: Any) -> Any:
+    """The array `value` that a program reads, as a Variable if there are Variables among its items."""
+    if not any(map(is_variable, column)):
+        return value
+    return perform(Stacked(column), [value])[0]

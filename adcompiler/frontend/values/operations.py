@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.aliases import Aliases
 from adcompiler.frontend.values.calculus import Calculus
-from adcompiler.frontend.values.narrow import narrowed
-from adcompiler.frontend.values.open_axes import Binders
-from adcompiler.frontend.values.powers import exponent
+from adcompiler.frontend.values.open_axes import ZERO, Binders
 from adcompiler.frontend.values.sizes import Sizes, unit
 from adcompiler.frontend.values.unmasked import has_selection, unmasked
 from adcompiler.frontend.values.values import (
@@ -45,10 +44,90 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.origins import Origin, Within, tracked
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
-from adcompiler.ir.walk import read_by, substitute
-from adcompiler.ops.build import cast, order_of, result_dtype
+from adcompiler.ir.walk import is_computed, read_by, substitute
+from adcompiler.ops.build import apply, cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.pytree.containers import Container
+
+# -- powers ------------------------------------------------------------------------------------------
+# Powers of integers: a negative exponent has no integer result.
+
+
+CAUSE = "an integer to a negative integer power"
+REMEDY = "powers of integers are integers, as in NumPy: make the base a float, as in 2.0 ** k"
+
+
+def exponent(binders: Binders, base: AnyValue, given: AnyValue, span: Span) -> AnyValue:
+    """The exponent of a power of integers: a float where it is a negative constant, so that the result is one
+    too, as in Python. Where only a call knows it, that it is not negative is proved or checked; powers of 1
+    and -1 have no need of it."""
+    known = constant(given)
+    if known is not None:
+        return float(known) if known < 0 else given
+    assert isinstance(given, Value)
+    element = given.element
+    if given.dtype == "bool":
+        return given
+    if constant(base) in (1, -1):
+        return Value(given.shape, apply("bitwise_and", element, ONE), given.weak)
+    proved = binders.sure(linear(element), given.shape)
+    if not proved:
+        binders.check(apply("less_equal", ZERO, element), given.shape, CAUSE, REMEDY, span)
+    if proved and not binders.path:
+        return given
+    return Value(
+        given.shape, apply("maximum", element, ZERO), given.weak
+    )  # what is not taken is computed too
+
+
+def constant(value: AnyValue) -> int | None:
+    """The integer that a value is known to be."""
+    if isinstance(value, Value):
+        return int(value.element.value) if isinstance(value.element, Const) else None
+    return int(value)
+
+
+# -- narrow ------------------------------------------------------------------------------------------
+# Slices that are one long by construction, such as `x[:1]` and `x[i : i + 1]`: they broadcast.
+#
+# Such a slice keeps its length, which is 0 where the array ends before it, until it meets a longer
+# axis: there it is an axis of length 1, and what it demands of the array is compared once a call.
+
+
+EMPTY = "a slice of length 1 lies outside of its array"
+INSIDE = "it must lie in the axis: an empty one does not broadcast"
+
+
+def narrowed(sizes: Sizes, binders: Binders, args: Sequence[AnyValue], span: Span) -> Sequence[AnyValue]:
+    """Operands whose axes of at most one element are of length 1 where another operand's may be longer."""
+    if not sizes.single:
+        return args
+    found = list(args)
+    for k in range(max((v.rank for v in args if isinstance(v, Value)), default=0)):
+        facing = [(n, a.rank - 1 - k) for n, a in enumerate(args) if isinstance(a, Value) and a.rank > k]
+        lengths = {(n, axis): sizes.find(args[n].shape[axis]) for n, axis in facing}
+        longer = [m for m in lengths.values() if not unit(m) and m not in sizes.single]
+        for (n, axis), length in lengths.items():
+            if longer and length in sizes.single:
+                _demand(sizes, binders, length, longer[0], span)
+                found[n] = _alone(found[n], axis)
+    return found
+
+
+def _alone(value: Value, axis: int) -> Value:
+    """A value of which one axis has length 1."""
+    shape = (*value.shape[:axis], ONE, *value.shape[axis + 1 :])
+    return Value(shape, substitute(value.element, {axis: ZERO}), value.weak)
+
+
+def _demand(sizes: Sizes, binders: Binders, length: Element, longer: Element, span: Span) -> None:
+    """Demand that a slice is not empty, unless what it is spread over is."""
+    if binders.around or is_computed(longer):
+        holds = apply("logical_or", apply("less_equal", ONE, length), apply("less_equal", longer, ZERO))
+        binders.check(holds, (), EMPTY, INSIDE, span)
+    else:
+        sizes.demand(length, ONE, "a slice of length 1", span, longer)
+
 
 ONE = const(1, "i64")
 NOTHING: Mapping[str, AnyValue] = MappingProxyType({})

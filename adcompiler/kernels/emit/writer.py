@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
-from adcompiler.kernels.emit.primitives import filled, repeats
 from adcompiler.kernels.schedule.branches import Conditions
 from adcompiler.kernels.schedule.schedule_tree import HERE, Loop
 from adcompiler.loopir.nodes import (
@@ -28,16 +28,55 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Unary,
     Var,
+    Verbatim,
     While,
     all_of,
     counted,
     literal,
     unsigned,
 )
-from adcompiler.loopir.precedence import TERNARY
+from adcompiler.loopir.parse import expression
+from adcompiler.loopir.precedence import ATOM, TERNARY
 from adcompiler.loopir.printer import printed
 from adcompiler.loopir.printer import text as text_of
+from adcompiler.loopir.rewrite import Filled
+from adcompiler.loopir.walk import walk
 from adcompiler.ops.costs import costly
+from adcompiler.ops.table import TABLE
+
+# -- primitives --------------------------------------------------------------------------------------
+# Primitives of the rule table in the loop IR.
+
+
+EXTREMA = {"maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min"}  # of integers: none is NaN
+
+
+def filled(op: str, args: Sequence[Expr], dtype: Dtype) -> Expr:
+    """A primitive of the rule table, as its kernel's text has it."""
+    if op in EXTREMA and dtype == "i64":
+        return Call(EXTREMA[op], tuple(args))
+    entry = TABLE[op]
+    made = template(entry.kernel, entry.params)
+    if made is None:
+        texts = {p: printed(a).within(ATOM) for p, a in zip(entry.params, args, strict=True)}
+        return Verbatim(entry.kernel.format(**texts))
+    return Filled(dict(zip(entry.params, args, strict=True))).expr(made)
+
+
+@cache
+def template(kernel: str, params: tuple[str, ...]) -> Expr | None:
+    """The expression of a kernel's text, in which parameters are variables; None if the IR has none."""
+    made = expression(kernel.format(**{p: p for p in params}))
+    return None if any(isinstance(e, Verbatim) for e in walk(made)) else made
+
+
+def repeats(op: str, dtype: Dtype) -> bool:
+    """Whether a primitive's kernel text names a parameter more than once."""
+    entry = TABLE[op]
+    if op in EXTREMA and dtype == "i64":
+        return False
+    return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)
+
 
 Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
 BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has

@@ -1,7 +1,7 @@
 """More of the library's routines for kernels (`library.py`): decompositions of one matrix, and their parts.
 
 Eigenvectors and singular vectors have the sign that makes the first of their largest entries positive; so
-have those of NumPy in `ops/decompositions.py`.
+have those of NumPy in `ops/library.py`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Passes put the bodies of arrays where they are read (`passes/arrays/inline.py`), so that a nest computes all
 that it needs from inputs and sums. Only the schedule tells where that does the same work again. So candidates
 are found in it, become arrays, and the schedule that is made again must bear them out: those that it does not
-are computed where they were. In order: rows of one iteration of a nest (`scratchpads.py`), values that take
-longer to compute again than to read (`recomputation.py`), and values in the memory of results
-(`buffer_reuse.py`).
+are computed where they were. In order: rows of one iteration of a nest, values that take longer to compute
+again than to read, and values in the memory of results.
 
 Bodies of loops of the program are left as they are: an iteration has no nests of its own, but for those that
 threads divide, and a value of one iteration is in the cache when the next statement reads it.
@@ -13,17 +12,198 @@ threads divide, and a value of one iteration is in the cache when the next state
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from adcompiler.ir.nodes import Array, Func
-from adcompiler.kernels.schedule.buffer_reuse import Loans
-from adcompiler.kernels.schedule.parts import Candidate, Materialiser
-from adcompiler.kernels.schedule.recomputation import Recomputed
+from adcompiler.analysis.loop_order import is_short
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, Select
+from adcompiler.ir.walk import elements_of, is_computed, postorder
+from adcompiler.kernels.schedule.parts import Candidate, Materialiser, Part, Use, uses
 from adcompiler.kernels.schedule.schedule import CPU, Style, schedule
-from adcompiler.kernels.schedule.schedule_tree import Schedule
-from adcompiler.kernels.schedule.scratchpads import Rows
+from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task, reads_of
+from adcompiler.ops.costs import is_function, nanoseconds
+
+# -- scratchpads -------------------------------------------------------------------------------------
+# Scratchpads: costly values that several loops of one iteration of a nest read are computed once, into
+# a row.
+#
+# A costly part over two long axes is computed again wherever it is read (`passes/arrays/hoist.py`):
+# stored, it may take more memory than all the inputs. But where all that reads it stands in the same
+# iteration of a nest it takes one row a block, and that is known once there is a schedule. Such a part
+# becomes an array if several loops compute it, or one that has loops inside, beside which mathematics
+# is not vectorised.
+
+
+class Rows:
+    """Values that are rows which their nest shares."""
+
+    def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
+        """The costly values over the axis of a nest and one other that loops share."""
+        shared = filter(_is_shared, uses(made, _of_a_row).values() if style.rows else ())
+        return [Candidate((use,)) for found in shared for use in found]
+
+    def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
+        """Whether no more than a row is stored."""
+        return any(t.array is array and (t.dropped or not t.stored) for t in made.tasks)
+
+    def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
+        """A row is in the cache."""
+        return True
+
+
+def _is_shared(found: Sequence[Use]) -> bool:
+    """Whether several loops compute a value, or one with loops inside."""
+    loops = {use.task.loops[use.task.order.index(use.part.axes[1])] for use in found}
+    return len(loops) > 1 or any(isinstance(item, Loop) for loop in loops for item in loop.body)
+
+
+def _of_a_row(task: Task) -> Iterator[Part]:
+    """The costly operations over the axis of a nest and one other, both of them long."""
+    if len(task.order) < 2:
+        return
+    outer, *others = task.order
+    long = {k for k in others if not is_short(task.array.domain[k])}
+    for e in elements_of(task.array.elements):
+        if is_function(e) and outer in e.axes and len(e.axes) == 2:
+            (inner,) = e.axes - {outer}
+            if inner in long:
+                yield Part(e, (outer, inner))
+
+
+# -- recomputation -----------------------------------------------------------------------------------
+# Materialise values that several nests need, where computing them again takes longer.
+#
+# For a function or two that costs no more than an array does, which is written and read. But where sums
+# over all points stand between layers, as in y = f(y, sum(y)) again and again, each nest would compute
+# all layers before it: time, and text, would grow with the square of their number.
+#
+# No array is made that is larger than those which a nest reads: what a loop over pairs makes of points
+# is computed again.
+
+
+class Recomputed:
+    """Values that nests would compute again and again."""
+
+    def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
+        """The values whose computation takes longer than accesses to memory, smaller ones first."""
+        return [Candidate(tuple(found)) for found in _chosen(uses(made, _repeated), style)]
+
+    def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
+        """Wherever it is stored, it is not computed again."""
+        return True
+
+    def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
+        """The candidates were chosen by times."""
+        return True
+
+
+def _repeated(task: Task) -> Iterator[Part]:
+    """The operations over all axes of an array, those before that others are made of."""
+    if not task.order or any(map(is_computed, task.array.domain)):
+        return
+    for e in elements_of(task.array.elements):
+        if isinstance(e, Apply | Select) and e.axes == set(task.order):
+            yield Part(e, task.order)
+
+
+def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Sequence[Use]]:
+    """The uses of each value that is stored, smaller values first."""
+    nests = {own: {use.nest for use in of} for own, of in found.items()}
+    inner = {a for own, where in nests.items() for a in own.args if nests.get(a) == where}
+    stored: set[Element] = set()
+    for own, where in nests.items():
+        if len(where) < 2 or own in inner or not _is_small(own):
+            continue
+        again = postorder((own,), lambda e: () if e in stored else e.args)
+        time = sum(nanoseconds(e) for e in again if isinstance(e, Apply | Select) and e not in stored)
+        if time * (len(where) - 1) > style.access * (len(where) + 1):
+            stored.add(own)
+            yield found[own]
+
+
+def _is_small(own: Element) -> bool:
+    """Whether an array of a value is no larger than one that it is made of."""
+    reads = (e for e in elements_of((own,)) if isinstance(e, Read))
+    plain = ({i.axis for i in r.args if isinstance(i, Index)} for r in reads)
+    return len(own.axes) == 1 or any(axes == own.axes for axes in plain)
+
+
+# -- buffer reuse ------------------------------------------------------------------------------------
+# Buffer reuse: results lend their memory to costly values that several nests need.
+#
+# A costly value over a long axis, as exp(x[i] - a) where a sum and then a gradient need it, is computed
+# again in each nest that reads it: an array of its own costs about as much traffic as the function. But
+# where the last of these nests makes a result from it, element by element, the value may stand in the
+# result's memory until then. That memory would have come to the processor in any case, to be written.
+#
+# The value must be stored by a nest before that of the result, and whatever reads it stand in nests
+# before, or in the same iteration as the result.
+
+
+class Loans:
+    """Values that stand in the memory of a result until it is made."""
+
+    def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
+        """For each result that may lend its memory the costliest value that an earlier nest has too."""
+        results = {r for k, r in enumerate(func.results) if k not in func.adding}
+        return list(_lent(made, uses(made, _lendable), results)) if style.rows else []
+
+    def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
+        """Whether the value is stored whole, and nobody reads it once the result is in its place."""
+        nests = {task: k for k, nest in enumerate(made.body) if isinstance(nest, Loop) for task in nest.tasks}
+        by_array = {task.array: task for task in made.tasks}
+        own, last = by_array.get(array), by_array.get(result) if result is not None else None
+        if own is None or last is None or not own.stored or own.dropped or own not in nests:
+            return False
+        readers = [t for t in made.tasks if any(read.array is array for read in reads_of(t))]
+        return nests[own] < nests[last] and all(
+            t.loops == last.loops if nests.get(t) == nests[last] else nests.get(t, nests[last]) < nests[last]
+            for t in readers
+        )
+
+    def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
+        """Whether nothing else has to be stored for it: that would cost more than it saves."""
+        return _stored(after) == _stored(before) + count
+
+
+def _stored(made: Schedule) -> int:
+    """How many arrays are stored whole."""
+    return sum(t.stored and not t.dropped for t in made.tasks)
+
+
+def _lendable(task: Task) -> Iterator[Part]:
+    """The calls of functions over all axes of an array."""
+    for e in elements_of(task.array.elements):
+        if is_function(e) and e.axes == set(task.order):
+            yield Part(e, task.order)
+
+
+def _lent(
+    made: Schedule, found: Mapping[Element, Sequence[Use]], results: AbstractSet[Array]
+) -> Iterator[Candidate]:
+    taken: set[Element] = set()
+    for k, nest in enumerate(made.body):
+        for task in nest.tasks if isinstance(nest, Loop) else ():
+            if task.array not in results or not _is_whole(task):
+                continue
+            shared = [
+                own for own in (part.own for part in _lendable(task))
+                if own.dtype == task.array.dtype and own not in taken
+                and (use := found.get(own)) and use[0].nest < k == use[-1].nest
+            ]  # fmt: skip
+            if shared:
+                best = max(shared, key=lambda own: sum(map(is_function, elements_of((own,)))))
+                taken |= set(elements_of((best,)))
+                yield Candidate(tuple(found[best]), task.array)
+
+
+def _is_whole(task: Task) -> bool:
+    """Whether a task makes a map element by element, in the order of its axes and of known lengths."""
+    array = task.array
+    in_order = isinstance(array, Map) and task.order == tuple(range(array.rank))
+    return in_order and not any(map(is_computed, array.shape))
 
 
 @dataclass(frozen=True)
