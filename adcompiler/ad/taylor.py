@@ -21,10 +21,12 @@ from math import comb
 from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, mask, support, total, within
 from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
+from adcompiler.ad.library import push
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.bodies import Carried, build, const_places, like, opened, replaced, roots_of
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -89,8 +91,8 @@ class _Line:
 
     def array(self, array: Array, k: int) -> Tangent | None:
         """The derivative of order k of an array."""
-        if isinstance(array, Ruled):
-            return self.ruled(array, k)
+        if isinstance(array, Ruled | Call):
+            return self.by_rule(array, k)
         body = array.elements[-1]
         if isinstance(array, Reduce) and array.op in ("prod", "logsumexp"):
             shape = array.shape
@@ -107,10 +109,13 @@ class _Line:
             return Tangent(found.guard, Map(array.shape, found.value))
         return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
 
-    def ruled(self, array: Ruled, k: int) -> Tangent | None:
-        """From the first derivative, which the rule gives, as an array in its own right."""
-        ways = {a: masked(t, a) for a in array.args if (t := self.arrays[a][0]) is not None}
-        slope = forward_ruled(array, ways, vjp)
+    def by_rule(self, array: Ruled | Call, k: int) -> Tangent | None:
+        """From the first derivative, which a rule of the array's own gives, as an array in its own right."""
+        ways = {a: masked(t, a) for a in array.operands if (t := self.arrays[a][0]) is not None}
+        if isinstance(array, Call):
+            slope = push(array, [ways.get(a) for a in array.operands])
+        else:
+            slope = forward_ruled(array, ways, vjp)
         if slope is None or k == 1:
             return None if slope is None else Tangent(TRUE, slope)
         self.reach((slope,), k - 1)
@@ -304,11 +309,16 @@ def _stand_ins(place: Array, orders: Orders) -> Orders:
 
 
 def _along(roots: Sequence[Array], given: Mapping[Array, Orders], order: int) -> list[Orders]:
-    """The derivatives of a body's roots, for those of its placeholders."""
+    """The derivatives of a body's roots, for those of its placeholders.
+
+    The derivative of a placeholder for one is that for the next: rules differentiate what they made of it.
+    """
     line = _Line({})
-    line.given = set(given)
     for place, orders in given.items():
-        line.arrays[place] = [None if d is None else Tangent(TRUE, d) for d in orders]
+        tangents = [None if d is None else Tangent(TRUE, d) for d in orders]
+        line.arrays[place] = tangents
+        line.arrays |= {d: tangents[k:] for k, d in enumerate(orders, 1) if d is not None}
+    line.given = set(line.arrays)
     line.reach(roots, order)
     return [[None if t is None else masked(t, r) for t in line.arrays[r][:order]] for r in roots]
 

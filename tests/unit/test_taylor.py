@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import sympy
-from compared import near
+from compared import leaves, near
 from oracle import derivative
 
 import adcompiler as adc
@@ -79,6 +79,41 @@ def near_all(actual, expected):
             near(a, e)
     else:
         near(actual, expected)
+
+
+A = np.array([[2.0, 0.3, -0.4], [0.1, 1.5, 0.2], [-0.3, 0.4, 1.2]])
+ROUTINES = (
+    "solve(a, x) + inv(a) @ x",
+    "det(a) + slogdet(a)[1]",
+    "cholesky(a @ a.T)",
+    "eigh(a + a.T)",
+    "svd(a, full_matrices=False)[1]",
+    "qr(a)[1]",
+    "pinv(a)",
+    "expm(a)",
+    "lstsq(a, x)[0]",
+    "solve_triangular(tril(a), x, lower=True)",
+    "sort(x) ** 2 * median(x) * quantile(x, 0.3)",
+    "interp(x[0], [0.0, 0.5, 2.0], x) ** 2",
+    "norm(x * a) + std(x * a, axis=0)",
+)
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("source", ROUTINES)
+def test_routines_and_rules_are_as_in_nested_forward_mode(source):
+    f = adc.compile(source, args="a, x", backend="numpy")
+    found = adc.taylor(f, (A, X), (np.ones((3, 3)), np.ones(3)), 3)
+    nested = f
+    for derivative_of_order in found:
+        for one, other in zip(leaves(derivative_of_order), leaves(nested(A, X)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        nested = Along(nested)
+
+
+def test_diff_of_third_order_of_a_routine():
+    third = adc.compile("diff(det(x * a) + sum(solve(a, [x, x**2, x**3])), x, 3)", backend="numpy")
+    assert third(0.7, A) == pytest.approx(6 * np.linalg.det(A) + 6 * np.linalg.inv(A)[:, 2].sum())
 
 
 KINKS = {
@@ -176,6 +211,11 @@ LOOPS = {
     "matrices": "    m = [[x[0], y[0]], [x[1], y[1]]]\n    p = m\n    for i in range(4):\n"
     "        p = sin(m @ p) + x[i % len(x)]\n    return sum(p)",
     "while": "    s = x[0]\n    while s < 4:\n        s = s * (1 + x[1]) + exp(-s * y[0])\n    return s",
+    "norms": "    s = y[0]\n    for i in range(len(x)):\n        s = s + 0.3 * norm(x * s)\n    return s",
+    "deviations of slices": "    s = y[0]\n    for i in range(1, len(x)):\n"
+    "        s = sin(s) + std(x[: i + 1] * s) * norm(x[i:] * s)\n    return s",
+    "systems": "    s = x\n    for i in range(3):\n        s = solve(outer(s, y) + 3 * eye(3), s + x)\n"
+    "    return sum(s)",
     "constant start": "    s = 0.0\n    k = 1.0\n    for v in x:\n        k = k + 1.0\n"
     "        s = s * v + k * y[0]\n    return s",
 }
