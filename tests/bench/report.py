@@ -171,9 +171,11 @@ def page(results: Results) -> str:
 
 
 def publish(results: Results, folder: Path) -> None:
-    """The page, its picture and its figures."""
+    """The page, its pictures and its figures."""
+    from bench import front
     from bench.plot import draw
 
     (folder / "benchmarks.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     (folder / "benchmarks.md").write_text(page(results), "utf-8")
     draw(results, folder / "benchmarks.svg")
+    front.draw(results, folder)
