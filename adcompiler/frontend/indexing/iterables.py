@@ -13,7 +13,15 @@ from adcompiler.frontend.indexing import ragged
 from adcompiler.frontend.indexing.struct_rows import axes_of_items, entries, length_of_items
 from adcompiler.frontend.values.open_axes import ZERO, open_axes
 from adcompiler.frontend.values.operations import Context
-from adcompiler.frontend.values.rearranging import array, combine, counted, longest, numbered
+from adcompiler.frontend.values.rearranging import (
+    array,
+    combine,
+    counted,
+    integer,
+    longest,
+    numbered,
+    stepped,
+)
 from adcompiler.frontend.values.values import AnyValue, Held, RaggedRows, Selected, Value, describe
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
@@ -245,8 +253,14 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
 
 def _iterations(context: Context, distance: Linear, step: int) -> Element:
     """How many iterations a range has: the distance over the step, rounded up, and not less than 0."""
-    rounded = (distance + whole(step - 1)).element()
-    iterations = combine("floor_divide", rounded, const(step, "i64"))
+    known = distance.constant
+    if known is not None:
+        return integer(max(-(-known // step), 0))
+    if step < 2**31:
+        rounded = (distance + whole(step - 1)).element()
+        iterations = combine("floor_divide", rounded, const(step, "i64"))
+    else:
+        iterations = stepped(distance.element(), step)
     if context.binders.sure(distance) or (is_const(iterations) and iterations.value >= 0):
         return iterations
     return combine("maximum", iterations, ZERO)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.exact_lengths import LONG, MOST
 from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.open_axes import open_axes
@@ -30,8 +31,15 @@ INNER = "the last axis of the left one and the first of the right one's last two
 
 
 def integer(value: int) -> Element:
-    """An int64 constant."""
-    return const(value, "i64")
+    """An int64 constant; the nearest one, so that a length which is too long stays so."""
+    return const(min(max(value, -(2**63)), 2**63 - 1), "i64")
+
+
+def stepped(distance: Element, step: int) -> Element:
+    """A distance over a step, rounded up: by the sum with the step, unless that may be too long."""
+    if step < 2**31:
+        return combine("floor_divide", combine("add", distance, integer(step - 1)), integer(step))
+    return combine("add", combine("floor_divide", combine("subtract", distance, ONE), integer(step)), ONE)
 
 
 def combine(op: str, x: Element, y: Element) -> Element:
@@ -223,6 +231,10 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
     if not is_const(length) and not context.binders.sure(linear(length)):
         context.sizes.demand(length, ZERO, "a length", span)
         if is_computed(length):  # what is checked by value is used before it is refused
+            fits = apply("less_equal", length, integer(MOST))
+            context.binders.check(
+                fits, (), f"a length takes {LONG}", "pass a smaller length", span, ShapeError
+            )
             return combine("maximum", length, ZERO)
     return length
 

@@ -220,8 +220,7 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
     natural = not isinstance(start, int) or start >= 0
     last = shapes.length_of(context, stop, span, clamps=natural)
     length = shapes.combine("maximum", shapes.combine("subtract", last, first), const(0, "i64"))
-    length = shapes.combine("add", length, const(step - 1, "i64"))
-    length = shapes.combine("floor_divide", length, const(step, "i64"))
+    length = shapes.stepped(length, step)
     index: Element = const(0, "i64") if unit(length) else Index(0)
     place = shapes.combine("multiply", index, const(step, "i64"))
     return Value((length,), shapes.combine("add", place, first), weak=True)

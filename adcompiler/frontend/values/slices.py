@@ -10,7 +10,7 @@ from adcompiler.analysis.affine import Linear, linear, whole
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values.open_axes import ONE, open_axes
 from adcompiler.frontend.values.operations import Context
-from adcompiler.frontend.values.rearranging import ZERO, combine, counted, integer, longest, numbered
+from adcompiler.frontend.values.rearranging import ZERO, combine, counted, integer, longest, numbered, stepped
 from adcompiler.frontend.values.values import AnyValue, Value, describe
 from adcompiler.ir.nodes import Element, Index, is_const, select
 from adcompiler.ir.types import is_float
@@ -112,8 +112,7 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
         start = _bound(sure, part.start, size, integer(-1), last, last)
         stop = _bound(sure, part.stop, size, integer(-1), last, integer(-1))
     span_length = combine("subtract", stop, start) if step > 0 else combine("subtract", start, stop)
-    rounded = combine("add", span_length, integer(abs(step) - 1))
-    length = combine("floor_divide", rounded, integer(abs(step)))
+    length = stepped(span_length, abs(step))
     if not _never_negative(part, step) and not (open_axes(length) and sure(linear(span_length))):
         length = combine("maximum", length, ZERO)
     if not is_const(length) and is_single(part):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from adcompiler.analysis.exact_lengths import Lengths
 from adcompiler.errors import Error, LimitError, OutOfRangeError, ShapeError
 from adcompiler.fork import Locked
 from adcompiler.frontend.lowering.program import Lowered
@@ -159,6 +160,7 @@ class Specialisation:
 
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(self.func.results) if not r.rank]
         self.demands = [c for c in lowered.constraints if not c.merged]
+        self.exact = Lengths(self.func)
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
         self.axes = frozenset(
             number for number, _, _ in self.sources
@@ -229,7 +231,7 @@ class Specialisation:
                 size.value if isinstance(size, Const) else length(size, sizes, self.values(args))
             ):
                 self.mismatch(args)
-        if self.demands:
+        if self.demands or max(sizes, default=0) > self.exact.bound:
             self.check_once(sizes, args)
         return sizes
 
@@ -239,6 +241,7 @@ class Specialisation:
         if key in self.met:
             return
         self.check(self.demands, args)
+        self.exact.check(sizes)
         if len(self.met) < MOST_MET:
             self.met.add(key)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
+from adcompiler.analysis.exact_lengths import Lengths
 from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.emit.block_partition import lengths
@@ -84,6 +85,7 @@ class _Program:
         self.products, self.fewest = target.products(func)
         self.lengths = [lengths(p.lengths) for p in self.products]
         self.forms: dict[tuple[int, ...], Form] = {}
+        self.exact = Lengths(func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
         """The products that BLAS computes for these lengths."""
@@ -141,6 +143,7 @@ class Kernels:
         known = self.known(sizes)
         if known not in self.programs and len(self.programs) >= MOST_KNOWN:
             known = NOTHING
+        self.program(known).exact.check(sizes)
         products = self.program(known).chosen(sizes) if contiguous else ()
         found = Configuration(known, products)
         found = found._replace(reordered=self.form(found).pays(sizes))
