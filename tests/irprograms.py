@@ -17,7 +17,7 @@ from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
-from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.kernels import KernelSelector
 from adcompiler.targets.cpu.targets import finished
 
 
@@ -61,7 +61,7 @@ def kernel(func: Func) -> Func:
     return run(KERNEL, optimised(func), check)
 
 
-def compiled(func: Func) -> Kernels:
+def compiled(func: Func) -> KernelSelector:
     """The kernels of a program after all passes."""
     return finished(kernel(func))
 

@@ -33,8 +33,8 @@ from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.ops.rules import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.programs.specialise import BACKENDS
-from adcompiler.targets.cpu.compiled import Compiled, Mode
-from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.compiled import CpuKernel, Mode
+from adcompiler.targets.cpu.kernels import KernelSelector
 from adcompiler.targets.cpu.targets import Finished
 
 WORD = 2**64
@@ -149,7 +149,7 @@ def namespace() -> dict[str, Any]:
     }  # fmt: skip
 
 
-class PlainKernel(Compiled):
+class PlainKernel(CpuKernel):
     """A program whose kernel Python runs."""
 
     @cached_property
@@ -172,14 +172,14 @@ class PlainKernel(Compiled):
 class _PlainTarget(Finished):
     """The target: kernels that Python runs."""
 
-    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> PlainKernel:
+    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> PlainKernel:
         made = scheduled(func) if plain is None else plain.made
         return PlainKernel(made, mode=mode, plain=plain)
 
 
-def executable(func: Func, **_: Any) -> Kernels:
+def executable(func: Func, **_: Any) -> KernelSelector:
     """The backend."""
-    return Kernels(_PlainTarget(), run(KERNEL, func))
+    return KernelSelector(_PlainTarget(), run(KERNEL, func))
 
 
 @contextmanager

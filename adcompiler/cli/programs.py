@@ -28,7 +28,7 @@ WHATS: dict[str, Callable[[Function, Wrt], Function]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ExportedProgram:
     """One function of a library: what it is of the source, and the lengths that a call compares."""
 
     what: str
@@ -36,7 +36,7 @@ class Program:
     compared: Sequence[Constraint]
 
 
-def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str, Program]:
+def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str, ExportedProgram]:
     """The programs that `what` lists, by the names of their C functions.
 
     Unless told, the value, and for a scalar result the value with the gradient. Raises UsageError for what is
@@ -58,9 +58,9 @@ def _called(name: str, what: str) -> str:
     return name if what == "value" else f"{name}_{what}"
 
 
-def _program(f: Function, what: str, wrt: Wrt) -> Program:
+def _program(f: Function, what: str, wrt: Wrt) -> ExportedProgram:
     compared: list[Constraint] = []
-    return Program(what, _named(for_c(WHATS[what](f, wrt), compared), what, f, wrt), compared)
+    return ExportedProgram(what, _named(for_c(WHATS[what](f, wrt), compared), what, f, wrt), compared)
 
 
 def _named(func: Func, what: str, f: Function, wrt: Wrt) -> Func:

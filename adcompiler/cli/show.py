@@ -54,7 +54,7 @@ def show_source(
     ] = None,
     types: Types = None,
     as_json: AsJson = False,
-) -> Program:  # fmt: skip
+) -> Listing:  # fmt: skip
     """Print SOURCE at a stage of its compilation.
 
     What is shown is for arguments like those given, or of the types given; without any, as annotated, for
@@ -64,11 +64,11 @@ def show_source(
     names = names_of(f, wrt, "--wrt") if wrt else None
     args = collect(f, arg) if arg else {}
     text = f.show(stage, *args.values(), wrt=names).rstrip("\n")
-    return Program(f.__name__, stage, text)
+    return Listing(f.__name__, stage, text)
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Listing:
     """The text of a program at a stage; in colour on a terminal."""
 
     function: str

@@ -31,23 +31,23 @@ from adcompiler.pytree.structures import arrays_in
 InputAxis = tuple[int, int]  # an input of the program, and one of its axes
 
 
-class Source(NamedTuple):
+class LabelOrigin(NamedTuple):
     """Where the labels of a result are: for each of its axes, the axes of inputs that it runs along; and the
     inputs whose name it has, as a gradient that of what it belongs to. None stands for all."""
 
     axes: tuple[tuple[InputAxis, ...], ...]
     namesakes: tuple[int, ...] | None = None
 
-    def outer(self, other: Source) -> Source:
+    def outer(self, other: LabelOrigin) -> LabelOrigin:
         """The axes of both, as those of a Jacobian's block."""
-        return Source(self.axes + other.axes, ())
+        return LabelOrigin(self.axes + other.axes, ())
 
 
 class Flow(NamedTuple):
     """The axes of inputs that are paired, class by class, and the source of each result."""
 
     paired: list[list[InputAxis]]
-    results: list[Source]
+    results: list[LabelOrigin]
 
 
 _known: WeakKeyDictionary[Any, dict[Any, Flow]] = WeakKeyDictionary()
@@ -61,9 +61,9 @@ def flow(function: Any, types: Any) -> Flow:
     return known[types]
 
 
-def own_axes(types: Any, k: int) -> Source:
+def own_axes(types: Any, k: int) -> LabelOrigin:
     """The axes of an input itself, which those of its gradient are."""
-    return Source(tuple(((k, a),) for a in range(len(arrays_in(types)[k].ones))), (k,))
+    return LabelOrigin(tuple(((k, a),) for a in range(len(arrays_in(types)[k].ones))), (k,))
 
 
 def _flow(f: Any, types: Any) -> Flow:
@@ -84,7 +84,7 @@ def _flow(f: Any, types: Any) -> Flow:
     return _of_program(_generic(f, types))
 
 
-def _wanted(f: Any, types: Any) -> list[Source]:
+def _wanted(f: Any, types: Any) -> list[LabelOrigin]:
     """The axes of what a function differentiates by."""
     return [own_axes(types, k) for k in f.of.inputs_of(f.of.positions(f.wrt, types), types)]
 
@@ -127,7 +127,7 @@ def _of_program(func: Func) -> Flow:
     for k, a in inputs:
         by_class.setdefault(classes.of((), func.inputs[k], a), []).append((k, a))
     found = [
-        Source(tuple(tuple(by_class.get(classes.of((), r, a), ())) for a in range(r.rank)))
+        LabelOrigin(tuple(tuple(by_class.get(classes.of((), r, a), ())) for a in range(r.rank)))
         for r in func.results
     ]
     return Flow([each for each in by_class.values() if len(each) > 1], found)

@@ -16,7 +16,7 @@ import numpy as np
 
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import ShapeError
-from adcompiler.interop.axes import InputAxis, Source, flow
+from adcompiler.interop.axes import InputAxis, LabelOrigin, flow
 from adcompiler.pytree.containers import mapped, opened
 from adcompiler.pytree.structures import arrays_of, unflatten
 from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
@@ -100,7 +100,7 @@ class Labels:
         own = self.coordinates[k]
         return None if own is None else own.labels[axis]
 
-    def along(self, source: Source, shape: tuple[int, ...]) -> list[list[Along]]:
+    def along(self, source: LabelOrigin, shape: tuple[int, ...]) -> list[list[Along]]:
         """The labelled arguments' axes that those of an array of some shape run along."""
         return [
             [(m, a) for k, a in each if (m := self.coordinates[k]) is not None and m.shape[a] == n]
@@ -122,7 +122,7 @@ class Labels:
             return array
         return self.library.labelled(array, own.axes(), own.name)
 
-    def _named(self, source: Source) -> Any:
+    def _named(self, source: LabelOrigin) -> Any:
         """The name of a result, if all that it is called like have one."""
         every = range(len(self.coordinates)) if source.namesakes is None else source.namesakes
         names = [own.name for k in every if (own := self.coordinates[k]) is not None]

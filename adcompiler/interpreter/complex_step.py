@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.interpreter.reference import Numbers, Reference, reduce_real
+from adcompiler.interpreter.reference import Arithmetic, Reference, reduce_real
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ops.library import CONSTANT, LIBRARY
@@ -135,4 +135,4 @@ def _call(op: str, args: Sequence[Any]) -> Any:
     return LIBRARY[op].numpy(*args)
 
 
-NUMBERS = Numbers(_dtypes(), _apply, _reduce, _call)
+NUMBERS = Arithmetic(_dtypes(), _apply, _reduce, _call)

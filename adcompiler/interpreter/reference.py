@@ -44,7 +44,7 @@ LARGEST = 2**59  # points that no memory holds: NumPy itself answers with a Valu
 Values = dict[Array, np.ndarray]
 
 
-class Numbers(NamedTuple):
+class Arithmetic(NamedTuple):
     """What a program is computed in: NumPy's dtypes for those of the IR, primitives, reductions, and
     routines of the library."""
 
@@ -57,7 +57,7 @@ class Numbers(NamedTuple):
 class Reference:
     """A program ready to be interpreted, in real numbers unless `numbers` says otherwise."""
 
-    def __init__(self, func: Func, numbers: Numbers | None = None) -> None:
+    def __init__(self, func: Func, numbers: Arithmetic | None = None) -> None:
         self.func, self.numbers = func, numbers or REAL
         self.order = arrays_of(func.roots)
 
@@ -91,7 +91,7 @@ def extent(shape: Sequence[Element], sizes: Sequence[int], values: Values | None
     return tuple(max(length(n, sizes, values), 0) for n in shape)
 
 
-def compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
+def compute(order: Sequence[Array], values: Values, sizes: Sequence[int], numbers: Arithmetic) -> None:
     """Compute the arrays of `order` that have no value yet."""
     for array in order:
         if array not in values:
@@ -107,7 +107,7 @@ class Iterations:
     """A loop that is interpreted, one iteration at a time; `count` is how many there are, 0 until a while
     loop has ended."""
 
-    def __init__(self, loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> None:
+    def __init__(self, loop: Loop, values: Values, sizes: Sequence[int], numbers: Arithmetic) -> None:
         self.loop, self.sizes, self.numbers = loop, sizes, numbers
         self.step, *self.slots = loop.slots
         self.order = arrays_of(loop.roots)
@@ -153,7 +153,7 @@ class Iterations:
 
 
 def outs_of(
-    loop: Loop, count: int, values: Values, sizes: Sequence[int], numbers: Numbers
+    loop: Loop, count: int, values: Values, sizes: Sequence[int], numbers: Arithmetic
 ) -> list[np.ndarray]:
     """Zeros for the rows that a loop of `count` iterations collects."""
     stacks = loop.items[len(loop.results) :]
@@ -163,7 +163,7 @@ def outs_of(
     ]
 
 
-def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Numbers) -> list[np.ndarray]:
+def _loop(loop: Loop, values: Values, sizes: Sequence[int], numbers: Arithmetic) -> list[np.ndarray]:
     """What a loop gives, iteration by iteration."""
     iterations = Iterations(loop, values, sizes, numbers)
     outs = outs_of(loop, iterations.count, values, sizes, numbers)
@@ -180,7 +180,7 @@ def row_of(array: np.ndarray, iteration: int) -> np.ndarray:
     return array[iteration] if iteration < len(array) else np.zeros(array.shape[1:], array.dtype)
 
 
-def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: Numbers) -> np.ndarray:
+def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: Arithmetic) -> np.ndarray:
     if isinstance(array, Call):
         return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
     domain = extent(array.domain, sizes, values)
@@ -193,7 +193,7 @@ def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: N
 
 
 def _in_blocks(
-    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Numbers
+    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Arithmetic
 ) -> np.ndarray:
     """An array over a large domain, so many points at a time as memory easily holds."""
     dtype = numbers.dtypes[array.dtype]
@@ -211,7 +211,7 @@ def _in_blocks(
 
 
 def _blocks(
-    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Numbers
+    array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Arithmetic
 ) -> Iterator[tuple[int, np.ndarray]]:
     """The blocks of a domain: where each begins, and the array over it alone."""
     step = max(1, BLOCK // max(prod(domain[1:]), 1))
@@ -228,7 +228,7 @@ def _whole(
     domain: tuple[int, ...],
     values: Values,
     sizes: Sequence[int],
-    numbers: Numbers,
+    numbers: Arithmetic,
 ) -> np.ndarray:
     """An array over a domain."""
     found = evaluate(elements, domain, values, sizes, numbers)
@@ -272,7 +272,7 @@ def _worst(op: str, dtype: np.dtype) -> Any:
     return info.min if op == "max" else info.max
 
 
-REAL = Numbers(
+REAL = Arithmetic(
     NUMPY,
     lambda op, args: TABLE[op].numpy(*args),
     reduce_real,
@@ -291,7 +291,7 @@ def evaluate(
     domain: tuple[int, ...],
     values: Values,
     sizes: Sequence[int],
-    numbers: Numbers,
+    numbers: Arithmetic,
     known: Mapping[Element, Any] = MappingProxyType({}),
 ) -> list[Any]:
     """The values of elements over a domain; some may be `known`."""
@@ -312,7 +312,7 @@ def _element(
     domain: tuple[int, ...],
     values: Values,
     sizes: Sequence[int],
-    numbers: Numbers,
+    numbers: Arithmetic,
 ) -> Any:
     match element:
         case Const():

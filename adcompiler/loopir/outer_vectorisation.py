@@ -80,7 +80,7 @@ class Definition(NamedTuple):
     rounded: frozenset[str]
 
 
-class Found(NamedTuple):
+class LanePlan(NamedTuple):
     """The functions of a kernel whose iterations are lanes, those of them in which lanes have sums of their
     own, those whose loops are tiled, and the rows that have lanes side by side."""
 
@@ -96,7 +96,7 @@ def transformed(functions: tuple[Function, ...], rows: frozenset[str]) -> Sequen
     return [Definition(vectorised(f, rows), rounded(f)) for f in functions]
 
 
-def found(functions: tuple[Function, ...], rows: frozenset[str]) -> Found:
+def plan_lanes(functions: tuple[Function, ...], rows: frozenset[str]) -> LanePlan:
     """Where the iterations of the nests of a kernel are lanes, or tiled."""
     made = [d.function for d in transformed(functions, rows)]
     loops = [(f.name, s) for f in made for s in f.body if isinstance(s, Lanes)]
@@ -104,7 +104,7 @@ def found(functions: tuple[Function, ...], rows: frozenset[str]) -> Found:
     adding = frozenset(name for name, loop in loops if loop.sums)
     tiles = frozenset(f.name for f in made for s in f.body if isinstance(s, Tiled))
     wide = rows & {at.array for at in lanes if at.row}
-    return Found(frozenset(name for name, _ in loops), adding, tiles, wide)
+    return LanePlan(frozenset(name for name, _ in loops), adding, tiles, wide)
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:

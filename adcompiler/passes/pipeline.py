@@ -9,29 +9,29 @@ from adcompiler.passes.algebra.canonical import canonical
 from adcompiler.passes.algebra.expand import expand
 from adcompiler.passes.algebra.factor import factor
 from adcompiler.passes.algebra.fold import fold
-from adcompiler.passes.algebra.logsumexp import shifted
+from adcompiler.passes.algebra.logsumexp import stabilised
 from adcompiler.passes.algebra.reciprocal import reciprocal
 from adcompiler.passes.algebra.roots import roots
 from adcompiler.passes.algebra.strict import strict
 from adcompiler.passes.algebra.terms import terms
 from adcompiler.passes.arrays.contract import contract
-from adcompiler.passes.arrays.copy_aliased import own
+from adcompiler.passes.arrays.copy_aliased import copy_aliased
 from adcompiler.passes.arrays.hoist import hoist
-from adcompiler.passes.arrays.horizontal_fusion import merge
+from adcompiler.passes.arrays.horizontal_fusion import fuse_horizontally
 from adcompiler.passes.arrays.inline import inline
-from adcompiler.passes.arrays.inline_rules import dissolve
+from adcompiler.passes.arrays.inline_rules import inline_rules
 from adcompiler.passes.arrays.prune import prune
 from adcompiler.passes.arrays.select_sinking import branch
 from adcompiler.passes.arrays.unroll import lanes, unroll
 from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
-from adcompiler.passes.recurrences.loop_invariant import lift
+from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 from adcompiler.passes.recurrences.sums import sums
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, shifted, sums, prune)
-OPTIMISE: tuple[Pass, ...] = (dissolve, accumulators, strict, fold, prune, inline, contract, fold, prune)
+SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, prune)
+OPTIMISE: tuple[Pass, ...] = (inline_rules, accumulators, strict, fold, prune, inline, contract, fold, prune)
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,
@@ -42,7 +42,7 @@ PREPARE: tuple[Pass, ...] = (
     canonical,
     reciprocal,
     terms,
-    merge,
+    fuse_horizontally,
     canonical,
     lanes,
     inline,
@@ -51,7 +51,7 @@ PREPARE: tuple[Pass, ...] = (
     fold,
 )
 # The order of loops is settled before: `passes/order/interchange.py`.
-FINISH: tuple[Pass, ...] = (hoist, lift, distribute, branch, own)
+FINISH: tuple[Pass, ...] = (hoist, hoist_loop_invariants, distribute, branch, copy_aliased)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 
 

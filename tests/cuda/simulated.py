@@ -22,7 +22,7 @@ from adcompiler.targets.cuda.device import arrays, simulated
 from adcompiler.targets.cuda.device.memory import Memory
 from adcompiler.targets.cuda.emit import tiles
 from adcompiler.targets.cuda.emit.steps import HostLoop, Product
-from adcompiler.targets.cuda.executable import Compiled
+from adcompiler.targets.cuda.executable import CudaExecutable
 from adcompiler.targets.cuda.scatter import fill, scatter
 
 RANDOM = np.random.default_rng(0)
@@ -395,7 +395,7 @@ def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.Monke
 def test_programs_of_the_ir(text: str) -> None:
     for func in (program(text), *next(orders(program(text)))):
         args = arguments(func, CASES[text])
-        made = Compiled(of_device(optimised(func)))(sizes_of(func, args), args)
+        made = CudaExecutable(of_device(optimised(func)))(sizes_of(func, args), args)
         for found, expected in zip(made, reference(func, args), strict=True):
             same(found, expected)
 

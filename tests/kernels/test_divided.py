@@ -18,7 +18,7 @@ from randomloops import loop_programs
 from threads import same_bits
 
 import adcompiler as adc
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 
 PAIRS = """
 def f(p: f64[n, 2], v: f64[n, 2], m: f64[n], steps: i64):
@@ -129,7 +129,7 @@ def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) ->
 @by_name
 def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a kernel has what only numba compiles."""
-    monkeypatch.setattr(Compiled, "native", None)
+    monkeypatch.setattr(CpuKernel, "native", None)
     args = arguments()[source]
     near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
 

@@ -15,7 +15,7 @@ from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.programs.specialise import Specialisation
 from adcompiler.targets.cpu.gemm_epilogue import OPERANDS, product_of_two
-from adcompiler.targets.cpu.kernels import Configuration, Kernels
+from adcompiler.targets.cpu.kernels import Configuration, KernelSelector
 from adcompiler.targets.cpu.targets import Cpu, Finished
 
 RANDOM = np.random.default_rng(2)
@@ -114,7 +114,7 @@ def test_a_layer_and_its_gradient():
 def test_tiles_make_the_product(op, dtype):
     """By all threads as by one, whatever the last tiles of an axis have, whether tiles are copied or not, and
     of strided factors."""
-    one, two = (Kernels(Finished(threads=k), product_of_two(op, dtype)) for k in (1, 2))
+    one, two = (KernelSelector(Finished(threads=k), product_of_two(op, dtype)) for k in (1, 2))
     for rows, terms, columns in ((1, 1, 1), (64, 64, 64), (65, 129, 63), (130, 256, 512), (200, 70, 128)):
         sizes = rows, terms, columns
         (a, b), close = _factors(op, dtype, sizes), 1e-10 if dtype == "f64" else 1e-4
@@ -137,7 +137,7 @@ def _factors(op, dtype, sizes):
 @pytest.mark.parametrize("size", [512, 640])
 def test_large_products_are_the_librarys(op, size):
     (a, b), sizes = _factors(op, "f64", (size,) * 3), (size,) * 3
-    (found,) = Kernels(Finished(), product_of_two(op, "f64"))(sizes, (a, b))
+    (found,) = KernelSelector(Finished(), product_of_two(op, "f64"))(sizes, (a, b))
     expected = (a.T if op == "matmul_tn" else a) @ (b.T if op == "matmul_nt" else b)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -158,7 +158,7 @@ def test_results_go_into_buffers_of_any_layout():
 def test_each_kernel_is_compiled_when_lengths_first_ask_for_it(monkeypatch):
     monkeypatch.setattr("adcompiler.passes.order.gemm.FEWEST", 2**20)
     func, _ = program("x @ y")
-    kernels, called = Kernels(Cpu(), func), Configuration(products=(0,))
+    kernels, called = KernelSelector(Cpu(), func), Configuration(products=(0,))
     kernels((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))
     assert list(kernels.kernels) == [Configuration()]
     kernels((120, 100, 130), (X, Y))

@@ -16,8 +16,8 @@ from adcompiler.passes.order.interchange import FEW, FEWEST, LONGEST, SHARE, WID
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.runtime.programs.specialise import BACKENDS
 from adcompiler.targets.cpu import targets
-from adcompiler.targets.cpu.compiled import Compiled
-from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.compiled import CpuKernel
+from adcompiler.targets.cpu.kernels import KernelSelector
 from adcompiler.targets.cpu.targets import shares
 
 GAUSSIAN = """
@@ -127,7 +127,7 @@ def test_a_value_of_pairs_is_computed_once(name, n, m):
     args = arguments(func, [rng.standard_normal(n), rng.standard_normal(m)])
     sizes = sizes_of(func, args)
     with np.errstate(all="ignore"):
-        found = Compiled(scheduled(func))(sizes, args)
+        found = CpuKernel(scheduled(func))(sizes, args)
         for got, expected in zip(found, Reference(func)(sizes, args), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-12)
 
@@ -222,7 +222,7 @@ def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
         tuple({"n": n, "d": D, "k": K}[func.size_names[s.number]] for s in i.shape) for i in func.inputs
     ]
     args = arguments(func, [rng.standard_normal(shape) for shape in shapes])
-    sizes, compiled = sizes_of(func, args), Compiled(scheduled(func))
+    sizes, compiled = sizes_of(func, args), CpuKernel(scheduled(func))
     assert compiled.lanes.functions == {"nest0"}
     for got, expected in zip(compiled(sizes, args), Reference(func)(sizes, args), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
@@ -289,14 +289,14 @@ def test_ties_share_the_gradient(always):
 def test_products_that_are_not_called_are_interchanged_where_lengths_say_so():
     func = optimised(program(OUTER["weights"]))
     made = BACKENDS["cpu"](func)
-    assert isinstance(made, Kernels)
+    assert isinstance(made, KernelSelector)
     names = {"n": 200, "d": D, "k": K}
     many = [names[name] for name in func.size_names]
     names["n"] = FEW - 1
     few = [names[name] for name in func.size_names]
     one, other = made.at(many), made.at(few)
-    assert isinstance(one, Compiled)
-    assert isinstance(other, Compiled)
+    assert isinstance(one, CpuKernel)
+    assert isinstance(other, CpuKernel)
     assert len(one.kernel.nests) == 1
     assert len(other.kernel.nests) > 1
 

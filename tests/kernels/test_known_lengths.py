@@ -11,7 +11,7 @@ from programs import Program, programs
 from randomloops import loop_programs
 
 import adcompiler as adc
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import MOST_KNOWN, kernel_at
 
 SOURCE = """
@@ -28,11 +28,11 @@ def arguments(n: int, d: int, scales: int, weights: int) -> tuple[np.ndarray, ..
     return rng.normal(size=(n, d)), rng.uniform(1.0, 2.0, scales), rng.normal(size=weights)
 
 
-def kernel(f: adc.Function, args: tuple[np.ndarray, ...]) -> Compiled:
+def kernel(f: adc.Function, args: tuple[np.ndarray, ...]) -> CpuKernel:
     """The kernel of a call."""
     program = f.specialise(f._last)
     found = kernel_at(program.executable, program.sizes(args))
-    assert isinstance(found, Compiled)
+    assert isinstance(found, CpuKernel)
     return found
 
 
@@ -129,7 +129,7 @@ def test_no_kernel_for_each_number_of_iterations():
     assert f(x, 2) == pytest.approx(100 * np.sin(np.sin(1.0)))
 
 
-def kernel_of(f: adc.Function, x: np.ndarray, count: int) -> Compiled:
+def kernel_of(f: adc.Function, x: np.ndarray, count: int) -> CpuKernel:
     f(x, count)
     return kernel(f, (x, count))
 

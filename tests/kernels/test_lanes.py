@@ -11,12 +11,12 @@ import adcompiler as adc
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.nodes import Binary, Store, Var
-from adcompiler.loopir.outer_vectorisation import MOST, found, vectorised
+from adcompiler.loopir.outer_vectorisation import MOST, plan_lanes, vectorised
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.vector_statements import Alone, Kept, Lane, Lanes
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm import functions as llvm_functions
 
 NEAREST = """
@@ -214,7 +214,7 @@ def lanes_of(text, rows=()):
 def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     loop = lanes_of(DEEP_TOTAL)
     assert loop.sums == ["both"]
-    assert found(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
+    assert plan_lanes(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
     kept = [s.at for s in statements(loop.together) if isinstance(s, Kept)]
     assert kept
     assert all(isinstance(target, Lane) and target.row for target in kept)
@@ -236,8 +236,8 @@ def test_a_loop_with_bounds_of_a_iteration_is_done_by_each_lane():
 def test_other_bounds_of_iterations_are_left_alone(last):
     text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
     rows = {"h"} if "h[0" not in last else set()
-    assert found(functions(ALONE), frozenset({"h"})).functions
-    assert not found(functions(text), frozenset(rows)).functions
+    assert plan_lanes(functions(ALONE), frozenset({"h"})).functions
+    assert not plan_lanes(functions(text), frozenset(rows)).functions
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_other_bounds_of_iterations_are_left_alone(last):
     ids=["product", "total", "far"],
 )
 def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
-    lanes = found(functions(text), frozenset(rows))
+    lanes = plan_lanes(functions(text), frozenset(rows))
     assert lanes.functions == {"nest0"}
     assert lanes.rows == wide
     (function,) = functions(text)
@@ -282,13 +282,13 @@ def test_other_loops_stay_as_they_are(old, new):
     else:
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
-    assert not found(functions(text), frozenset({"h"})).functions
+    assert not plan_lanes(functions(text), frozenset({"h"})).functions
 
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     f = adc.compile(LAYERS)
     func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func
-    kernel = Compiled(scheduled(run((*OPTIMISE, *KERNEL), func)))
+    kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), func)))
     sizes = (2000, D, K)
     assert kernel.lanes.rows
     wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]

@@ -26,8 +26,8 @@ from adcompiler.loopir.parse import functions
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
-from adcompiler.targets.cpu.compiled import Compiled, _loaded
-from adcompiler.targets.llvm.runtime.entry import Param, Source, translated
+from adcompiler.targets.cpu.compiled import CpuKernel, _loaded
+from adcompiler.targets.llvm.runtime.entry import KernelSource, Param, translated
 from adcompiler.targets.llvm.runtime.jit import compiled
 from adcompiler.targets.llvm.values import UnsupportedError
 
@@ -72,7 +72,7 @@ def bits(value: object) -> bytes | object:
     return value
 
 
-def both(kernel: Compiled, args: tuple) -> tuple[list, list]:
+def both(kernel: CpuKernel, args: tuple) -> tuple[list, list]:
     """The results without numba and with it."""
     return list(kernel.serial(*args)), list(_loaded(kernel.kernel.source)(*args))
 
@@ -89,7 +89,7 @@ PRIMITIVES = [
 @pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 9)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
-    kernel = Compiled(scheduled(program(op, dtype)))
+    kernel = CpuKernel(scheduled(program(op, dtype)))
     assert kernel.native is not None
     for args in product(SAMPLES[dtype], repeat=len(kernel.func.inputs)):
         if not numba_cannot(op, dtype, args):
@@ -104,7 +104,7 @@ def test_every_primitive_has_the_bits_of_numba(op, dtype):
 @pytest.mark.parametrize("x", [0, 1, -1, 2, 3, -7, 10, 2**62])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 50, 63, 64, 2**16, 2**62])
 def test_powers_of_integers_wrap(x, n):
-    found = Compiled(scheduled(program("power", "i64"))).serial(x, n)[0]
+    found = CpuKernel(scheduled(program("power", "i64"))).serial(x, n)[0]
     assert (found - pow(x, n, 2**64)) % 2**64 == 0
 
 
@@ -112,7 +112,7 @@ def test_powers_of_integers_wrap(x, n):
 def test_the_least_integer_by_minus_one_wraps(op):
     with np.errstate(all="ignore"):
         expected = TABLE[op].numpy(np.int64(-(2**63)), np.int64(-1))
-    assert Compiled(scheduled(program(op, "i64"))).serial(-(2**63), -1)[0] == expected
+    assert CpuKernel(scheduled(program(op, "i64"))).serial(-(2**63), -1)[0] == expected
 
 
 STATEMENTS = """
@@ -142,7 +142,9 @@ def run(x, n):
 def test_statements_mean_what_they_mean_in_python():
     names = {"uint64": int, "np": np}
     exec(STATEMENTS, names)
-    native = compiled(Source(functions(STATEMENTS), [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]))
+    native = compiled(
+        KernelSource(functions(STATEMENTS), [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"])
+    )
     for n in (0, 1, 7):
         assert tuple(native(0.25, n)) == names["run"](0.25, n)
 
@@ -279,7 +281,7 @@ def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
     kernel, sizes = program.executable.general, program.sizes(values)
     assert "np.empty" in kernel.kernel.text
     assert kernel.native is not None
-    by_numba = Compiled(kernel.made)
+    by_numba = CpuKernel(kernel.made)
     by_numba.native = None
     found = kernel(sizes, values), by_numba(sizes, values)
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
@@ -371,7 +373,7 @@ def test_what_is_beyond_the_compiler_is_left_to_numba():
     assert f(5.0, 2.0) == 26.0
     unknown = functions("def run(x):\n    return (unknown(x),)\n")
     with pytest.raises(UnsupportedError):
-        translated(Source(unknown, [Param("x", "f64")], ["f64"]), True)
+        translated(KernelSource(unknown, [Param("x", "f64")], ["f64"]), True)
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0), (0,), (3, 0, 2)])

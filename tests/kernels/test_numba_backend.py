@@ -9,7 +9,7 @@ from loopprograms import PROGRAMS
 from programs import Program
 
 import adcompiler as adc
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 
 LONG = "def f(x: f64[n], y: f64[n]): return sum(exp(x) * y), max(x) * y"
@@ -47,6 +47,6 @@ def test_what_runs_is_what_is_shown():
     x = np.ones(5)
     assert f(x) == pytest.approx(5 * np.sin(1.0) ** 2)
     kernel = kernel_at(f.specialise(f._last).executable, [5])
-    assert isinstance(kernel, Compiled)
+    assert isinstance(kernel, CpuKernel)
     assert kernel.native is None
     assert kernel.kernel.source == f.show("kernel", x)

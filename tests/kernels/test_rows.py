@@ -11,7 +11,7 @@ from plainkernels import executable as plain
 import adcompiler as adc
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 
 LAYERS = """
 def loss(x: f64[n, d], w: f64[d, k], b: f64[k], v: f64[k, m]):
@@ -112,7 +112,7 @@ def test_one_and_many_blocks_agree():
     """Each block has rows of its own: threads do not share them."""
     func = program(SOFTMAX)
     x = np.random.default_rng(2).standard_normal((3000, 40))
-    made = Compiled(scheduled(kernel(func)))
+    made = CpuKernel(scheduled(kernel(func)))
     result = made(list(x.shape), [x])[0]
     e = np.exp(x)
     np.testing.assert_allclose(result, e / e.sum(1, keepdims=True), rtol=1e-14)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.targets.cpu.gemm_epilogue import Apart
+from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue
 
 STEPS = """
 def f(W: f64[m, m], y: f64[m], h, steps: i64):
@@ -21,8 +21,8 @@ def test_the_gradient_of_a_matrix_that_every_iteration_reads_is_one(monkeypatch,
     rng = np.random.default_rng(0)
     args = rng.standard_normal((40, 40)) / 6, rng.standard_normal(40), 0.01, 700
     made = []
-    before = Apart.__call__
-    monkeypatch.setattr(Apart, "__call__", lambda self, *a: made.append(self) or before(self, *a))
+    before = GemmEpilogue.__call__
+    monkeypatch.setattr(GemmEpilogue, "__call__", lambda self, *a: made.append(self) or before(self, *a))
     found = adc.value_and_grad(adc.compile(STEPS), wrt=wrt)(*args)
     expected = adc.value_and_grad(adc.compile(STEPS, backend="numpy"), wrt=wrt)(*args)
     assert made

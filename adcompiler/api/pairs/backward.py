@@ -16,7 +16,16 @@ from adcompiler.ad.programs.contributions import contributions, shared_axes
 from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
 from adcompiler.ad.programs.pullback import pullback
 from adcompiler.api.pairs.into import overlaps_itself
-from adcompiler.api.pairs.needs import Found, Need, answer, firsts, floats_of, is_dual, needs_in, nested_like
+from adcompiler.api.pairs.needs import (
+    Found,
+    GradientRequest,
+    answer,
+    firsts,
+    floats_of,
+    is_dual,
+    needs_in,
+    nested_like,
+)
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner
 from adcompiler.api.pairs.seeds import cotangents, tangents
 from adcompiler.api.pairs.styles import (
@@ -47,7 +56,7 @@ from adcompiler.targets.cpu.adding import adding, scatters
 APART = "push", "first"
 
 
-def _targets(asking: Sequence[Need], values: Sequence[Any]) -> dict[int, np.ndarray]:
+def _targets(asking: Sequence[GradientRequest], values: Sequence[Any]) -> dict[int, np.ndarray]:
     """The gradients that pairs have already, by input, to which more can be added where they stand."""
     arrays = [n for n in asking if isinstance(n.kind, ArgType) and n.how == "sum" and not n.items]
     found = ((n.first, n.holder.d) for n in arrays if isinstance(n.holder, DiffPair))
@@ -304,7 +313,7 @@ class Backward(Style):
 
     def _gradient(
         self,
-        need: Need,
+        need: GradientRequest,
         found: Found,
         types: Types,
         values: Sequence[Any],
@@ -331,7 +340,7 @@ class Backward(Style):
         return each if need.how == "push" else each[0] if each else None
 
     def _contributions(
-        self, need: Need, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
+        self, need: GradientRequest, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
     ) -> list[Any]:
         """The contributions of the result's entries to the gradient of a pair."""
         if isinstance(need.kind, Container):

@@ -21,7 +21,7 @@ from adcompiler.runtime.programs.specialise import Types
 Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
 
 
-class Need(NamedTuple):
+class GradientRequest(NamedTuple):
     """A pair or Variable in the place of an argument, or of a part of one: its inputs begin with `first`.
 
     In lists of equal structs, whose fields are arrays of all items, `items` are the items that it is part of.
@@ -86,13 +86,15 @@ def firsts(types: Types) -> list[int]:
     return [0, *accumulate(map(count, types))][: len(types)]
 
 
-def needs_in(path: str, kind: Any, arg: Any, first: int, items: tuple[int, ...] = ()) -> Iterator[Need]:
+def needs_in(
+    path: str, kind: Any, arg: Any, first: int, items: tuple[int, ...] = ()
+) -> Iterator[GradientRequest]:
     """The pairs and Variables in an argument, outside of others."""
     if isinstance(kind, Ragged):
         if is_marked(arg) or any(map(is_marked, arg)):
             refuse("a pair or Variable", (kind,))
     elif is_marked(arg):
-        yield Need(path, arg, kind, first, items)
+        yield GradientRequest(path, arg, kind, first, items)
     elif isinstance(kind, Rows):
         for k, given in enumerate(arg):
             yield from needs_in(f"{path}[{k}]", kind.part, given, first, (*items, k))

@@ -56,7 +56,7 @@ def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
     structure, kernel = found.lowered.structure, runner(found, found.sizes(values), values)
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
-        entry = Call(function.__name__, args)
+        entry = Unrecorded(function.__name__, args)
         if state.anomaly is not None:
             state.anomaly.called(entry, None, values, function, types)
         return unflatten(structure, perform(entry, kernel(*values)))
@@ -97,7 +97,7 @@ def _aggregate(
     return made
 
 
-class Call(Entry):
+class Unrecorded(Entry):
     """A call that leaves nothing to differentiate: it is there to be shown."""
 
     __slots__ = ("given", "name", "shown")
@@ -118,7 +118,7 @@ class Call(Entry):
         return f"{self.name}({', '.join(map(str, shown))})"
 
 
-class Aggregate(Call):
+class Aggregate(Unrecorded):
     """A forward program that was run, with what its propagate programs read."""
 
     __slots__ = ("program", "saved", "sizes")
@@ -157,7 +157,7 @@ class Aggregate(Call):
     ) -> list[Any]:
         values = [kernel_value(a) for a in args]
         if not state.recording:
-            return perform(Call(name, args), compiled(values, False, self.sizes))
+            return perform(Unrecorded(name, args), compiled(values, False, self.sizes))
         wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
         program = _split_again(self.program, (present, asked, wanted))
         lengths = program.forward.sizes(values, self.sizes)

@@ -18,7 +18,7 @@ from adcompiler.eager.aggregates.aggregate import Aggregate
 from adcompiler.eager.aggregates.replay import kernel_value, runner
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
 from adcompiler.eager.graph.provenance import begin, identities
-from adcompiler.eager.graph.user_lines import Place
+from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.arguments.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.programs.splitting import SplitProgram
@@ -40,7 +40,7 @@ class Level(NamedTuple):
     text: str
     operands: tuple[int, ...]
     outputs: tuple[int, ...]
-    places: tuple[Place | None, ...]  # the user's line of each operation, and so of each line of the text
+    places: tuple[UserLine | None, ...]  # the user's line of each operation, and so of each line of the text
     reads: tuple[frozenset[int], ...]  # for each output, the numbers of operands that it is computed from
 
 
@@ -140,7 +140,7 @@ class Fused(Aggregate):
 
     def __init__(
         self,
-        places: Sequence[Place | None],
+        places: Sequence[UserLine | None],
         program: SplitProgram,
         args: Sequence[Any],
         values: Sequence[Any],
@@ -198,7 +198,7 @@ def stays(held: Any) -> dict[str, Any]:
     return kept
 
 
-def stands_at(made: Any, place: Place | None) -> None:
+def stands_at(made: Any, place: UserLine | None) -> None:
     """Say by which line of the user's a result was computed: that line ran when it was deferred."""
     if place is not None and made.entry is not None:
         made.entry.place = place

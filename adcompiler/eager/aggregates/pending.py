@@ -20,7 +20,7 @@ import numpy as np
 
 from adcompiler.eager.aggregates.fusion_plan import Plan, stands_at, stays
 from adcompiler.eager.graph.graph import Node, setting, state
-from adcompiler.eager.graph.user_lines import Place, here
+from adcompiler.eager.graph.user_lines import UserLine, here
 from adcompiler.eager.variable import linear
 from adcompiler.eager.variable import numpy_functions as functions
 from adcompiler.eager.variable.elementwise import INFIX, apply, where
@@ -218,7 +218,7 @@ class Site:
         self.operands: tuple[int, ...]
         self.fresh: tuple[Any, ...]  # the types of the inputs that are first read here
         self.dtype: np.dtype
-        self.place: Place | None = None  # the user's line that did this first
+        self.place: UserLine | None = None  # the user's line that did this first
         self.copies: bool  # whether the result shares no memory with the first operand
 
     def path(self) -> list[Site]:

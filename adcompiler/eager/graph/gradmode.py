@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from adcompiler.eager.graph.graph import state
-from adcompiler.eager.graph.user_lines import Place, here
+from adcompiler.eager.graph.user_lines import UserLine, here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ class _Mode:
         return mode if function is None else mode(function)
 
     def __init__(self, function: None = None) -> None:
-        self._before: list[tuple[bool, Place | None]] = []
+        self._before: list[tuple[bool, UserLine | None]] = []
 
     def __enter__(self) -> None:
         self._before.append((state.recording, state.quiet))

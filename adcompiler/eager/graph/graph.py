@@ -22,7 +22,7 @@ from adcompiler.eager.graph.hooks import Hooks
 from adcompiler.eager.graph.provenance import Origin, begin, bit, serials
 from adcompiler.eager.graph.state import setting as setting
 from adcompiler.eager.graph.state import state as state
-from adcompiler.eager.graph.user_lines import Place, by, here, warn
+from adcompiler.eager.graph.user_lines import UserLine, by, here, warn
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 
 Variable: TypeAlias = Any  # the class is defined with its operators, above this file
@@ -117,7 +117,7 @@ class Entry:
         self.number, self.state = next(serials), "live"
         if state.inside is not None and state.recording:
             state.inside.watch(self.inputs)
-        self.place: Place | None = None  # the user's line that made it
+        self.place: UserLine | None = None  # the user's line that made it
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         """Cotangents of the inputs from those of the outputs; None stands for zero.

@@ -16,7 +16,7 @@ from weakref import ref
 
 import numpy as np
 
-from adcompiler.eager.graph.user_lines import Place, here
+from adcompiler.eager.graph.user_lines import UserLine, here
 
 BITS = 1021  # of a mask; a prime, for serial numbers may come in steps
 MOST = 256  # values taken that are remembered
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
     """How a Variable without an entry came to be."""
 
     how: str  # a key of cutwords.WORDS
-    place: Place | None
+    place: UserLine | None
     roots: int
     name: str
     made: ref[Any]  # the Variable
@@ -48,7 +48,7 @@ class Taken(NamedTuple):
     roots: Any  # a mask, an Origin that has one, or None
     source: ref[Any]  # the Variable
     number: int  # what has a smaller serial number was there before
-    place: Place | None
+    place: UserLine | None
 
     def was(self, given: Any) -> bool:
         """Whether a value is the very object that was taken; Python shares small integers."""
@@ -83,7 +83,7 @@ def take_array(how: str, array: Any, v: Any) -> None:
 
 def taken() -> list[Taken]:
     """What was taken by lines that are not ours, the latest first."""
-    found = [Taken._make([*fields, Place(code, last)]) for *fields, code, last in tuple(_taken)]
+    found = [Taken._make([*fields, UserLine(code, last)]) for *fields, code, last in tuple(_taken)]
     return [t for t in reversed(found) if t.place is not None and t.place.foreign]
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import ref
 
-from adcompiler.eager.graph.user_lines import Place
+from adcompiler.eager.graph.user_lines import UserLine
 
 
 class Pass(NamedTuple):
@@ -22,7 +22,7 @@ class State(threading.local):
     """What holds while this thread computes."""
 
     recording = True  # whether results remember how they were computed
-    quiet: Place | None = None  # the user's line that turned recording off
+    quiet: UserLine | None = None  # the user's line that turned recording off
     tracing = False  # whether operations print a line each
     anomaly: Any = None  # what looks for NaN, where somebody wants that (`anomaly.py`)
     inside: Any = None  # the recorded operation whose user-written propagate is running

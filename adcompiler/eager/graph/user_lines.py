@@ -29,7 +29,7 @@ _new = tuple.__new__  # half the time of a NamedTuple's own
 _ours: dict[str, bool] = {}  # by file, for this is asked in every operation
 
 
-class Place(NamedTuple):
+class UserLine(NamedTuple):
     """An instruction; its line is looked up when a message names it."""
 
     code: CodeType
@@ -60,7 +60,7 @@ class Place(NamedTuple):
         return f"{Path(file).name}:{line}" + (f": {text}" if text else "")
 
 
-def here() -> Place | None:
+def here() -> UserLine | None:
     """The innermost instruction that is not this package's, nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -69,12 +69,12 @@ def here() -> Place | None:
         if ours is None:
             ours = _ours[file] = file.startswith(OURS)
         if not ours:
-            return _new(Place, (frame.f_code, frame.f_lasti))
+            return _new(UserLine, (frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return None
 
 
-def by(place: Place | None) -> str:
+def by(place: UserLine | None) -> str:
     """A place in brackets, for a message."""
     return f" ({place})" if place is not None else ""
 

@@ -30,7 +30,7 @@ from adcompiler.eager.graph.holders import asked, behind_freed, holders
 from adcompiler.eager.graph.hooks import Handle, Hook, Hooks
 from adcompiler.eager.graph.provenance import begin, serials, take_array
 from adcompiler.eager.graph.state import Pass
-from adcompiler.eager.graph.user_lines import Place, here, warn
+from adcompiler.eager.graph.user_lines import UserLine, here, warn
 from adcompiler.eager.graph.views import read_again, refuse_view, release
 from adcompiler.eager.variable import linear, numpy_protocol
 from adcompiler.eager.variable.conversions import Conversions, array_of
@@ -76,7 +76,7 @@ class Variable(Conversions):
         self.used = self.needs_grad = self._retains = False
         self._grad: Variable | None = None
         self.hooks: Hooks | None = None  # of a leaf; those of what is computed belong to its entry
-        self.place: Place | None = None  # where it was last changed
+        self.place: UserLine | None = None  # where it was last changed
 
     @classmethod
     def made(cls, data: np.ndarray, name: str | None = None) -> Variable:

@@ -17,7 +17,7 @@ import numpy as np
 from adcompiler.eager.graph.graph import Entry, is_variable, setting
 from adcompiler.eager.graph.user_lines import here
 from adcompiler.errors import GraphError
-from adcompiler.explain.nan.nan_eager import Called, Told
+from adcompiler.explain.nan.nan_eager import Called, EagerFinder
 from adcompiler.explain.nan.nan_report import NanExplanation
 
 
@@ -70,7 +70,9 @@ class Anomaly:
         elif any(map(self.is_bad, results)):
             with setting(anomaly=None, recording=False, tracing=False):
                 raise _error(
-                    Told(self.bad, entry, entry.place or here(), self.calls.get(entry)).forward(results)
+                    EagerFinder(self.bad, entry, entry.place or here(), self.calls.get(entry)).forward(
+                        results
+                    )
                 )
 
     def propagate(self, entry: Entry) -> Callable[[Sequence[Any], Sequence[bool]], list[Any]]:
@@ -88,7 +90,7 @@ class Anomaly:
                     while root in self.parents:
                         root = self.parents[root]
                     raise _error(
-                        Told(
+                        EagerFinder(
                             self.bad,
                             entry,
                             root.place,

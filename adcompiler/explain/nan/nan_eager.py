@@ -14,11 +14,11 @@ import numpy as np
 
 from adcompiler.ad.vjp import vjp
 from adcompiler.eager.graph.graph import Entry, is_variable
-from adcompiler.eager.graph.user_lines import Place
+from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.eager.variable.elementwise import Elementwise, _value, word
 from adcompiler.eager.variable.numpy_functions import is_own
 from adcompiler.errors import Source, Span
-from adcompiler.explain.nan.nan_program import Program, explained
+from adcompiler.explain.nan.nan_program import TracedProgram, explained
 from adcompiler.explain.nan.nan_report import NanExplanation
 from adcompiler.explain.nan.nan_words import Operand, number
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, formula, measured, remedy
@@ -45,7 +45,7 @@ class Called(NamedTuple):
 # -- the explanation ---------------------------------------------------------------------------------
 
 
-class Told:
+class EagerFinder:
     """What is said of one entry some of whose values are `bad`; `root` is the user's operation of whose
     derivative it is part, if it is."""
 
@@ -53,7 +53,7 @@ class Told:
         self,
         bad: Callable[[Any], Any],
         entry: Entry,
-        place: Place | None,
+        place: UserLine | None,
         called: Called | None,
         root: Entry | None = None,
     ) -> None:
@@ -310,14 +310,14 @@ def _within(found: NanExplanation, where: str) -> NanExplanation:
     return replace(found, message=f"{where}:\n{found.message}")
 
 
-def _program(call: Called, given: Values | None) -> tuple[Program, list[np.ndarray]]:
+def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np.ndarray]]:
     """The program of a call; with cotangents of its results also their gradients, and these cotangents."""
     with tracking() as table:
         lowered = call.function.trace(call.types)
         func = lowered.func
         sizes = Specialisation(lowered, "numpy").sizes(call.values)
         if given is None:
-            return Program(func, len(func.results), table, sizes), []
+            return TracedProgram(func, len(func.results), table, sizes), []
         pairs = list(zip(func.results, given, strict=False))
         seeds = [
             None if g is None else Input(len(func.inputs) + k, r.dtype, r.shape)
@@ -334,7 +334,7 @@ def _program(call: Called, given: Values | None) -> tuple[Program, list[np.ndarr
         results=(*func.results, *(g for _, g in known)),
         result_names=(*func.result_names, *(f"d{func.input_names[k]}" for k, _ in known)),
     )
-    return Program(whole, len(func.results), table, sizes), [g for _, g in pairs if g is not None]
+    return TracedProgram(whole, len(func.results), table, sizes), [g for _, g in pairs if g is not None]
 
 
 def _first(bad: np.ndarray) -> tuple[int, ...]:
@@ -363,7 +363,7 @@ class Written(NamedTuple):
     operands: tuple[str, ...]
 
 
-def written(place: Place | None) -> Written:
+def written(place: UserLine | None) -> Written:
     """The expression whose instruction called an operation; Python knows its columns."""
     if place is None:
         return Written(None, None, "", ())

@@ -38,7 +38,7 @@ class Iteration:
     place: tuple[Source | None, Span] | None
 
 
-class Place:
+class NanPlace:
     """Where the operation of a cause happened. `standing` is the program's own operation there, if it is
     known, and `origin` where that comes from."""
 

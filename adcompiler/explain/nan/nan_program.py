@@ -19,7 +19,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 
 
-class Program(NamedTuple):
+class TracedProgram(NamedTuple):
     """A program with its gradients as further results, behind its `own` first ones; `sizes` are the
     lengths of a call."""
 
@@ -29,12 +29,12 @@ class Program(NamedTuple):
     sizes: Sequence[int]
 
 
-def traced(f: Function, types: Types, values: Sequence[Any], wanted: Sequence[int]) -> Program:
+def traced(f: Function, types: Types, values: Sequence[Any], wanted: Sequence[int]) -> TracedProgram:
     """The program for these types with its gradients, and where its operations come from."""
     with tracking() as table:
         lowered = f.trace(types)
         func, count = with_gradients(lowered.func, wanted)
-    return Program(func, count, table, Specialisation(lowered, "numpy").sizes(values))
+    return TracedProgram(func, count, table, Specialisation(lowered, "numpy").sizes(values))
 
 
 def with_gradients(func: Func, wanted: Sequence[int]) -> tuple[Func, int]:
@@ -51,7 +51,7 @@ def with_gradients(func: Func, wanted: Sequence[int]) -> tuple[Func, int]:
 
 
 def explained(
-    program: Program, values: Sequence[Any], kernel: Sequence[Any] | None, name: str
+    program: TracedProgram, values: Sequence[Any], kernel: Sequence[Any] | None, name: str
 ) -> NanExplanation:
     """The explanation for the inputs of a call; `kernel` are the results by kernels, if these were run."""
     func = program.func

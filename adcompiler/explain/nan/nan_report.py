@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import Source, Span
-from adcompiler.explain.nan.nan_places import Iteration, Place
-from adcompiler.explain.nan.nan_words import Operand, Words, arithmetic, number, operation
+from adcompiler.explain.nan.nan_places import Iteration, NanPlace
+from adcompiler.explain.nan.nan_words import Operand, SourceWords, arithmetic, number, operation
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, measured, remedy
 from adcompiler.interpreter.history import Frame
 from adcompiler.interpreter.nonfinite import Cause, Event
@@ -97,13 +97,13 @@ def not_reproduced(func: Func, k: int, kernel: Sequence[Any]) -> NanExplanation:
 
 def report(func: Func, count: int, table: Origins, cause: Cause, agrees: bool) -> NanExplanation:
     """The explanation of a cause."""
-    return _Report(Words(func, table), count, cause, agrees).made()
+    return _Report(SourceWords(func, table), count, cause, agrees).made()
 
 
 class _Report:
     """What is said of one cause; the first `count` results of the program are its own."""
 
-    def __init__(self, words: Words, count: int, cause: Cause, agrees: bool) -> None:
+    def __init__(self, words: SourceWords, count: int, cause: Cause, agrees: bool) -> None:
         self.words, self.count, self.cause, self.agrees = words, count, cause, agrees
         self.event = cause.event
         self.origin = words.origin(self.event)
@@ -117,7 +117,7 @@ class _Report:
         found = self._remedy(operands)
         partial = self._partial()
         standing = self.words.standing(self.base if self.base is not None else self.event.element, self.event)
-        place = Place(self.words.table, self.cause, self.origin, standing)
+        place = NanPlace(self.words.table, self.cause, self.origin, standing)
         body = [
             *self._where(place),
             *(f"{o.label} = {number(o.value)}{_at_index(o)}" for o in operands),
@@ -188,7 +188,7 @@ class _Report:
             by = f" by {texts[origin.argument]}"
         return f"{ordinal} derivative of {written}{by}"
 
-    def _where(self, place: Place) -> Iterator[str]:
+    def _where(self, place: NanPlace) -> Iterator[str]:
         parts = [f"element {list(place.element)}"] if place.element else []
         parts += [f"iteration {i.number} of {self._loop(i)}" for i in place.iterations]
         if parts:

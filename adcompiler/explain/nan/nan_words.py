@@ -49,7 +49,7 @@ class Operand:
         return f"{bare(self.text)}[{place}]"
 
 
-class Words:
+class SourceWords:
     """The names and places of one program."""
 
     def __init__(self, func: Func, table: Origins) -> None:

@@ -18,7 +18,7 @@ from adcompiler.eager.aggregates.aggregate import Aggregate
 from adcompiler.eager.aggregates.fusion_plan import Fused
 from adcompiler.eager.graph.graph import Edge, Entry, Recorded, Variable, live, reachable, setting, walk
 from adcompiler.eager.graph.provenance import Origin, Taken, roots_of, taken
-from adcompiler.eager.graph.user_lines import Place
+from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.eager.variable.elementwise import Elementwise
 from adcompiler.errors import Error
 
@@ -29,7 +29,7 @@ class Cut(NamedTuple):
     """Where a path ends that would have led to the input."""
 
     how: str  # a key of cutwords.WORDS
-    place: Place | None
+    place: UserLine | None
     name: str  # of what was cut off
     link: str  # the line of the path that says so
     certain: bool
@@ -189,7 +189,7 @@ class Search:
                 work += [Edge(s, self.makers.get(s), False, None) for s in e.origin.sources]
         return False
 
-    def of_given(self, given: Any, place: Place | None, number: int) -> Iterator[Cut]:
+    def of_given(self, given: Any, place: UserLine | None, number: int) -> Iterator[Cut]:
         """A constant that is a value taken from what was computed from the input, or equals one: taken before
         there was what has this serial number, which reads it."""
         if given is None:
@@ -306,6 +306,6 @@ def equal(one: Any, other: Any) -> bool:
     return False
 
 
-def literal(value: Any, place: Place | None) -> bool:
+def literal(value: Any, place: UserLine | None) -> bool:
     """Whether a number stands in the source of its line."""
     return place is not None and any(value is c for c in place.code.co_consts)

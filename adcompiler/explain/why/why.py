@@ -16,7 +16,7 @@ from adcompiler.eager.aggregates.fusion_plan import Fused
 from adcompiler.eager.graph.graph import Entry, Variable, is_variable, live, state
 from adcompiler.eager.graph.holders import leaves_of
 from adcompiler.eager.graph.provenance import identity, taken
-from adcompiler.eager.graph.user_lines import OURS, Place, by, locals_of
+from adcompiler.eager.graph.user_lines import OURS, UserLine, by, locals_of
 from adcompiler.errors import Source, Span
 from adcompiler.explain.why.cut_search import Cut, Search, Step, blocked, unnamed
 from adcompiler.frames import public
@@ -145,7 +145,7 @@ def _path(path: Sequence[Entry], cut: Cut) -> list[str]:
     return [_row(left, place, width, k == len(rows) - 1) for k, (left, place) in enumerate(rows)]
 
 
-def _row(left: str, place: Place | None, width: int, last: bool) -> str:
+def _row(left: str, place: UserLine | None, width: int, last: bool) -> str:
     mark = "  <-- cut here" if last else ""
     return f"    {left:{width}}  {place or ''}{mark}".rstrip()
 
@@ -193,7 +193,7 @@ def _not_read(search: Search) -> str:
     return "\n".join([*lines, *(_leaves(search) or ["    it reads none"])])
 
 
-def _later(search: Search, how: str, place: Place | None) -> str:
+def _later(search: Search, how: str, place: UserLine | None) -> str:
     """The output read the input before something made another value of it."""
     found, name = words(how), search.called(search.target)
     return f"{found.headline} came too late\n    {name}  {place}\n  {found.what}\n  help: {found.remedy}"

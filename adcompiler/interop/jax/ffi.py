@@ -27,7 +27,7 @@ from adcompiler.fork import Locked
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Input
 from adcompiler.ir.types import NUMPY
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import region
 from adcompiler.targets.llvm.runtime.entry import Code
@@ -58,7 +58,7 @@ def target(executable: Any, sizes: Sequence[int]) -> Target | None:
     """What XLA calls for a program with these lengths; None where only Python can call it: on other systems,
     and for what numba or NumPy computes."""
     kernel = kernel_at(executable, sizes)
-    if _version() is None or not isinstance(kernel, Compiled) or kernel.native is None:
+    if _version() is None or not isinstance(kernel, CpuKernel) or kernel.native is None:
         return None
     if kernel.computed or any(r.rank and isinstance(r, Input) for r in kernel.func.results):
         return None
@@ -97,7 +97,7 @@ def _capsule(address: int) -> Any:
 class _Handler:
     """The text of a handler."""
 
-    def __init__(self, kernel: Compiled, sizes: Sequence[int]) -> None:
+    def __init__(self, kernel: CpuKernel, sizes: Sequence[int]) -> None:
         assert kernel.native is not None
         self.kernel = kernel
         blocks, parallel, needed, _ = kernel.layout(tuple(sizes))

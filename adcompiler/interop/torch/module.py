@@ -26,7 +26,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """A parameter, a buffer, or the module of a container's parts, whose places `container` has."""
 
     key: str
@@ -76,7 +76,9 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
         return f"{self.call.function!r}"
 
 
-def _registered(home: torch.nn.Module, key: str, value: Any, path: str, depth: int = 0) -> Kept | Place:
+def _registered(
+    home: torch.nn.Module, key: str, value: Any, path: str, depth: int = 0
+) -> Kept | ParameterPlace:
     """Make what a value consists of parameters and buffers below `home`."""
     if "." in key or not key or hasattr(home, key):
         why = "would be named like a part of the module" if hasattr(home, key) else "cannot be a name there"
@@ -89,10 +91,10 @@ def _registered(home: torch.nn.Module, key: str, value: Any, path: str, depth: i
     home.add_module(key, child)
     pairs = zip(container.keys, container.parts, strict=True)
     places = [_registered(child, str(k), part, path + container.path(k), depth + 1) for k, part in pairs]
-    return Place(key, replace(container, parts=tuple(places)))
+    return ParameterPlace(key, replace(container, parts=tuple(places)))
 
 
-def _read(home: torch.nn.Module, place: Kept | Place) -> Any:
+def _read(home: torch.nn.Module, place: Kept | ParameterPlace) -> Any:
     """What an argument is now."""
     if isinstance(place, Kept):
         return place.value
@@ -102,7 +104,7 @@ def _read(home: torch.nn.Module, place: Kept | Place) -> Any:
     return place.container.build([_read(found, part) for part in place.container.parts])
 
 
-def _leaf(home: torch.nn.Module, key: str, value: Any, path: str) -> Kept | Place:
+def _leaf(home: torch.nn.Module, key: str, value: Any, path: str) -> Kept | ParameterPlace:
     if value is None or isinstance(value, str | bool) or type(value) is int:
         return Kept(value)
     try:
@@ -115,4 +117,4 @@ def _leaf(home: torch.nn.Module, key: str, value: Any, path: str) -> Kept | Plac
         home.register_parameter(key, torch.nn.Parameter(tensor, requires_grad=wanted))
     else:
         home.register_buffer(key, tensor)
-    return Place(key)
+    return ParameterPlace(key)

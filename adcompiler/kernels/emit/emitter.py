@@ -15,7 +15,7 @@ from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
-from adcompiler.kernels.emit.parallel_scan import Strands, StrandWriter
+from adcompiler.kernels.emit.parallel_scan import ParallelScan, StrandWriter
 from adcompiler.kernels.emit.recurrence import recurrence
 from adcompiler.kernels.emit.reductions import neutral, update
 from adcompiler.kernels.emit.statements import Statements
@@ -158,7 +158,7 @@ class Emitter(Statements):
         """One item of the driver."""
         if isinstance(item, Loop):
             self.nest(item)
-        elif isinstance(item, Recurrence) and (strands := Strands(item)).legal():
+        elif isinstance(item, Recurrence) and (strands := ParallelScan(item)).legal():
             self.strand(strands)
         elif isinstance(item, Task) and calls.is_product(item.array):
             self.product(item)
@@ -234,7 +234,7 @@ class Emitter(Statements):
         for t in partial:
             self.combine(t, accumulators[t], k)
 
-    def strand(self, strands: Strands) -> None:
+    def strand(self, strands: ParallelScan) -> None:
         """A loop of the program as a nest, which does all iterations of a block."""
         k, rec = len(self.nests), strands.rec
         writer = self.function(Loop(strands.size, HERE, strands.tasks), ())

@@ -32,7 +32,7 @@ class NestEmitter(Emitter, Protocol):
     def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None: ...
 
 
-class Strands:
+class ParallelScan:
     """The axis along which a loop may be cut: its length, its place in each array that an iteration carries
     or makes, and the sums over it."""
 
@@ -103,7 +103,7 @@ class StrandWriter(RecurrenceWriter):
         self,
         emitter: NestEmitter,
         writer: Writer,
-        strands: Strands,
+        strands: ParallelScan,
         number: int,
         partial: Mapping[Array, str],
     ) -> None:

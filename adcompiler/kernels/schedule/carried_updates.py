@@ -37,7 +37,7 @@ Bound = tuple[str, Element]  # "start" or "stop", and where
 
 
 @dataclass(frozen=True)
-class Part:
+class AxisRange:
     """The elements of an axis from `start` on."""
 
     start: Element
@@ -45,10 +45,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Store:
+class CarriedStore:
     """`array` is stored at `indices`, where None stands for a whole axis."""
 
-    indices: tuple[Element | Part | None, ...]
+    indices: tuple[Element | AxisRange | None, ...]
     array: Array
 
     @property
@@ -58,16 +58,16 @@ class Store:
             e
             for i in self.indices
             if i is not None
-            for e in ((i.start, i.length) if isinstance(i, Part) else (i,))
+            for e in ((i.start, i.length) if isinstance(i, AxisRange) else (i,))
         ]
 
 
-def stores(slot: Array, result: Array, ranges: Ranges) -> list[Store] | None:
+def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | None:
     """The stores that make `slot` the `result`; None if it differs at more than some places. `ranges` are
     those of the iterations' numbers."""
     if not isinstance(result, Map) or not result.rank:
         return None
-    found: list[Store] = []
+    found: list[CarriedStore] = []
     work: list[tuple[tuple[Element | None, ...], Element]] = [((None,) * result.rank, result.body)]
     while work:
         indices, body = work.pop()
@@ -133,13 +133,15 @@ def _unchanged(slot: Array, indices: Sequence[Element | None]) -> Element:
     return Read(slot, tuple(own[k] if i is None else i for k, i in enumerate(indices)))
 
 
-def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> Store:
+def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> CarriedStore:
     free = [k for k, i in enumerate(indices) if i is None]
     moved: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)}
-    return Store(indices, closed(tuple(result.shape[k] for k in free), folded(substitute(body, moved))))
+    return CarriedStore(
+        indices, closed(tuple(result.shape[k] for k in free), folded(substitute(body, moved)))
+    )
 
 
-def _part(slot: Array, result: Map, ranges: Ranges) -> Store | None:
+def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
     """The store of a part of one axis whose bounds the iteration computes, if nothing else changes."""
     own, body = Read(slot, identity(slot.shape)), _seen_through(slot, result.body)
     for axis, size in enumerate(result.shape):
@@ -158,8 +160,8 @@ def _part(slot: Array, result: Map, ranges: Ranges) -> Store | None:
         length = _larger((linear(stop) - linear(start)).element(), ZERO, ranges)
         inside = substitute(_where(body, found, bounds, set()), {axis: apply("add", Index(axis), start)})
         shape = (*result.shape[:axis], length, *result.shape[axis + 1 :])
-        places = tuple(Part(start, length) if k == axis else None for k in range(result.rank))
-        return Store(places, closed(shape, folded(inside)))
+        places = tuple(AxisRange(start, length) if k == axis else None for k in range(result.rank))
+        return CarriedStore(places, closed(shape, folded(inside)))
     return None
 
 

@@ -142,7 +142,7 @@ def _is_small(own: Element) -> bool:
 # before, or in the same iteration as the result.
 
 
-class Loans:
+class BufferReuse:
     """Values that stand in the memory of a result until it is made."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
@@ -233,7 +233,7 @@ class Reason(Protocol):
         ...
 
 
-REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), Loans())
+REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), BufferReuse())
 
 
 def scheduled(func: Func, style: Style = CPU) -> Scheduled:

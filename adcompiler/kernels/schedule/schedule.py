@@ -32,7 +32,7 @@ from adcompiler.ir.walk import (
     substitute,
 )
 from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
-from adcompiler.kernels.schedule.carried_updates import Store, scattered, stores
+from adcompiler.kernels.schedule.carried_updates import CarriedStore, scattered, stores
 from adcompiler.kernels.schedule.schedule_tree import (
     HERE,
     Loop,
@@ -237,7 +237,9 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     )
 
 
-def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | tuple[Store, ...]:
+def _update(
+    slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges
+) -> Array | tuple[CarriedStore, ...]:
     """What an iteration does to what it carries: a new array, a sum to add in place, or stores at some
     places."""
     found = stores(slot, result, ranges)
@@ -248,7 +250,7 @@ def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) 
     return scattered(slot, result, roots) or result
 
 
-def _placing(updates: Sequence[tuple[Store, ...]], known: Collection[object]) -> list[Array]:
+def _placing(updates: Sequence[tuple[CarriedStore, ...]], known: Collection[object]) -> list[Array]:
     """What only the places of stores read."""
     read = read_by(e for stored in updates for store in stored for e in store.numbers)
     return [a for a in read if a not in known]

@@ -25,7 +25,7 @@ from adcompiler.ir.walk import Rewriter, is_computed, uses
 from adcompiler.ops.build import apply
 
 
-def shifted(func: Func) -> Func:
+def stabilised(func: Func) -> Func:
     """The program with `logsumexp` where it is written out, and its sum serves nothing else."""
     return _Shifted(func.roots).func(func)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from adcompiler.ir.nodes import Array, Func, Input, Map, Read, identity
 
 
-def own(func: Func) -> Func:
+def copy_aliased(func: Func) -> Func:
     """The program with copies of arrays that are inputs or stand among the results before."""
     found: dict[Array, None] = {}
     results = []

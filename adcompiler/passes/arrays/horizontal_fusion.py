@@ -36,7 +36,7 @@ OPPOSITE = {"add": "subtract", "subtract": "add"}
 MOST = 16  # the terms of a sum that are looked at
 
 
-def merge(func: Func) -> Func:
+def fuse_horizontally(func: Func) -> Func:
     """The program with reductions that are only added to each other in one."""
     return _Merge(func.roots).func(func)
 

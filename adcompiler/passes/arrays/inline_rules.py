@@ -9,7 +9,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter
 
 
-def dissolve(func: Func) -> Func:
+def inline_rules(func: Func) -> Func:
     """The program without rules."""
     return _Dissolve().func(func)
 

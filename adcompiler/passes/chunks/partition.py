@@ -47,13 +47,13 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.decisions import decided, is_repeatable
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.algebra.strict import strict
-from adcompiler.passes.arrays.inline_rules import dissolve
+from adcompiler.passes.arrays.inline_rules import inline_rules
 from adcompiler.passes.arrays.prune import alone, prune
 from adcompiler.passes.chunks.blocks import Blocks, Leaf
 from adcompiler.passes.chunks.chunked_axes import OUTSIDE, Chunked, Spec
 from adcompiler.passes.recurrences.accumulators import accumulators
 
-READY = (dissolve, accumulators, strict, fold, prune)
+READY = (inline_rules, accumulators, strict, fold, prune)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from adcompiler.ir.nodes import Array, Const, Func, Input, Map
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, read_by
 
 
-def lift(func: Func) -> Func:
+def hoist_loop_invariants(func: Func) -> Func:
     """The program with loops in whose iterations only that is made which changes from iteration to
     iteration."""
     return _Lift().func(func)

@@ -20,13 +20,13 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
-from adcompiler.passes.arrays.copy_aliased import own
+from adcompiler.passes.arrays.copy_aliased import copy_aliased
 from adcompiler.passes.known_lengths import MANY, Known, short
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.kinds import Kind
 from adcompiler.targets.buffers import Into, put
-from adcompiler.targets.cpu.kernels import Kernels
+from adcompiler.targets.cpu.kernels import KernelSelector
 from adcompiler.targets.cpu.threads import checked
 
 Types = tuple[Kind, ...]
@@ -70,7 +70,7 @@ class _Interpreted:
     """The NumPy backend; results are copied into given buffers."""
 
     def __init__(self, func: Func, **_: Any) -> None:
-        self.reference = Reference(own(func))
+        self.reference = Reference(copy_aliased(func))
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         found = self.reference(sizes, args)
@@ -91,19 +91,19 @@ class Backend(Protocol):
 def _cpu(func: Func, precise: bool = False, threads: int | None = None, **alternatives: Any) -> Executable:
     from adcompiler.targets.cpu.targets import Cpu
 
-    return Kernels(Cpu(precise, threads), func, **alternatives)
+    return KernelSelector(Cpu(precise, threads), func, **alternatives)
 
 
 def _numba(func: Func, **alternatives: Any) -> Executable:
     from adcompiler.targets.cpu.targets import Cpu
 
-    return Kernels(Cpu(precise=True, threads=1, by_numba=True), func, **alternatives)
+    return KernelSelector(Cpu(precise=True, threads=1, by_numba=True), func, **alternatives)
 
 
 def _cuda(func: Func, atomics: bool = False, fast: bool = False, **alternatives: Any) -> Executable:
     from adcompiler.targets.cpu.targets import Cuda
 
-    return Kernels(Cuda(atomics, fast), func, **alternatives)
+    return KernelSelector(Cuda(atomics, fast), func, **alternatives)
 
 
 BACKENDS: dict[str, Backend] = {

@@ -24,7 +24,7 @@ from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_agai
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.runtime.reports.explain import again, saved
 from adcompiler.runtime.reports.show import Shown
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import get_num_threads
 from adcompiler.targets.cpu.timed import Timed, fastest
@@ -164,7 +164,7 @@ class Measured:
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
         self.whole = fastest(kernel.call(), SECONDS)
         compiled = kernel_at(program.executable, sizes)
-        assert isinstance(compiled, Compiled)
+        assert isinstance(compiled, CpuKernel)
         how = compiled.mode.divided, compiled.threads
         timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()

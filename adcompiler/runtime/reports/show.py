@@ -98,13 +98,13 @@ def _loopir(f: Shown, types: Types, wrt: Any) -> str:
 
 def _llvm(f: Shown, types: Types, wrt: Any) -> str:
     """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
-    from adcompiler.targets.cpu.compiled import Compiled
+    from adcompiler.targets.cpu.compiled import CpuKernel
     from adcompiler.targets.llvm.runtime.entry import translated
     from adcompiler.targets.llvm.runtime.jit import optimised
     from adcompiler.targets.llvm.values import UnsupportedError
 
     func = run((*OPTIMISE, *KERNEL), f.trace(types).func)
-    kernel = Compiled(scheduled(func), f.backend.startswith("cpu-precise"))
+    kernel = CpuKernel(scheduled(func), f.backend.startswith("cpu-precise"))
     try:
         return str(optimised(translated(kernel.source, contiguous=True).text))
     except UnsupportedError as error:

@@ -7,7 +7,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, operands
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.passes.order.gemm import found
 from adcompiler.passes.pipeline import FINISH, OPTIMISE, PREPARE, run
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 
 
 def scatters(array: Array) -> list[Array]:
@@ -20,7 +20,7 @@ def scatters(array: Array) -> list[Array]:
     return [*added] if len(added) == len(parts) else []
 
 
-def adding(func: Func, number: int, precise: bool, threads: int | None) -> Compiled | None:
+def adding(func: Func, number: int, precise: bool, threads: int | None) -> CpuKernel | None:
     """The kernel that adds result `number` to what its buffer holds; None where it would do more than
     scatter, or where products of matrices are called apart."""
     ready = run((*OPTIMISE, *PREPARE, *FINISH), func)
@@ -28,4 +28,4 @@ def adding(func: Func, number: int, precise: bool, threads: int | None) -> Compi
     read = any(result in arrays_read(a) for a in arrays_of(ready.roots))
     if not isinstance(result, Accumulate) or read or found(func):
         return None
-    return Compiled(scheduled(ready.with_(adding=frozenset({number}))), precise, threads=threads)
+    return CpuKernel(scheduled(ready.with_(adding=frozenset({number}))), precise, threads=threads)

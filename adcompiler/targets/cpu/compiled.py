@@ -16,12 +16,12 @@ from adcompiler.kernels.emit.kernel import Buffer, Kernel
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.low_trips import are_low
-from adcompiler.loopir.outer_vectorisation import found as with_lanes
+from adcompiler.loopir.outer_vectorisation import plan_lanes as with_lanes
 from adcompiler.loopir.outer_vectorisation import widened
 from adcompiler.progress import compiling
 from adcompiler.targets.buffers import POOL, Into
 from adcompiler.targets.cpu.threads import region
-from adcompiler.targets.llvm.runtime.entry import Param, Source
+from adcompiler.targets.llvm.runtime.entry import KernelSource, Param
 from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.targets.numba import modules as cache
@@ -49,7 +49,7 @@ class Mode(NamedTuple):
 PLAIN = Mode()
 
 
-class Compiled:
+class CpuKernel:
     """A program and one kernel of it, whose blocks `threads` threads share where there are enough points
     (None: as many as the process has). `plain` is that in the plain mode, if it has been made. What is
     compiled `by_numba` one thread runs."""
@@ -60,7 +60,7 @@ class Compiled:
         precise: bool = False,
         threads: int | None = None,
         mode: Mode = PLAIN,
-        plain: Compiled | None = None,
+        plain: CpuKernel | None = None,
         kernel: Kernel | None = None,
         by_numba: bool = False,
     ) -> None:
@@ -91,7 +91,7 @@ class Compiled:
         self.are_low = are_low(self.kernel.bare, self.kernel.sizes)
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> KernelSource:
         """The kernel, for the compiler without numba."""
         kernel, nests = self.kernel, range(len(self.plans))
         params = [Param(name, "i64") for name in kernel.sizes]
@@ -105,7 +105,7 @@ class Compiled:
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
         how = self.precise, sorted(kernel.rows), written, self.mode.polled, self.mode.low_trips
-        return Source(kernel.bare, params, results, shared, *how)
+        return KernelSource(kernel.bare, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
         """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""
@@ -178,9 +178,9 @@ class Compiled:
         return Mode(low_trips=self.are_low is not None and self.are_low(sizes))
 
     @cached_property
-    def divided(self) -> Compiled:
+    def divided(self) -> CpuKernel:
         """The kernel whose loops divide their iterations, for its layouts."""
-        return Compiled(self.made, self.precise, self.threads, Mode(divided=True))
+        return CpuKernel(self.made, self.precise, self.threads, Mode(divided=True))
 
     def polls(self, sizes: Sequence[int]) -> bool:
         """Whether an iteration of a nest has so many points that loops inside it poll."""

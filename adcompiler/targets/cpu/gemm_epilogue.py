@@ -30,7 +30,7 @@ class _Product(NamedTuple):
     turned: bool
 
 
-class Apart:
+class GemmEpilogue:
     """The last products of a program, beside the kernel of the rest: its `program` gives their factors."""
 
     def __init__(self, func: Func, multiply: Multiply) -> None:

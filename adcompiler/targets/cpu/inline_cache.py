@@ -15,7 +15,7 @@ from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.targets.buffers import POOL
-from adcompiler.targets.cpu.compiled import Compiled
+from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.llvm.runtime.inline_cache import (
     ARRAY,
@@ -46,7 +46,7 @@ def door(
     door: for containers as results, many threads, arrays whose lengths a kernel computes, and other backends.
     """
     kernel = kernel_at(executable, sizes)
-    if not (isinstance(kernel, Compiled) and kernel.native is not None and _nests(structure)):
+    if not (isinstance(kernel, CpuKernel) and kernel.native is not None and _nests(structure)):
         return None
     if kernel.computed or kernel.mode.polled:
         return None
@@ -86,7 +86,7 @@ def _nests(structure: Any) -> bool:
 class _Table:
     """The parts of the table, and the objects whose addresses stand in it."""
 
-    def __init__(self, kernel: Compiled) -> None:
+    def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
         self.arguments: list[int] = []
         self.makers: list[int] = []

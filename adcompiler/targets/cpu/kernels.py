@@ -99,7 +99,7 @@ class _Program:
         return self.forms[products]
 
 
-class Kernels:
+class KernelSelector:
     """A program compiled for a target; `known` says what a kernel for some lengths may know of them. Each
     program is `optimised` when first needed."""
 
@@ -175,4 +175,4 @@ class Kernels:
 
 def kernel_at(executable: Any, sizes: Sizes) -> Any:
     """The kernel of a call with these lengths."""
-    return executable.at(sizes) if isinstance(executable, Kernels) else executable
+    return executable.at(sizes) if isinstance(executable, KernelSelector) else executable

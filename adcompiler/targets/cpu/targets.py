@@ -21,9 +21,9 @@ from adcompiler.passes.order.triangles import lengths as rows
 from adcompiler.passes.order.triangles import pays as bounded_pays
 from adcompiler.passes.order.triangles import triangles
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.targets.cpu.compiled import PLAIN, Compiled, Mode
-from adcompiler.targets.cpu.gemm_epilogue import Apart, product_of_two, worth
-from adcompiler.targets.cpu.kernels import Form, Kernels, Pays, Sizes
+from adcompiler.targets.cpu.compiled import PLAIN, CpuKernel, Mode
+from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue, product_of_two, worth
+from adcompiler.targets.cpu.kernels import Form, KernelSelector, Pays, Sizes
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Cpu:
         """Passes up to the choice of the order of loops; products that come last stand after the kernel."""
         if not worth(func):
             return _alternatives(run(PREPARE, func))
-        apart = Apart(func, self.multiply)
+        apart = GemmEpilogue(func, self.multiply)
         form = _alternatives(run(PREPARE, apart.program))
         return form._replace(around=lambda kernel: partial(apart, kernel))
 
-    def multiply(self, op: str, dtype: Dtype) -> Kernels:
+    def multiply(self, op: str, dtype: Dtype) -> KernelSelector:
         """The kernel of a product of matrices."""
         return _product(op, dtype, self.precise, self.threads)
 
-    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
+    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
         """The last passes, the schedule, and what it materialises."""
         made = scheduled(run(FINISH, func)) if plain is None else plain.made
-        return Compiled(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
+        return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
-    def mode(self, kernel: Compiled, sizes: Sizes) -> Mode:
+    def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
         """What the kernel's loops and points ask for; numba's kernels have one form."""
         return kernel.mode_at(sizes) if not self.by_numba else PLAIN
 
@@ -74,10 +74,10 @@ class Finished(Cpu):
         """As it is."""
         return Form(func)
 
-    def compiled(self, func: Func, mode: Mode, plain: Compiled | None) -> Compiled:
+    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
         """The schedule, and what it materialises."""
         made = scheduled(func) if plain is None else plain.made
-        return Compiled(made, self.precise, self.threads, mode, plain)
+        return CpuKernel(made, self.precise, self.threads, mode, plain)
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class Cuda:
 
 
 @cache
-def _product(op: str, dtype: Dtype, precise: bool, threads: int | None) -> Kernels:
-    return Kernels(Finished(precise, threads), product_of_two(op, dtype))
+def _product(op: str, dtype: Dtype, precise: bool, threads: int | None) -> KernelSelector:
+    return KernelSelector(Finished(precise, threads), product_of_two(op, dtype))
 
 
-def finished(func: Func) -> Kernels:
+def finished(func: Func) -> KernelSelector:
     """The kernels of a program that has been through all passes."""
-    return Kernels(Finished(), func)
+    return KernelSelector(Finished(), func)
 
 
 def _alternatives(func: Func) -> Form:

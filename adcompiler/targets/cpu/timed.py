@@ -16,7 +16,7 @@ from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
 from adcompiler.loopir.nodes import Assign, literal
 from adcompiler.loopir.nodes import Call as LoopCall
-from adcompiler.targets.cpu.compiled import Compiled, Mode
+from adcompiler.targets.cpu.compiled import CpuKernel, Mode
 
 FEWEST_CALLS, MOST_CALLS = 5, 1000
 
@@ -55,7 +55,7 @@ def _is_call(item: Loop | Task) -> bool:
     return isinstance(item, Task) and isinstance(item.array, Call)
 
 
-class Timed(Compiled):
+class Timed(CpuKernel):
     """A program whose kernel has a clock; `items` are what it tells the time of, `rest` are single numbers.
 
     `threaded` says whether it runs on all threads or on one; else its lengths do, as at any call.

@@ -22,9 +22,9 @@ def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
     mathematics is approximate.
     """
     require_device()
-    from adcompiler.targets.cuda.executable import Compiled
+    from adcompiler.targets.cuda.executable import CudaExecutable
 
-    return Compiled(of_device(func), atomics, fast)
+    return CudaExecutable(of_device(func), atomics, fast)
 
 
 def of_device(func: Func) -> Scheduled:

@@ -18,14 +18,14 @@ from adcompiler.targets.buffers import Into, put
 from adcompiler.targets.cuda.device.arrays import Caller, is_half
 from adcompiler.targets.cuda.device.device import SIMULATED
 from adcompiler.targets.cuda.emit.order import STYLE
-from adcompiler.targets.cuda.program import Program
+from adcompiler.targets.cuda.program import DeviceProgram
 
 _one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
 LARGE_ITERATION = 10**9 if SIMULATED else 2**15  # points of an iteration from which the host runs a loop
 
 
-class Compiled:
+class CudaExecutable:
     """A program on a device.
 
     Small calls are one kernel on one block, others a kernel a nest. The iterations of a program's loops are
@@ -34,8 +34,8 @@ class Compiled:
 
     def __init__(self, made: Scheduled, atomics: bool = False, fast: bool = False) -> None:
         self.made, self.func, self.atomics, self.fast = made, made.func, atomics, fast
-        self.copies: dict[tuple[int, ...], Program] = {}
-        self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], Program] = {}
+        self.copies: dict[tuple[int, ...], DeviceProgram] = {}
+        self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], DeviceProgram] = {}
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results, in the caller's kind of array, or scalars where the rank is 0."""
@@ -50,7 +50,9 @@ class Compiled:
             results = [caller.given_back(k, r) for k, r in enumerate(results)]
         return put(results, [t if isinstance(t, np.ndarray) else None for t in into or ()])
 
-    def program(self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()) -> Program:
+    def program(
+        self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()
+    ) -> DeviceProgram:
         """The kernels for these lengths, and for arguments and results that are stored in 16 bits or not."""
         large = self.get(half=half, narrow=narrow)
         if large.iteration_points(sizes) > LARGE_ITERATION:
@@ -64,11 +66,13 @@ class Compiled:
         hosted: bool = False,
         half: bool = False,
         narrow: tuple[int, ...] = (),
-    ) -> Program:
+    ) -> DeviceProgram:
         """The program on one block or on all, with its loops there or on the host."""
         key = alone, hosted, half, narrow
         if key not in self.programs:
-            self.programs[key] = Program(self.made, alone, self.atomics, self.fast, hosted, half, narrow)
+            self.programs[key] = DeviceProgram(
+                self.made, alone, self.atomics, self.fast, hosted, half, narrow
+            )
         return self.programs[key]
 
     @cached_property
@@ -85,7 +89,7 @@ class Compiled:
             names = tuple(self.func.input_names[k] for k in places)
             func = self.func.with_(results=copies, result_names=names, checks=())
             made = scheduled(func, STYLE)
-            self.copies[tuple(places)] = Program(made, alone=False, atomics=False, half=True)
+            self.copies[tuple(places)] = DeviceProgram(made, alone=False, atomics=False, half=True)
         copied = self.copies[tuple(places)].call(sizes, caller.args, caller.stream)
         found = dict(zip(places, copied, strict=True))
         return [found.get(k, arg) for k, arg in enumerate(caller.args)]

@@ -39,7 +39,7 @@ ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 FEWEST = 4  # iterations that are left, for which it is worth to capture one
 
 
-class Program:
+class DeviceProgram:
     """The kernels of a program, and the memory that they need besides inputs and results."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Call:
 
     def __init__(
         self,
-        program: Program,
+        program: DeviceProgram,
         sizes: Sequence[int],
         args: Sequence[Any],
         stream: Any,

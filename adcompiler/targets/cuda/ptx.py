@@ -20,7 +20,7 @@ NEWEST = (9, 0)
 
 
 @dataclass(frozen=True)
-class Compiled:
+class PtxKernel:
     """One kernel: its name in the PTX, which is that in its source, its parameters, and the PTX."""
 
     name: str
@@ -31,14 +31,14 @@ class Compiled:
 
 def compiled(
     made: Scheduled, arch: tuple[int, int] = NEWEST, every: bool = False, fast: bool = False
-) -> list[Compiled]:
+) -> list[PtxKernel]:
     """The kernels of a program, one a nest; with `every`, all that lengths may choose between."""
     emitter = DeviceEmitter(made, fast=fast)
     with _device(arch):
         return [_compiled(emitter, text, arch) for text in texts(emitter, every)]
 
 
-def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -> Compiled:
+def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -> PtxKernel:
     from numba import cuda
 
     kernel = loaded(text.source, text.name)
@@ -47,7 +47,7 @@ def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -
     options = kernel.targetoptions  # type: ignore[attr-defined]
     ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=arch, fastmath=options["fastmath"])  # type: ignore[attr-defined]
     params = tuple(zip(text.params, map(str, signature), strict=True))
-    return Compiled(text.name, params, text.source, _named(ptx, text.name))
+    return PtxKernel(text.name, params, text.source, _named(ptx, text.name))
 
 
 def _named(ptx: str, name: str) -> str:

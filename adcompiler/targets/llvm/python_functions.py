@@ -53,7 +53,7 @@ MATRICES = "library"  # the module whose functions may run for long, so that the
 Argument = Value | ArrayValue
 
 
-class Source(NamedTuple):
+class PythonModule(NamedTuple):
     """A module of functions: their definitions, and what its other names stand for."""
 
     definitions: Mapping[str, Function]
@@ -61,12 +61,12 @@ class Source(NamedTuple):
 
 
 @cache
-def source(module: str) -> Source:
+def source(module: str) -> PythonModule:
     """The functions of one of our modules, or of several with one name, read from their text."""
     found = [import_module(name) for name in SOURCES[module].split()]
     made = [f for m in found for f in functions(inspect.getsource(m))]
     names = {name: value for m in found for name, value in vars(m).items()}
-    return Source({f.name: f for f in made if f.name != INTRINSIC}, names)
+    return PythonModule({f.name: f for f in made if f.name != INTRINSIC}, names)
 
 
 class Routine(NamedTuple):

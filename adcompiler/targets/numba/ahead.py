@@ -60,7 +60,7 @@ SHIMS = {"numba_gamma": "tgamma", "numba_lgamma": "lgamma"}
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CFunction:
     """A C function: its declaration without the semicolon, its definition, and the object code it calls."""
 
     declaration: str
@@ -74,7 +74,7 @@ def _free(name: str) -> str:
     return "my_" + re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
 
 
-def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constraint] = ()) -> Compiled:
+def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constraint] = ()) -> CFunction:
     """The C function `name` of a program, which compares lengths: `int name(sizes, inputs, results)`.
 
     Sizes of arrays come first, in order of appearance; lengths that integer parameters give are computed
@@ -99,7 +99,7 @@ def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constr
         f"{name}_entry": (module.entry, (*sizes, *given, *pointers)),
     }
     code, missing = _object(functions, native)
-    return Compiled(*_in_c(func, name, kernel, len(entry.temporaries)), code, missing)
+    return CFunction(*_in_c(func, name, kernel, len(entry.temporaries)), code, missing)
 
 
 def _numba(dtype: Dtype) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from adcompiler.ir.nodes import Array, Const, Shape
 from adcompiler.kernels.emit.recurrence import Emitter, RecurrenceWriter
 from adcompiler.kernels.emit.writer import Row
-from adcompiler.kernels.schedule.carried_updates import Store
+from adcompiler.kernels.schedule.carried_updates import CarriedStore
 from adcompiler.kernels.schedule.schedule_tree import Recurrence
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
 
@@ -36,7 +36,7 @@ class DeviceRecurrence(RecurrenceWriter):
         super().carry()
         self.writer.sync()
 
-    def store(self, final: Array, store: Store) -> None:
+    def store(self, final: Array, store: CarriedStore) -> None:
         self.writer.sync()
         super().store(final, store)
         self.writer.sync()

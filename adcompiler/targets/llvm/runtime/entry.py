@@ -52,7 +52,7 @@ class Code(NamedTuple):
     functions: Sequence[str]
 
 
-class Source(NamedTuple):
+class KernelSource(NamedTuple):
     """A kernel's functions, the parameters and the types of the results of its `run`, and the nests whose
     blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
     numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
@@ -70,7 +70,7 @@ class Source(NamedTuple):
     low_trips: bool = False  # whether loops in iterations of the program are short
 
 
-def translated(source: Source, contiguous: bool) -> Code:
+def translated(source: KernelSource, contiguous: bool) -> Code:
     """The function `entry(self, arguments, count)` in LLVM's language: unbox, compute, box.
 
     It returns False for arrays that are not contiguous where they should be. For these there is another one,
@@ -176,9 +176,9 @@ def _listed(values: Sequence[Value]) -> str:
     return ", ".join(map(str, values))
 
 
-def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
-    """`run` for parameters that are words, the context of a call (`polls.py`), and threads, as `Source` has
-    them."""
+def _packed(module: Module, source: KernelSource, parts: Sequence[Value]) -> str:
+    """`run` for parameters that are words, the context of a call (`polls.py`), and threads: see
+    `KernelSource`."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
     extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
@@ -188,7 +188,7 @@ def _packed(module: Module, source: Source, parts: Sequence[Value]) -> str:
 
 
 def _define_run(
-    module: Module, source: Source, given: Sequence[Value | ArrayValue]
+    module: Module, source: KernelSource, given: Sequence[Value | ArrayValue]
 ) -> list[Value | ArrayValue]:
     """The kernel as a function that stores its results, and returns whether it gave up. LLVM knows of
     parameters that arrays do not overlap, and loops of the program stand in it. What the results are."""
@@ -220,7 +220,7 @@ def _define_run(
     return results
 
 
-def _needs(source: Source) -> Needs:
+def _needs(source: KernelSource) -> Needs:
     """The mathematics of a kernel: that of vectors if it has arrays."""
     kinds = {p.dtype for p in source.params if p.rank}
     found = vectors() if kinds and not source.precise else None

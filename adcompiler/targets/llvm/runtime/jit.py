@@ -20,7 +20,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.loopir.nodes import Invoke
 from adcompiler.loopir.walk import statements
 from adcompiler.targets.llvm.blocks import POLL
-from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, Source, translated
+from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
 from adcompiler.targets.llvm.runtime.inline_cache import door
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
@@ -40,7 +40,7 @@ class Native:
     address `packed` is the function that takes words (`entry.py`).
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: KernelSource) -> None:
         self.source = source
         library = _library(source, True)
         self.contiguous = _callable(library, METH_FASTCALL)
@@ -73,7 +73,7 @@ class Native:
         return found if found is not False else self.strided(*args)
 
 
-def compiled(source: Source) -> Native:
+def compiled(source: KernelSource) -> Native:
     """A kernel in machine code; raises UnsupportedError where numba is needed, and BrokenModuleError where
     LLVM refuses what stands for it."""
     return Native(source)
@@ -104,7 +104,7 @@ def _doors() -> Any:
     return _loaded(door())
 
 
-def _library(source: Source, contiguous: bool) -> Any:
+def _library(source: KernelSource, contiguous: bool) -> Any:
     return linked(translated(source, contiguous))
 
 
