@@ -156,3 +156,9 @@ def test_in_a_kernel() -> None:
 @given(alias_programs())
 def test_random_programs(program: Program) -> None:
     same_or_refused(program)
+
+
+@pytest.mark.parametrize("length", ["len(x)", "x.shape[0]", "x.size", "x.ndim", "sum(zeros_like(x) + 1)"])
+def test_a_length_may_be_asked_after_a_store_through_another_name(length: str) -> None:
+    f = adc.compile(f"def f(x):\n    y = x\n    y[0] = 3.0\n    return sum(y) * {length}", backend="numpy")
+    assert f(np.ones(4)) == 6.0 * (1 if "ndim" in length else 4)

@@ -63,6 +63,16 @@ from adcompiler.pytree.containers import Container
 Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
 
 
+# What reads the lengths of an array, and none of its elements: stores through other names change neither.
+MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like") if name in BUILTINS)
+
+
+def measured(node: tree.Expression, scope: Mapping[str, AnyValue]) -> Value | None:
+    """The array that a name stands for, of which only the lengths are asked."""
+    value = scope.get(node.id) if isinstance(node, tree.Name) else None
+    return value if isinstance(value, Value) else None
+
+
 class Expressions(Context):
     """Lowers expressions; `scope` holds the names that are visible."""
 
@@ -79,7 +89,8 @@ class Expressions(Context):
             return self.call(function, args, keywords, span)
         target = function.call if isinstance(function, FunctionValue) else function
         for argument in (*args, *keywords.values()):
-            self.aliases.read_all(argument, span)
+            if target not in MEASURES:
+                self.aliases.read_all(argument, span)
         found = target(self, args, keywords, span)
         return shared(found, args[0] if args and target in VIEWS else None)
 
@@ -298,6 +309,9 @@ class Expressions(Context):
             whole = dotted(node)
             remedy = f"call it as {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
+        value = measured(node.value, scope) if node.name in ("shape", "ndim", "size") else None
+        if value is not None:
+            return self.part(value, node)
         value = yield node.value
         found = self.part(value, node)
         if isinstance(value, Value):
@@ -340,8 +354,10 @@ class Expressions(Context):
         if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
         for argument in node.arguments:
-            function = self.function_named(argument, scope) if takes_functions(target) else None
-            args.append((yield argument) if function is None else function)
+            found = self.function_named(argument, scope) if takes_functions(target) else None
+            if found is None and target in MEASURES:
+                found = measured(argument, scope)
+            args.append((yield argument) if found is None else found)
         for name, argument in node.keywords:
             if name in keywords:
                 self.fail(ParseError, f"the argument {name!r} is given twice", node.span)

@@ -1,13 +1,13 @@
 """Which names share their elements, and which of them a store leaves behind.
 
-In NumPy `w = y` is another name of one array, `y[1:]` a part of it, and a function gets the array itself: a
-store through one of them is seen by all. Here a store gives one name a new value. The two agree unless
-another name is read after it, so that is refused.
+In NumPy `w = y` gives one array another name, `y[1:]` is a view of it, and a function gets the array itself:
+a store through one name is seen through all of them. Here a store gives one name a new value. The two differ
+only if another name is read after the store, and that is refused.
 
-A value that has elements *holds* them: a `Storage`, as the last store left it. It is stale if there was
-another store since. Storages that may be the same elements, as those of either branch, are linked: a store in
-one counts for the others. What an iteration does to the next one, and to what was there before the loop, is
-judged from the reads and stores that were noted while it was lowered.
+A value with elements *holds* them: a `Storage`, as the last store left it. The value is stale if there was a
+store since. Storages that may be the same, such as those of either branch of a condition, are linked: a store
+in one counts as a store in the others. Reads and stores of an iteration are recorded while it is lowered;
+from them follows what one iteration does to the next and to values from before the loop.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Bound: TypeAlias = int | Element | None
 Place: TypeAlias = tuple[tuple[Bound, Bound], ...]  # of a part: where it begins and ends, for each axis
 Holds: TypeAlias = Sequence[Held | None]  # of several values
 COPY = (
-    "in NumPy for {0} too, here for one name alone: to keep the elements of {0} write .copy() where one "
-    "array is made of the other, to change them store in {0} itself"
+    "to keep the elements of {0}, write .copy() where one array is made of the other; to change them, store "
+    "in {0} itself"
 )
 
 
