@@ -39,7 +39,7 @@ def test_a_path_that_is_gone_is_found(tmp_path):
 
 
 def test_all_pages_are_in_the_navigation():
-    listed = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    listed = re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(page.name for page in ROOT.glob("docs/*.md"))
 
 
