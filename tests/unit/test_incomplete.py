@@ -41,15 +41,44 @@ def test_values_of_the_beta_function(backend):
 @BACKENDS
 @pytest.mark.parametrize(
     ("source", "args"),
-    [("gammainc(a, x)", (-1.0, 1.0)), ("gammainc(a, x)", (np.inf, 1.0)),
+    [("gammainc(a, x)", (-1.0, 1.0)), ("gammainc(a, x)", (np.inf, np.inf)), ("gammainc(a, x)", (0.0, 0.0)),
      ("gammaincc(a, x)", (1.0, -1.0)), ("gammainc(a, x)", (np.nan, 1.0)),
-     ("betainc(a, b, x)", (1.0, 1.0, 1.5)), ("betainc(a, b, x)", (1.0, 0.0, 0.5))],
+     ("betainc(a, b, x)", (1.0, 1.0, 1.5)), ("betainc(a, b, x)", (0.0, 0.0, 0.5))],
 )  # fmt: skip
 def test_outside_of_the_domain_they_and_their_slopes_are_nan(source, args, backend):
     f = adc.compile(source, backend=backend)
     with np.errstate(all="ignore"):
         value, slopes = adc.value_and_grad(f)(*args)
     assert np.isnan([value, *slopes]).all()
+
+
+EDGES = [0.0, -0.0, 1e-9, 0.5, 1.0, 3.0, np.inf, -0.5, np.nan]
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
+def test_values_at_the_edges_are_those_of_scipy(name, backend):
+    """Parameters that are 0 or infinite, ends of the domain, and what lies outside."""
+    count = 3 if name == "betainc" else 2
+    points = np.stack(np.meshgrid(*[EDGES] * count, indexing="ij"), axis=-1).reshape(-1, count).T
+    names = ", ".join("abx"[:count])
+    found = adc.compile(f"def f({names}):\n    return {name}({names})", backend=backend)(*points)
+    np.testing.assert_allclose(found, getattr(special, name)(*points), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("x", [0.3, 0.9, 2.0, 40.0])
+def test_slopes_where_a_parameter_is_zero(x):
+    """One-sided: Q(a, x) is about a E1(x) there, I_x(0, b) falls by the integral of t^-1 (1 - t)^(b-1)."""
+    lower, upper = (
+        adc.grad(adc.compile(f"{name}(a, x)", backend="numpy")) for name in ("gammainc", "gammaincc")
+    )
+    assert upper(0.0, x) == pytest.approx((special.exp1(x), 0.0), rel=1e-12, abs=1e-15)
+    assert lower(0.0, x) == pytest.approx((-special.exp1(x), 0.0), rel=1e-12, abs=1e-15)
+    if x < 1:
+        beta = adc.grad(adc.compile("betainc(a, b, x)", backend="numpy"))
+        rest = float(mpmath.quad(lambda t: (1 - t) ** 0.5 / t, [x, 1]))
+        assert beta(0.0, 1.5, x) == pytest.approx((-rest, 0.0, 0.0), rel=1e-12, abs=1e-14)
+        assert beta(1.5, 0.0, 1 - x) == pytest.approx((0.0, rest, 0.0), rel=1e-12, abs=1e-14)
 
 
 FUNCTIONS = {

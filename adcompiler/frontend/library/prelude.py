@@ -39,19 +39,22 @@ def expm(a):
 def gammainc(given, at, upper):
     # The series where x < a + 1, Legendre's continued fraction (Lentz's method) of the rest beyond. Points
     # outside of the domain take the place of an easy one, so that the loops end.
-    inside = (given > 0) and (given < inf) and (at >= 0)
+    inside = (given >= 0) and (given < inf) and (at >= 0) and (given > 0 or at > 0)
     a, x = where(inside, given, 1.0), where(inside, at, 1.0)
     near = x < a + 1.0
-    z = where(near, x, 0.5 * a)
-    term = 1.0 / a + 0.0 * z
+    z = where(near, x, 0.5 * a + 0.25)
+    term = 1.0 + 0.0 * z
     total = term
     k = 0.0
     while k < 1e6 and max(abs(term / total)) > 1e-20:
         k = k + 1.0
         term = term * z / (a + k)
         total = total + term
-    scale = where(a < 30.0, z**a * exp(-z - lgamma(a)), exp(a * log(where(z > 0, z, 1e-300)) - z - lgamma(a)))
+    rest = -z - lgamma(a + 1.0)
+    scale = where(a < 30.0, z**a * exp(rest), exp(a * log(where(z > 0, z, 1e-300)) + rest))
     below = scale * total
+    # 1 for a = 0, to the last bit
+    below = below + where(a > 0, 0.0, rint((1.0 - below) * 2.0**60) * 2.0**-60)
     y = where(near, a + 2.0, minimum(x, 1e15))
     b = y + 1.0 - a
     c = 1e300 + 0.0 * b
@@ -67,14 +70,17 @@ def gammainc(given, at, upper):
         c = b + by / c
         h = h * c * d
         more = more - 1.0 if max(abs(c * d - 1.0)) < 4e-16 else 12.0
-    above = exp(a * log(y) - y - lgamma(a)) * h
+    above = a * exp(a * log(y) - y - lgamma(a + 1.0)) * h
     found = where(near, 1.0 - below, above) if upper else where(near, below, 1.0 - above)
-    return where(inside and k < 1e6 and j < 1e6, found, nan * (given + at))
+    endless = (given == inf) and (at >= 0) and (at < inf)
+    found = where(endless, 1.0 if upper else 0.0, found)
+    return where(endless or (inside and k < 1e6 and j < 1e6), found, nan * (given + at))
 
 
 def betainc(one, other, at):
     # The continued fraction (Lentz's method) on the side of the mean where it converges fast.
-    inside = (one > 0) and (one < inf) and (other > 0) and (other < inf) and (at >= 0) and (at <= 1)
+    within = (one >= 0) and (other >= 0) and (at >= 0) and (at <= 1)
+    inside = within and (one < inf) and (other < inf) and (one > 0 or other > 0)
     a, b, x = where(inside, one, 1.0), where(inside, other, 1.0), where(inside, at, 0.5)
     left = x < (a + 1.0) / (a + b + 2.0)
     p, q, z = where(left, a, b), where(left, b, a), where(left, x, 1.0 - x)
@@ -94,10 +100,18 @@ def betainc(one, other, at):
         c = 1.0 + odd / c
         h = h * c * d
         more = more - 1.0 if max(abs(c * d - 1.0)) < 4e-16 else 12.0
-    rest = q * log1p(-z) - lbeta(p, q)
+    rest = q * log1p(-z) - lbeta(p + 1.0, q + 1.0)
     scale = where(p < 30.0, z**p * exp(rest), exp(p * log(where(z > 0, z, 1e-300)) + rest))
-    found = where(left, scale * h / p, 1.0 - scale * h / p)
-    return where(inside and k < 1e6, found, nan * (one + other + at))
+    part = q / (p + q) * scale / (p + q + 1.0) * h
+    # 1 for p = 0, to the last bit
+    part = part + where(p > 0, 0.0, rint((1.0 - part) * 2.0**60) * 2.0**-60)
+    found = where(left, part, 1.0 - part)
+    # All of it is at 0, or at 1.
+    first = (one == 0 and other > 0) or (other == inf and one < inf)
+    last = (other == 0 and one > 0) or (one == inf and other < inf)
+    edge = within and ((first and (other == inf or at == 0)) or (last and (one == inf or at == 1)))
+    found = where(edge, where(first, at > 0, at == 1), found)
+    return where(edge or (inside and k < 1e6), found, nan * (one + other + at))
 """
 
 
