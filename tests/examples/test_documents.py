@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-PATH = re.compile(r"`(?:python )?((?:adcompiler|tests|docs|grammar|examples)/[\w./-]+)`")
+PATH = re.compile(r"`(?:python )?([\w-]+/[\w./-]+\.py|(?:adcompiler|tests|docs|grammar|examples)/[\w./-]+)`")
 FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)\s]*\)")
@@ -20,7 +20,10 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)\s]*\)")
 
 def missing(page: Path) -> list[str]:
     text = page.read_text("utf-8")
-    paths = [path for path in PATH.findall(text) if not (ROOT / path).exists()]
+    named = PATH.findall(text)  # of the package's files also as from its folder
+    paths = [
+        path for path in named if not any((base / path).exists() for base in (ROOT, ROOT / "adcompiler"))
+    ]
     prose = CODE.sub("", FENCED.sub("", text))
     return paths + [link for link in LINK.findall(prose) if not (page.parent / link).exists()]
 
