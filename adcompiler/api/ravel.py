@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.api.hessian_blocks import UnravelMatrix, matrix_of, rows_of, unravel_of
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.eager.variable.leaves import Leaf, Tree, built, leaf, leaves, mapped, tree
 from adcompiler.errors import DtypeError, ShapeError
@@ -14,7 +15,7 @@ from adcompiler.frames import public
 
 
 @public
-def ravel(params: Any) -> tuple[np.ndarray, Unravel]:
+def ravel(params: Any) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
     """All floats of a container as one vector, and the function that makes such a container of a vector.
 
     params  arrays and numbers, or dicts, lists, tuples, named tuples and dataclasses of them, nested
@@ -24,9 +25,15 @@ def ravel(params: Any) -> tuple[np.ndarray, Unravel]:
     texts and None, which have no derivative, are no part of the vector and stay as they were. A Python int
     counts as a float, as in calls of compiled functions.
 
+    What adc.hessian gives for such a container, a container of containers of blocks, is a symmetric matrix,
+    whose rows and columns are in the order of that vector; unravel(matrix) gives blocks again.
+
     Raises DtypeError for leaves that are no real numbers, and for Variables.
     """
     found = tree(params, "params")
+    rows = rows_of(found)
+    if rows is not None:
+        return matrix_of(rows), unravel_of(found, rows)
     flats = [one.flat() for one in leaves(found) if one.dtype is not None]
     vector = np.concatenate(flats) if flats else np.empty(0)
     return vector, Unravel(mapped(Leaf.emptied, found), vector.size)

@@ -267,3 +267,62 @@ def test_mistakes(wrong, kind, message):
         wrong()
     assert isinstance(caught.value, Error)
     assert caught.value.remedy
+
+
+# -- Hessians ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Weights:
+    w: Any
+    b: Any
+
+
+VALUES = (np.array([1.0, 2.0]), 0.7, np.array([[0.5, 1.0], [2.0, 3.0]]))
+PARAMS = {
+    "dict": {"a": VALUES[0], "k": VALUES[1], "m": VALUES[2]},
+    "list": [VALUES[0], VALUES[1], VALUES[2]],
+    "nested": {"k": {"inner": VALUES[0]}, "rest": (VALUES[1], VALUES[2])},
+    "class": Weights(VALUES[0], [VALUES[1], VALUES[2]]),
+}
+READS = {
+    "dict": "p['a'], p['k'], p['m']", "list": "p[0], p[1], p[2]",
+    "nested": "p['k']['inner'], p['rest'][0], p['rest'][1]", "class": "p.w, p.b[0], p.b[1]",
+}  # fmt: skip
+BODY = "\n    return sum(sin(a) * k) * sum(m**3) + k**2 * sum(m @ a)"
+PLAIN = adc.compile("def f(v):\n    a, k, m = v[:2], v[2], reshape(v[3:], (2, 2))" + BODY, backend="numpy")
+
+
+@pytest.mark.parametrize("name", PARAMS)
+def test_a_hessian_by_a_container_is_a_symmetric_matrix(name):
+    """The same as that of the function of the vector; and it goes back."""
+    f = adc.compile(f"def f(p):\n    a, k, m = {READS[name]}{BODY}", backend="numpy")
+    blocks = adc.hessian(f)(PARAMS[name])
+    matrix, unravel = adc.ravel(blocks)
+    vector, _ = adc.ravel(PARAMS[name])
+    assert_allclose(matrix, adc.hessian(PLAIN)(vector), rtol=1e-12)
+    assert_allclose(matrix, matrix.T, rtol=1e-14)
+    again, _ = adc.ravel(unravel(2 * matrix))
+    assert_array_equal(again, 2 * matrix)
+    assert type(unravel(matrix)) is type(blocks)
+    with pytest.raises(ShapeError, match="7 rows and columns"):
+        unravel(matrix[1:])
+
+
+def test_a_hessian_by_several_arguments_of_which_some_are_containers():
+    f = adc.compile("def f(p, m):\n    a, k = p['a'], p['k']" + BODY, backend="numpy")
+    matrix, unravel = adc.ravel(adc.hessian(f)({"a": VALUES[0], "k": VALUES[1]}, VALUES[2]))
+    vector, _ = adc.ravel(VALUES)
+    assert_allclose(matrix, adc.hessian(PLAIN)(vector), rtol=1e-12)
+    assert_array_equal(adc.ravel(unravel(matrix))[0], matrix)
+    plain = adc.compile("def f(a, k, m):" + BODY, backend="numpy")
+    assert_allclose(adc.ravel(adc.hessian(plain)(*VALUES))[0], matrix, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"a": {"a": 1.0, "b": 2.0}, "b": {"a": 3.0, "b": 4.0}}, {"w": {"w": np.ones((2, 2))}},
+     ((np.ones((2, 2)), np.ones((2, 3))), (np.ones((3, 2)), np.ones((3, 2)))), [np.ones(2), [np.ones(2)]]],
+)  # fmt: skip
+def test_other_containers_of_containers_are_vectors(params):
+    assert adc.ravel(params)[0].ndim == 1
