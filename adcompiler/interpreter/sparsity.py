@@ -19,10 +19,12 @@ import numpy as np
 from adcompiler.ad.partials import differentiable
 from adcompiler.errors import LimitError
 from adcompiler.interpreter.reference import REAL, Values, compute, evaluate, length, row_of
+from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Input, Map, Read, Select, identity
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
+from adcompiler.ops.library import CONSTANT, LIBRARY
 from adcompiler.ops.table import TABLE
 
 MOST = 2**28  # points of a domain, or pairs of an entry and what it depends on
@@ -103,7 +105,7 @@ class _Scope:
                 if any(a in self.found for a in array.loop.operands):
                     self.found |= _LoopPatterns(self, array.loop).patterns()
             elif is_float(array.dtype) and any(a in self.found for a in arrays_read(array)):
-                self.found[array] = self._array(array)
+                self.found[array] = self._call(array) if isinstance(array, Call) else self._array(array)
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -147,6 +149,24 @@ class _Scope:
             found = self._selected(places, shape, read, mask, domain)
             total = found if total is None else total + found
         return self.nothing(rows) if total is None else total
+
+    def _call(self, call: Call) -> Pattern:
+        """A routine's result in each case depends on all entries of what it is given in that case."""
+        cases = len(call.cases)
+        shape = self._lengths(call.shape)
+        count, entries, total = prod(shape[:cases]), prod(shape[cases:]), self.nothing(prod(shape))
+        params = zip(call.operands, LIBRARY[call.op].params, strict=True)
+        active = [a for a, name in params if name != "f" and a in self.found]
+        if call.op in CONSTANT or not total.shape[0]:
+            return total
+        for operand in active:
+            *own, rows, columns = self._lengths(operand.shape)
+            given = np.arange(prod(own) * rows * columns)
+            of_case = _selection(given // (rows * columns or 1), given, (prod(own), len(given)))
+            result = np.arange(count * entries)
+            each = _selection(result, result // entries % prod(own), (len(result), prod(own)))
+            total = total + _product(each, _product(of_case, self.found[operand]))
+        return total
 
     def _reads(self, body: Element, domain: tuple[int, ...]) -> Iterator[tuple[Read, np.ndarray]]:
         """The reads that a body's derivative passes through, and where."""

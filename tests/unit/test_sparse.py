@@ -315,3 +315,50 @@ def test_bundle_adjustment(size):
     tangent = adc.jvp(f, args, (*d, None, None, None))[1]
     product = by_camera @ d[0].ravel() + by_point @ d[1].ravel()
     np.testing.assert_allclose(product, tangent.ravel(), rtol=1e-9, atol=1e-9)
+
+
+# -- routines ------------------------------------------------------------------------------------------
+
+ROUTINES = (
+    "solve(m, x[:3])", "inv(m)[0]", "x[:3] * det(m)", "slogdet(m)[1] * x[:3]", "cholesky(m @ m.T)[2]",
+    "eigvalsh(m)", "eigh(m)[1][0]", "qr(m)[1][0]", "svd(m, compute_uv=False)", "pinv(m) @ x[:3]",
+    "lstsq(m, x[:3])[0]", "sort(x)", "median(x) * x", "quantile(x, 0.3) * x", "cummax(x)",
+    "interp(x, sort(y), y**2)", "interp(y, sort(x), x)", "x[argsort(x)]", "searchsorted(sort(x), 1.0) * x",
+    "solve_triangular(m, x[:3], lower=True)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_routines_have_patterns(routine):
+    """Sparse Jacobians and Hessians are the dense ones."""
+    head = "def f(x, y):\n    m = outer(x[:3], y[:3]) + diag(x[1:4] + 2)\n"
+    f = adc.compile(f"{head}    return {routine}", backend="numpy")
+    dense = adc.jacobian(f, "x")(X, Y)
+    np.testing.assert_allclose(
+        adc.jacobian(f, "x", sparse=True)(X, Y).toarray(), dense, rtol=1e-9, atol=1e-12
+    )
+    total = adc.compile(f"{head}    return sum(({routine})**2)", backend="numpy")
+    dense = adc.hessian(total, "x")(X, Y)
+    np.testing.assert_allclose(
+        adc.hessian(total, "x", sparse=True)(X, Y).toarray(), dense, rtol=1e-8, atol=1e-10
+    )
+
+
+def test_a_case_of_a_routine_depends_on_what_it_is_given():
+    """Of a stack of systems each is a block, and columns of other results are none of its business."""
+    f = adc.compile("def f(a, b):\n    return [solve(a[k], b[k]) for k in range(len(a))]", backend="numpy")
+    a, b = RANDOM.normal(size=(4, 3, 3)) + 3 * np.eye(3), RANDOM.normal(size=(4, 3))
+    by_a, by_b = (adc.jacobian(f, wrt, sparse=True)(a, b) for wrt in ("a", "b"))
+    assert (by_a.nnz, by_b.nnz) == (4 * 3 * 9, 4 * 3 * 3)
+    np.testing.assert_allclose(by_b.toarray()[:3, :3], np.linalg.inv(a[0]))
+    shared = adc.compile("def f(a, b):\n    return [solve(a, v) for v in b]", backend="numpy")
+    assert adc.jacobian(shared, "b", sparse=True)(a[0], b).nnz == 4 * 3 * 3
+    assert adc.jacobian(shared, "a", sparse=True)(a[0], b).nnz == 4 * 3 * 9
+
+
+@pytest.mark.parametrize("source", ["sum(gammainc(x, y))", "sum(expm(outer(x, y)))"])
+def test_a_pattern_that_floats_decide_is_refused(source):
+    """How often the reverse loop runs follows from values."""
+    f = adc.compile(source, args=["x", "y"], backend="numpy")
+    with pytest.raises(adc.LimitError, match="sparse=False"):
+        adc.hessian(f, "x", sparse=True)(X, Y)
