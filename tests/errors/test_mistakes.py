@@ -16,6 +16,7 @@ from mistakes_julia import ROWS as JULIA
 from mistakes_numpy import ROWS as NUMPY
 from mistakes_python import ROWS as PYTHON
 from mistakes_torch import ROWS as TORCH
+from scipy import special, stats
 
 import adcompiler as adc
 
@@ -69,7 +70,7 @@ def test_the_remedy_is_right_when_followed(row: Row) -> None:
     f = adc.compile(written(row[4] or row[0], row[5]), backend="numpy")
     required = [p.name for p in inspect.signature(f).parameters.values() if p.default is p.empty]
     found = f(*(GIVEN[name] for name in required))
-    expected = eval(row[6], {"np": np, "sum": np.sum, **GIVEN})
+    expected = eval(row[6], {"np": np, "sum": np.sum, "special": special, "stats": stats, **GIVEN})
     for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 

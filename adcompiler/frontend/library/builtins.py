@@ -375,9 +375,11 @@ METHODS: Mapping[str, Builtin] = MappingProxyType(
     | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
     | {name: _spread(name) for name in ("reshape", "transpose")}
     | {"flatten": _moving("flatten", ("x",), 0, _ravel)}
+    | dict.fromkeys(("conj", "conjugate"), BUILTINS["real"])
 )
 # What gives another view of the elements of an array, at least where these lie one behind the other.
 _VIEWS = (
-    "reshape ravel transpose squeeze expand_dims moveaxis swapaxes broadcast_to flip diag diagonal asarray"
+    "reshape ravel transpose squeeze expand_dims moveaxis swapaxes broadcast_to flip diag diagonal asarray "
+    "real atleast_1d atleast_2d"
 )
 VIEWS = frozenset((*(BUILTINS[name] for name in _VIEWS.split()), METHODS["reshape"], METHODS["transpose"]))

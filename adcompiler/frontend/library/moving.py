@@ -16,8 +16,8 @@ from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.reductions import axes_of
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL, SliceValue
-from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe
-from adcompiler.ir.nodes import Element, Index, select
+from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe, is_number
+from adcompiler.ir.nodes import Element, Index, const, select
 from adcompiler.ops.build import apply, cast
 
 
@@ -60,7 +60,9 @@ def _ranked(context: Context, x: Value, rank: int, span: Span) -> AnyValue:
 def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: int | None) -> Builtin:
     """`concatenate` of arrays that are lifted to a rank first; without an axis, along the last of two."""
 
-    def operation(context: Context, arrays: AnyValue, span: Span) -> Value:
+    def operation(context: Context, arrays: AnyValue, span: Span) -> AnyValue:
+        if isinstance(arrays, Value) and 0 < arrays.rank < 3:
+            return _joined_rows(context, name, arrays, span)
         if not isinstance(arrays, tuple) or not arrays:
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         parts = [lift(context, shapes.array(context, name, x, span), span) for x in arrays]
@@ -68,6 +70,17 @@ def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: 
         return shapes.join(context, parts, along, span)
 
     return taking(name, ("arrays",), operation)
+
+
+def _joined_rows(context: Context, name: str, x: Value, span: Span) -> AnyValue:
+    """What `hstack`, `vstack` or `column_stack` makes of the rows, or numbers, of one array."""
+    if name == "hstack":
+        return x if x.rank == 1 else shapes.reshape(context, x, (-1,), span)
+    if name == "vstack":
+        return x if x.rank == 2 else subscript(context, x, [ALL, None], span)
+    return (
+        shapes.transpose(context, x, None, span) if x.rank == 2 else subscript(context, x, [None, ALL], span)
+    )
 
 
 def _row(context: Context, x: Value, span: Span) -> AnyValue:
@@ -81,6 +94,35 @@ def _vector(context: Context, x: Value, span: Span) -> AnyValue:
 def _column(context: Context, x: Value, span: Span) -> AnyValue:
     x = _vector(context, x, span)
     return subscript(context, x, [ALL, None], span) if x.rank == 1 else x
+
+
+def _at_least(rank: int) -> Callable[..., AnyValue]:
+    """`atleast_1d` or `atleast_2d`: axes of length 1 in front, as many as miss."""
+
+    def lifted(context: Context, x: AnyValue, span: Span) -> AnyValue:
+        value = shapes.array(context, f"atleast_{rank}d", x, span)
+        missing = rank - value.rank
+        return (
+            subscript(context, value, [None] * missing + [ALL] * value.rank, span) if missing > 0 else value
+        )
+
+    return lifted
+
+
+# -- the parts of real numbers -------------------------------------------------------------------------
+
+
+def real(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    """The real part, and the conjugate: of real numbers they themselves."""
+    return x if is_number(x) else shapes.array(context, "real", x, span)
+
+
+def imag(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    """The imaginary part: 0 of real numbers."""
+    if is_number(x):
+        return type(x)(0)
+    value = shapes.array(context, "imag", x, span)
+    return Value(value.shape, const(0, value.dtype), value.weak)
 
 
 # -- again and again -----------------------------------------------------------------------------------
@@ -310,6 +352,10 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
 
 
 _OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
+    "atleast_1d": (("x",), _at_least(1), 0),
+    "atleast_2d": (("x",), _at_least(2), 0),
+    **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
+    "imag": (("x",), imag, 0),
     "tile": (("x", "reps"), tile, 0),
     "repeat": (("x", "repeats", "axis"), repeat, 1),
     "squeeze": (("x", "axis"), squeeze, 1),

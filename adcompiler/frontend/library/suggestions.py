@@ -11,6 +11,7 @@ import numpy as np
 
 from adcompiler.frontend.grammar import other_languages as habits
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.scipy_names import SPECIAL, of_scipy
 from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, dotted
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.values.operators import ELSEWHERE
@@ -26,6 +27,8 @@ def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
         root = root.value
     if not isinstance(root, tree.Name) or root.id in scope or root.id in CONSTANTS:
         return None
+    if (formula := of_scipy(whole)) is not None:
+        return formula
     *before, name = whole.split(".")
     for count in range(len(before), 0, -1):
         if (found := habits.MODULES.get(".".join(before[:count]))) is not None:
@@ -74,7 +77,7 @@ def similar(name: str, scope: Mapping[str, Any]) -> str:
     own = [n for n in scope if len(n) > 1]
     if near := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
         return f"did you mean {near[0]}?"
-    for table in (ELSEWHERE, habits.FUNCTIONS, habits.NAMES):
+    for table in (ELSEWHERE, habits.FUNCTIONS, habits.NAMES, SPECIAL):
         if name in table:
             return table[name]
     if name in CONSTANTS:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.scipy_names import of_scipy
 from adcompiler.frontend.indexing import selections
 from adcompiler.frontend.indexing.comprehensions import comprehension
 from adcompiler.frontend.indexing.scattering import is_many
@@ -31,6 +32,7 @@ from adcompiler.frontend.library.builtins import (
 )
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.functionals import differentiated, is_partial
+from adcompiler.frontend.library.moving import imag, real
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
 from adcompiler.frontend.lowering.origins_of_trees import located
@@ -92,7 +94,8 @@ class Expressions(Context):
             if target not in MEASURES:
                 self.aliases.read_all(argument, span)
         found = target(self, args, keywords, span)
-        return shared(found, args[0] if args and target in VIEWS else None)
+        viewed = args[0] if args and target in VIEWS else None
+        return shared(found, viewed if isinstance(viewed, Value) else None)
 
     def unsupported(self, node: tree.Tree) -> NoReturn:
         """Refuse what the grammar knows but lowering does not take."""
@@ -329,6 +332,8 @@ class Expressions(Context):
                 return value.rank
             if node.name == "size":
                 return count(self, value, None, node.span)
+            if node.name in ("real", "imag"):
+                return real(self, value, node.span) if node.name == "real" else imag(self, value, node.span)
         if isinstance(value, Selected) and node.name == "size":
             return selections.size(self, value, node.span)
         if isinstance(value, Container) and value.kind is not dict:
@@ -416,9 +421,8 @@ class Expressions(Context):
                     return PREFIXED[prefix, name]
                 if PREFIXES[prefix] + name in BUILTINS:
                     return BUILTINS[PREFIXES[prefix] + name]
-                self.fail(
-                    ParseError, f"unknown function {prefix}.{name}", node.function.span, similar(name, {})
-                )
+                remedy = of_scipy(f"{prefix}.{name}") or similar(name, {})
+                self.fail(ParseError, f"unknown function {prefix}.{name}", node.function.span, remedy)
             case tree.Attribute(name=name):
                 if name in METHODS:
                     return METHODS[name]

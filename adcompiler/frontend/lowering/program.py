@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned
+from adcompiler.frontend.grammar.scipy_names import of_scipy
 from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.iterables import ITERATORS
 from adcompiler.frontend.indexing.ragged import rows_of
 from adcompiler.frontend.indexing.struct_rows import equally_long
-from adcompiler.frontend.library.builtins import CONSTANTS, library
+from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.refused_lengths import without_refused_lengths
@@ -78,6 +79,8 @@ def free_names(expression: tree.Expression) -> list[str]:
     calls = [n for n in nodes if isinstance(n, tree.Call)]
     types = {id(v) for n in calls for k, v in n.keywords if k == "dtype" and dtype_named(v, ())}
     bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
+    named = [n.function for n in calls if of_scipy(dotted(n.function) or "") is not None]
+    prefixes |= {id(name) for function in named for name in _walk(function)}  # refused where it stands
     skipped = called | prefixes | types
     found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
