@@ -9,10 +9,12 @@ sqrt at 0. A guard is an element of type bool; TRUE is no guard at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
-from adcompiler.ir.nodes import Apply, Element, Index, Select, const, is_const, select
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.walk import operands, substitute
 from adcompiler.ops.build import apply
 
@@ -34,8 +36,66 @@ def negation(condition: Element) -> Element:
 
 
 def both(guard: Element, condition: Element) -> Element:
-    """Where both hold."""
+    """Where both hold. `i != 3 and i == 2` is `i == 2`, so that the guard of each of many stores is short."""
+    place = _place_of(condition)
+    elsewhere = None if place is None else _elsewhere(guard)
+    if place is not None and elsewhere is not None and elsewhere.implied(*place):
+        guard = elsewhere.rest
     return condition if guard is TRUE else Apply("logical_and", (guard, condition), "bool")
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A guard that is `rest` and that an integer is none of the first `count` of some numbers.
+
+    `numbers` maps each to its place, and is shared with longer guards that begin with this one.
+    """
+
+    integer: Element
+    numbers: dict[int, int]
+    count: int
+    rest: Element
+
+    def implied(self, integer: Element, number: int) -> bool:
+        """Whether an integer is none of the numbers if it is this one."""
+        return integer is self.integer and self.numbers.get(number, self.count) >= self.count
+
+    def longer(self, number: int) -> _Elsewhere:
+        """The guard with one number more."""
+        shared = len(self.numbers) == self.count
+        numbers = self.numbers if shared else dict(list(self.numbers.items())[: self.count])
+        numbers.setdefault(number, self.count)
+        return replace(self, numbers=numbers, count=len(numbers))
+
+
+_KNOWN: WeakKeyDictionary[Element, _Elsewhere] = WeakKeyDictionary()
+
+
+def _elsewhere(guard: Element) -> _Elsewhere | None:
+    """What the last conditions of a guard exclude, if these are of that kind."""
+    chain = list[tuple[Element, Element, int]]()
+    while guard not in _KNOWN:
+        rest, condition = _parts(guard)
+        place = _place_of(negation(condition))
+        if place is None or (chain and chain[0][1] is not place[0]):
+            break
+        chain.append((guard, *place))
+        guard = rest
+    found = _KNOWN.get(guard)
+    if found is not None and chain and chain[0][1] is not found.integer:
+        found = None
+    for here, integer, number in reversed(chain):
+        found = _Elsewhere(integer, {number: 0}, 1, guard) if found is None else found.longer(number)
+        _KNOWN[here] = found
+    return found
+
+
+def _place_of(condition: Element) -> tuple[Element, int] | None:
+    """The integer and the number of `integer == number`."""
+    match condition:
+        case Apply(op="equal", args=(integer, Const(value=number, dtype="i64"))):
+            return integer, int(number)
+    return None
 
 
 def either(guards: Iterable[Element]) -> Element:

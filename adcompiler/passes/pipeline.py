@@ -14,7 +14,7 @@ from adcompiler.passes.algebra.reciprocal import reciprocal
 from adcompiler.passes.algebra.roots import roots
 from adcompiler.passes.algebra.strict import strict
 from adcompiler.passes.algebra.terms import terms
-from adcompiler.passes.arrays.contract import contract
+from adcompiler.passes.arrays.contract import contract, pick
 from adcompiler.passes.arrays.copy_aliased import copy_aliased
 from adcompiler.passes.arrays.hoist import hoist
 from adcompiler.passes.arrays.horizontal_fusion import fuse_horizontally
@@ -31,7 +31,9 @@ from adcompiler.passes.recurrences.sums import sums
 Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, prune)
-OPTIMISE: tuple[Pass, ...] = (inline_rules, accumulators, strict, fold, prune, inline, contract, fold, prune)
+OPTIMISE: tuple[Pass, ...] = (
+    *(inline_rules, accumulators, strict, pick, fold, prune, inline, contract, fold, prune),
+)
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -30,6 +30,7 @@ from adcompiler.ir.nodes import (
     Size,
     closed,
     const,
+    identity,
     is_const,
     select,
 )
@@ -37,6 +38,9 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrite, substitute, with_elements
 from adcompiler.ops.build import apply, cast, evaluated
+from adcompiler.ops.costs import costly
+
+FEW = 16  # elements of a map that is computed again at a place
 
 # What the largest and the smallest element of nothing are.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
@@ -127,6 +131,10 @@ class _Fold(Rewriter):
                 return substitute(body, dict(enumerate(indices)))  # a map that only renames or repeats
             case Read(array=Map(body=Select() as body), args=indices):
                 return _stored(body, dict(enumerate(indices))) or element
+            case Read(array=Map(body=Apply() as body), args=indices) if indices and all(
+                map(is_const, indices)
+            ):
+                return _of_stored(body, dict(enumerate(indices))) or element
             case Select():
                 return _select(element)
             case Apply(op=op, args=(x,)) if op in DTYPES:
@@ -141,13 +149,56 @@ class _Fold(Rewriter):
 
 
 def _stored(body: Element, places: dict[int, Element]) -> Element | None:
-    """What a map that chooses holds at a place that decides, if another array has it: x[i] after x[i] = y."""
+    """What a map that chooses holds at a place that decides, if another array has it: x[i] after x[i] = y.
+
+    Where that is a map that chooses, too, as after many stores, it is what that one holds there.
+    """
+    found: tuple[Element, dict[int, Element]] | None = None
     while isinstance(body, Select):
-        guard = folded(substitute(body.guard, places))
-        if not isinstance(guard, Const):
+        holds = _holds_at(body.guard, places)
+        if holds is None:
+            break
+        body = body.then if holds else body.otherwise
+        if isinstance(body, Const | Read):
+            found = body, places
+            if isinstance(body, Read) and isinstance(body.array, Map) and isinstance(body.array.body, Select):
+                if body.args != identity(body.array.shape):
+                    places = {k: substitute(i, places) for k, i in enumerate(body.args)}
+                body = body.array.body
+    return None if found is None else substitute(*found)
+
+
+def _of_stored(body: Element, places: dict[int, Element]) -> Element | None:
+    """What a map holds at a place that decides what all arrays are that it reads: y * y after y[1] = x."""
+    elements = elements_of((body,))
+    if len(elements) > FEW or costly(body, {}):
+        return None
+    found: dict[Element, Element] = {}
+    for read in elements:
+        if not isinstance(read, Read):
+            continue
+        if not isinstance(read.array, Map) or not isinstance(read.array.body, Select):
             return None
-        body = body.then if guard.value else body.otherwise
-    return substitute(body, places) if isinstance(body, Const | Read) else None
+        indices = (substitute(i, places) for i in read.args)
+        stored = _stored(read.array.body, dict(enumerate(indices)))
+        if stored is None:
+            return None
+        found[read] = stored
+    if not found:
+        return None
+    (made,) = rewrite((body,), lambda e: e, dict(found))
+    return substitute(made, places)
+
+
+def _holds_at(guard: Element, places: dict[int, Element]) -> bool | None:
+    """Whether a guard holds at a place; None if the place does not decide."""
+    match guard:
+        case Apply(op="equal", args=(Index(axis=axis), Const() as number)) if axis in places:
+            place = places[axis]
+            if isinstance(place, Const) and place.dtype == number.dtype:
+                return bool(place.value == number.value)
+    found = folded(substitute(guard, places))
+    return bool(found.value) if isinstance(found, Const) else None
 
 
 def _repeated(array: Reduce) -> Array:

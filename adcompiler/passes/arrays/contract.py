@@ -34,6 +34,21 @@ def contract(func: Func) -> Func:
     return _Contract().func(func)
 
 
+def pick(func: Func) -> Func:
+    """The program with sums of one element, at a place that is a constant, replaced by the element: before
+    others are put in where they are read, so that of many stores each is looked up where it stands."""
+    return _Pick().func(func)
+
+
+class _Pick(Rewriter):
+    def array(self, array: Array) -> Array:
+        if isinstance(array, Reduce) and array.op == "sum":
+            tied = _contracted(array)
+            if tied is not None and is_const(tied[1]):
+                return _without(array, *tied)
+        return array
+
+
 class _Contract(Rewriter):
     def element(self, element: Element) -> Element:
         if not isinstance(element, Apply):
