@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
@@ -44,6 +45,7 @@ from adcompiler.ir.nodes import (
     Map,
     Read,
     Reduce,
+    Shape,
     closed,
     const,
     identity,
@@ -313,7 +315,7 @@ def forward(loop: Loop, tangents: Mapping[Array, Array], jvp: Push) -> list[Arra
 # again from those, or from what is there in any iteration.
 
 
-MOST_PARTS = 2  # places at which what is carried is read, up to which these are saved in its stead
+UNKNOWN = 32  # elements that an axis of unknown length counts as, where parts are compared with the whole
 
 
 def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
@@ -344,9 +346,12 @@ def _is_function(element: Element) -> bool:
 
 
 def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of a reverse iteration, and what they read of the iteration `body`: what is carried, of which
-    a part may do, and what is costly and no larger than that. The rest is computed again from these, and from
-    what is `given` in any iteration."""
+    """The roots of a reverse iteration, and what they read of the iteration `body`.
+
+    That is what is carried, or the parts of it that are read if they are smaller, and what is costly and no
+    larger than what is carried. The rest is computed again from these, and from what is `given` in any
+    iteration.
+    """
     slots = {c.slot for c in body.carried}
     own = _decided_by(slots | given, roots)
     made = set(arrays_of(roots_of(body)))
@@ -357,7 +362,8 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
         if a in made:
             small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
         else:  # the stacks of a loop in the iteration: it need not run again
-            small = isinstance(a, Item) and any(Counter(_lengths(a)) <= size for size in sizes)
+            few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
+            small = isinstance(a, Item) and few
         if small and not lengths_read(a):  # rows of different lengths make no stack
             kept.add(a)
     parts = _Parts(kept, slots, own)
@@ -398,7 +404,9 @@ class _Parts(Replace):
             self.whole.update(set(arrays_read(array)) - {r.array for r in reads})
             for read in reads:
                 places.setdefault(read.array, set()).add(self.placed(read))
-        self.whole |= {a for a, found in places.items() if len(found) > MOST_PARTS}
+        for array, found in places.items():
+            if sum(_elements(_free(array, at)) for at in found) >= _elements(array.shape):
+                self.whole.add(array)
 
     def placed(self, read: Read) -> tuple[Element | None, ...]:
         """The indices of a read that are one place each, decided by the iteration."""
@@ -411,13 +419,23 @@ class _Parts(Replace):
         if not isinstance(element, Read) or element.array not in self.slots - self.whole:
             return element
         places = self.placed(element)
-        shape = tuple(n for n, p in zip(element.array.shape, places, strict=True) if p is None)
+        shape = _free(element.array, places)
         if len(shape) == len(places):
             return element
         free = iter(identity(shape))
         part = Map(shape, Read(element.array, tuple(next(free) if p is None else p for p in places)))
         self.made.add(part)
         return Read(part, tuple(i for i, p in zip(element.args, places, strict=True) if p is None))
+
+
+def _free(array: Array, places: Sequence[Element | None]) -> Shape:
+    """The lengths of the axes that a read at some places leaves."""
+    return tuple(n for n, p in zip(array.shape, places, strict=True) if p is None)
+
+
+def _elements(lengths: Shape) -> int:
+    """How many elements there are, more or less."""
+    return prod(int(n.value) if isinstance(n, Const) else UNKNOWN for n in lengths)
 
 
 def _extent(array: Array) -> int:

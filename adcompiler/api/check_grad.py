@@ -21,6 +21,7 @@ from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.complex_step import ComplexStep, NotAnalytic
 from adcompiler.ir.nodes import Array, Func, Input, Map, Read, Reduce, Size, identity, is_const
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
@@ -165,10 +166,13 @@ class Steps:
 
 
 def _mapped(func: Func, k: int) -> Func | None:
-    """A program over one axis more, of input `k`; None where lengths would differ from case to case."""
+    """A program over one axis more, of input `k`; None where lengths would differ from case to case, or where
+    a loop that does not depend on the input would still read it."""
     axes = [0 if j == k else None for j in range(len(func.inputs))]
     with suppress(ShapeError):
-        return over(func, axes, Size(len(func.size_names)), func.name)
+        made = run(SIMPLIFY, over(func, axes, Size(len(func.size_names)), func.name))
+        if {a for a in arrays_of(made.roots) if isinstance(a, Input)} <= set(made.inputs):
+            return made
     return None
 
 

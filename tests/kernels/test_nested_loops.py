@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from loopprograms import BEHIND
 
 import adcompiler as adc
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array
+from adcompiler.ir.walk import arrays_of
 
 BACKENDS = ("numpy", "cpu")
 LAYERS = """
@@ -324,3 +329,45 @@ def f(x: f64[n], w: f64[m]):
     for one, other in zip(compiled(x, w), interpreted(x, w), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert sum("% m\n" in line + "\n" for line in compiled.show("kernel").splitlines()) == 1
+
+
+# Tables that nested loops fill element by element, from elements that are there already.
+TABLES = {
+    "alignment": """
+def f(x: f64[n], y: f64[m], g):
+    r = zeros((n + 1, m + 1)) + 3.0
+    r[0, 0] = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            a, b, c = r[i - 1, j - 1], r[i - 1, j], r[i, j - 1]
+            r[i, j] = (x[i - 1] - y[j - 1])**2 - g * log(exp(-a / g) + exp(-b / g) + exp(-c / g))
+    return r[n, m]
+""",
+    "five neighbours": """
+def f(x: f64[n], y: f64[m], g):
+    r = ones((n + 2, m + 2))
+    for i in range(2, n + 2):
+        for j in range(2, m + 2):
+            near = r[i - 1, j] * r[i, j - 1] + sin(r[i - 2, j] - r[i, j - 2])
+            r[i, j] = tanh(near * x[i - 2] + g * r[i - 1, j - 2] - y[j - 2])
+    return sum(r)
+""",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_not_saved_in_each_iteration(name: str) -> None:
+    """What reverse iterations read of the table is saved, so that memory grows as the table does."""
+    x, y = np.linspace(-1, 1, 4), np.linspace(0.5, -0.5, 3)
+    f = adc.compile(TABLES[name], backend="numpy")
+    slope = adc.grad(f, (0, 1, 2))
+    types = slope.describe((x, y, 0.7), {})[0]
+    assert highest_rank(slope.specialise(types).func.roots) == 2
+    assert adc.check_grad(f, x, y, 0.7, order=2) < 1e-6
+
+
+def highest_rank(roots: Sequence[Array]) -> int:
+    """The highest rank of all arrays, those in bodies of loops included."""
+    arrays = arrays_of(roots)
+    inner = [highest_rank(a.loop.roots) for a in arrays if isinstance(a, Item)]
+    return max([a.rank for a in arrays] + inner)
