@@ -292,6 +292,13 @@ class Rewriter:
         if inner is not None:
             self.bodies.append(inner)
             roots = inner.run(roots)
+        if len(set(consts)) < len(consts):
+            slots = loop.slots if inner is None else [inner.arrays.get(s, s) for s in loop.slots]
+            again = _Once(slots, Loop(length, inits, scanned, consts, (), (), None, loop.backward))
+            roots, consts = again.run(roots), again.consts
+            if inner is not None:
+                inner.arrays = {old: again.arrays.get(new, new) for old, new in inner.arrays.items()}
+                inner.elements = {old: again.elements.get(new, new) for old, new in inner.elements.items()}
         count, outs = len(loop.results), len(loop.outs)
         test = None if loop.test is None else roots[-1]
         return Loop(
@@ -322,3 +329,23 @@ class Rewriter:
             interchanged=frozenset(self.arrays[a] for a in func.interchanged if a in self.arrays),
             across={self.arrays[a]: k for a, k in func.across.items() if a in self.arrays},
         )
+
+
+class _Once(Rewriter):
+    """A body, which has `slots`, for a `loop` of whose consts some have become one: each has one slot then.
+
+    Lengths that read one of them, and those that read another, are the same.
+    """
+
+    def __init__(self, slots: Sequence[Array], loop: Loop) -> None:
+        super().__init__()
+        self.consts = tuple(dict.fromkeys(loop.consts))
+        rest = loop.length, loop.inits, loop.scanned, self.consts
+        now = Loop(*rest, (), (), None, loop.backward).slots
+        first = len(now) - len(self.consts)
+        place = dict(zip(self.consts, now[first:], strict=True))
+        new = (*now[:first], *(place[c] for c in loop.consts))
+        self.arrays.update((a, b) for a, b in zip(slots, new, strict=True) if isinstance(a, Slot))
+
+    def inner(self, loop: Loop | Ruled) -> None:
+        """Bodies of loops inside have slots of their own."""

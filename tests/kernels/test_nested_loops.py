@@ -256,7 +256,26 @@ def f(x: f64[n], w):
         z = tanh(z + y)
     return sum(z)
 """
-DEEP = {"last": LAST, "stairs": STAIRS, "whiles": WHILES, "arrays": ARRAYS, "stored": STORED}
+CHOSEN = """
+def f(x: f64[n], w):
+    s = w
+    i = 0
+    while i < n:
+        g = 0.2
+        for j in range(i + 1):
+            g = sum(x[j:] ** 2) * g
+        s -= sin(g)
+        i += 1
+    return where(s <= 1.0, s * w, 1.0)
+"""
+DEEP = {
+    "last": LAST,
+    "stairs": STAIRS,
+    "whiles": WHILES,
+    "arrays": ARRAYS,
+    "stored": STORED,
+    "chosen": CHOSEN,
+}
 
 
 def of_first_and_second_order(f: adc.Function, x: np.ndarray, w: float) -> list:
@@ -271,7 +290,7 @@ def agree(found: list, expected: list) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow_when(lambda name: name != "last")
+@pytest.mark.slow_when(lambda name: name not in ("last", "chosen"))
 @pytest.mark.parametrize("name", DEEP)
 def test_loops_in_loops_in_loops_whose_lengths_iterations_compute(name: str) -> None:
     """What such a loop saves has lengths that an iteration of the loop around it knows, and its derivatives

@@ -20,6 +20,16 @@ def reached(y):
     return s
 
 
+def added_in_python(x, i, v):
+    s = 0.0
+    while s < v:
+        s = s + x[i] ** 2
+    return s
+
+
+added = adc.function(added_in_python)
+
+
 def past_the_end_while_true(x: f64[n], k: i64[m], v: f64):
     i = 0
     while x[i] < v:
@@ -116,6 +126,13 @@ def for_each_point(x: f64[n], k: i64[m], v: f64):
     return sum(reached(x[k[i]]) * v for i in range(m))
 
 
+def a_loop_in_the_test(x: f64[n], k: i64[m], v: f64):
+    i = 0
+    while i < 3 and added(x, k[i], v) < v + 0.5:
+        i = i + 1
+    return i * v + x[0]
+
+
 def after_the_loop(x: f64[n], k: i64[m], v: f64):
     t = 0.0
     for i in range(m):
@@ -140,6 +157,7 @@ CASES = {
     in_a_loop: (([1, 0], 1.2), ([1, 3, 0], 1.2)),
     carried_by_the_loop_around: (([1, 0], 0.2), ([1, 3, 0], 0.2)),
     for_each_point: (([1, 0], 1.2), ([1, 3, 0], 1.2)),
+    a_loop_in_the_test: (([0, 1, 2], 1.2), ([0, 3, 2], 1.2)),
     after_the_loop: (([1, 0], 1.2), ([0, 3], 1.2)),
 }
 
@@ -187,7 +205,7 @@ def test_a_batch_with_one_case_that_fails() -> None:
 
 def interpreted(program):
     """The program as Python runs it, with indices that are refused where a program of ours refuses them."""
-    scope = {"zeros": np.zeros, "sum": sum, "reached": reached_in_python}
+    scope = {"zeros": np.zeros, "sum": sum, "reached": reached_in_python, "added": added_in_python}
 
     def run(x, k, v):
         def window(self, at):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from adcompiler.ir.bodies import Replace
 from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
@@ -24,6 +25,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.textform import verify as module
+from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.textform.verify import VerifyError, verify
 from adcompiler.ops.table import TABLE
 
@@ -215,3 +217,23 @@ def test_an_input_that_is_not_listed_is_shown_all_the_same():
     func = program(Map((N,), Read(Input(2, "f64", (N,)), (i,))))
     with pytest.raises(VerifyError, match="%0 = input 2: f64"):
         verify(func)
+
+
+COUNTS = """func @f<n>(%x: f64[n], %k: i64, %j: i64) -> (%r: f64) {
+  %0 = array () { minimum(%k, 5) }
+  %1 = array () { minimum(%j, 5) }
+  %y = array (i < maximum(%0, 0)) { %x[0] }
+  %z = loop (%t < 3) (%y_1 = %y, %a = all %0, %b = all %1) {
+    %0 = array (i < maximum(%a, 0)) { %y_1[i] * f64(%b) }
+    next %0
+  }
+  %r = reduce sum (| i < maximum(%0, 0)) { %z[i] }
+}
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
+def test_numbers_that_lengths_in_a_loop_read_may_become_one(old, new):
+    func = parse_func(COUNTS)
+    same = Replace({func.inputs[old]: func.inputs[new]}).run(func.results)
+    verify(func.with_(results=same), TABLE)

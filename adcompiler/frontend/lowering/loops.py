@@ -170,15 +170,15 @@ def _built(
     test = None if iteration.test is None else _going(context, iteration, iteration.test, carried, held)
     body = Body(form.length, iteration.step, tuple(carried), test=test)
     if iteration.sound in arrays_of(roots_of(body)):
-        sound = Map((), select(_sound(held), ONE, ZERO) if held else ONE)
-        body = with_roots(body, Replace({iteration.sound: sound}).run(roots_of(body)), carried)
+        body = with_roots(body, Replace({iteration.sound: _sound_so_far(held)}).run(roots_of(body)), carried)
     built = build(body)
     finals = built.finals[: len(kinds)]
+    rest = built.finals[len(kinds) :]
     ended = Replace(dict(zip(iteration.slots, finals, strict=True)))
+    ended.arrays[iteration.sound] = _sound_so_far(rest[: len(held)])
     if built.count is not None:
         ended.arrays[iteration.step] = built.count
     tested = ended.run(c.holds for c in iteration.tested)
-    rest = built.finals[len(kinds) :]
     return list(finals), list(tested), list(rest[: len(held)]), list(rest[len(held) :])
 
 
@@ -204,6 +204,11 @@ def _going(
 def _sound(checks: Iterable[Array]) -> Element:
     """Whether checks hold."""
     return fold_left(_both, (apply("not_equal", Read(c, ()), ZERO) for c in checks))
+
+
+def _sound_so_far(held: Sequence[Array]) -> Array:
+    """1 where the checks of the iterations so far hold, else 0."""
+    return Map((), select(_sound(held), ONE, ZERO) if held else ONE)
 
 
 def _any(context: Context, test: Element) -> Array:

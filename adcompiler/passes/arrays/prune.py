@@ -11,7 +11,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from adcompiler.ir.bodies import Body, Built, Replace, build, fresh, like, opened, roots_of, with_roots
+from adcompiler.ir.bodies import (
+    Body,
+    Built,
+    Replace,
+    build,
+    const_places,
+    fresh,
+    opened,
+    replaced,
+    roots_of,
+    standing,
+    with_roots,
+)
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Array, Func, Node
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by
@@ -79,7 +91,8 @@ def _first_change(
 
 def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     """A loop that carries and collects only what is needed, if that is less."""
-    body = opened(loop)
+    places = const_places(loop)
+    body = opened(loop, places)
     items = loop.items
     count = len(body.carried)
     outs = [o for o, item in zip(body.outs, items[count:], strict=False) if item in used]
@@ -89,7 +102,8 @@ def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     roots = roots_of(small)
     if len(carried) < len(body.carried):  # loops inside may have carried what is gone
         roots = _Prune().run(roots)
-    built = build(with_roots(small, roots, carried))
+    back = dict(zip(places.values(), loop.consts, strict=True))
+    built = build(replaced(with_roots(small, roots, carried), back))
     found = dict(zip(carried, built.finals, strict=True))
     change: dict[Array, Array] = {
         i: found[c] for i, c in zip(items, body.carried, strict=False) if c in found
@@ -141,7 +155,8 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
     if not set(other.items).isdisjoint(arrays_of(loop.operands)):
         return None
     shared: dict[tuple[object, ...], Array] = {}
-    small, large = (opened(one, _shared_places(one, shared)) for one in (loop, other))
+    consts: dict[Array, Array] = {}
+    small, large = (opened(one, _shared_places(one, shared, consts)) for one in (loop, other))
     if not {c.slot for c in small.carried} <= {c.slot for c in large.carried}:
         return None
     if not _alike(small, large):
@@ -150,7 +165,8 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
             return None
     outs = tuple(dict.fromkeys((*large.outs, *small.outs)))
     rows = tuple({row: (whole, row) for whole, row in (*large.rows, *small.rows)}.values())
-    built = build(replace(large, outs=outs, rows=rows))
+    back = {place: whole for whole, place in consts.items()}
+    built = build(replaced(replace(large, outs=outs, rows=rows), back))
     return _replaced(other, large, built, outs) | _replaced(loop, small, built, outs, large)
 
 
@@ -181,14 +197,19 @@ def _replaced(
     return dict(zip(loop.items, new, strict=True))
 
 
-def _shared_places(loop: Loop, shared: dict[tuple[object, ...], Array]) -> dict[Array, Array]:
-    """Placeholders that two loops have in common: for what starts alike, and for rows of one array."""
+def _shared_places(
+    loop: Loop, shared: dict[tuple[object, ...], Array], consts: dict[Array, Array]
+) -> dict[Array, Array]:
+    """Placeholders that two loops have in common: for `consts`, what starts alike, and rows of one array."""
     step, *slots = loop.slots
     found: dict[Array, Array] = {step: shared.setdefault(("step",), fresh("i64", ()))}
+    fixed = list(zip(slots[len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True))
+    for slot, whole in sorted(fixed, key=lambda pair: pair[0].rank > 0):  # lengths read numbers
+        found[slot] = consts.setdefault(whole, standing(slot, found))
     seen: dict[Array, int] = {}
     for slot, init in zip(slots, loop.inits, strict=False):
         seen[init] = seen.get(init, 0) + 1
-        found[slot] = shared.setdefault(("carried", init, seen[init]), like(init))
+        found[slot] = shared.setdefault(("carried", init, seen[init]), standing(slot, found))
     for slot, whole in zip(slots[len(loop.inits) :], loop.scanned, strict=False):
-        found[slot] = shared.setdefault(("row", whole), fresh(whole.dtype, whole.shape[1:]))
+        found[slot] = shared.setdefault(("row", whole), standing(slot, found))
     return found
