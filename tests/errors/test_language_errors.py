@@ -52,8 +52,9 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
     ("»array(x, dtype='c16')", (ROW,), adc.ParseError, "a dtype is a type", "write dtype=float"),
     ("»array(x, dtype=int)", (ROW,), adc.DtypeError, "an array of f64 as one of i64", "before the call"),
     ("»(x, (x, x)).sum()", (ROW,), adc.DtypeError, "sum takes an array, not a list of 2", ""),
-    ("def f(x):\n    return »x.item()", (ROW,),
-     adc.ParseError, "arrays have no method .item()", "leave it out"),
+    ("def f(x):\n    return »x.item()", (ROW,), adc.ShapeError, "item() of an array of rank 1", "x[0]"),
+    ("»y = a * x", (), adc.ParseError, "the source defines no function, only a name", "the expression alone"),
+    ("»f(x) = x**2", (), adc.ParseError, "cannot assign to this call", "write def f(x): return ..."),
     # how it is called
     ("»sin()", (), adc.ParseError, "sin takes (x)", "missing: x"),
     ("»sin(x, y)", (1, 2), adc.ParseError, "sin takes (x)", "2"),
@@ -98,7 +99,7 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
      adc.ParseError, "an expression alone does nothing", "assign it"),
     ("def f(x):\n    if »x > 0:\n        return x\n    return -x", (ROW,),
      adc.ShapeError, "a condition is a scalar", "where("),
-    ("»x = 3", (), adc.ParseError, "the source defines no function", "write an expression or a def"),
+    ("»x = 3", (), adc.ParseError, "the source defines no function, only a name", "or def f"),
     # kinds of values
     ("»x + 'a'", (1,), adc.DtypeError, "add takes numbers and arrays, not a text", ""),
     ("»None + x", (1,), adc.DtypeError, "not None", ""),

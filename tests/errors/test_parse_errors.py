@@ -76,7 +76,7 @@ SLIPS = [
     ("def f(x):\n    if x »= 1: return x", "'=' cannot stand inside", "write == to compare"),
     ("f(a.b »= 3)", "'=' cannot stand inside", "write == to compare"),
     ("a = b »+= 1", "'+=' cannot stand inside", "line of its own"),
-    ("»f(x) = 3", "cannot assign to this call", "a name, a subscript or a tuple"),
+    ("»f(x) = 3", "cannot assign to this call", "def f(x): return"),
     ("»3 = x", "cannot assign to this number", "== compares"),
     ("»a.b = x", "cannot assign to this attribute", "a name"),
     ("(a, »b + c) = x", "cannot assign to this expression", "a name"),

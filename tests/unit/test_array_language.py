@@ -181,3 +181,18 @@ def test_what_does_not_fit_is_refused(source, shape, kind, says):
     with pytest.raises(kind, match=r"(?s)1:1: .*\^.*help: ") as caught:
         adc.compile(source, backend="numpy")(np.ones(shape))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(5, -1, -1), (5, 0, -2), (0, 5, -1), (3, -4, -3), (-1, -6, -2), (2, 2, -1)]
+)
+def test_arange_goes_down(bounds: tuple[int, ...]) -> None:
+    np.testing.assert_array_equal(adc.compile(f"1 * arange{bounds}", backend="numpy")(), np.arange(*bounds))
+
+
+def test_loops_over_arange_go_down() -> None:
+    loop = "for k in np.arange(len(x) - 1, -1, -1):\n        s = s * 0.5 + x[k]"
+    source = f"def f(x):\n    s = 0.0\n    {loop}\n    return s"
+    for n in (0, 1, 4):
+        x = np.arange(1.0, n + 1)
+        assert adc.compile(source, backend="numpy")(x) == sum(v * 0.5**k for k, v in enumerate(x))

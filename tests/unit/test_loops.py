@@ -172,7 +172,7 @@ MISTAKES: list[tuple[str, Any, type[adc.Error], str, str]] = [
     ("for i in range(n):\n    t = x[i]\nreturn »t", X,
      adc.ParseError, "'t' is assigned inside a loop only", "give it a value before the loop"),
     ("if x[0] > 0:\n    y = x\nreturn »y", X,
-     adc.ParseError, "'y' is assigned in one branch only", "give it a value in both branches"),
+     adc.ParseError, "'y' is assigned in one branch only", "before the if, or in both branches"),
     ("»if x[0] > 0:\n    y = x\nelse:\n    y = x[0]\nreturn y", X,
      adc.ShapeError, "y has rank 1 in one branch and 0 in the other", "one shape"),
     ("»if x[0] > 0:\n    return x", X,

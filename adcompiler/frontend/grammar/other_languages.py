@@ -40,14 +40,14 @@ MODULES = {
 }
 # Methods, by name.
 METHODS = {
-    "item": VALUE,
     "tolist": VALUE,
     "numpy": VALUE,
     "detach": 'a number that has no derivative is an argument that wrt leaves out: adc.grad(f, wrt="x")',
     "cpu": DEVICE,
     "cuda": DEVICE,
     "to": DEVICE,
-    "astype": "write np.array(x, dtype=np.float32)",
+    "astype": "of floats write np.array(x, dtype=np.float32); integers are passed as such: annotate the "
+    "parameter, k: int or k: i64[n], or write int(k) of one number",
     "double": "convert the argument before the call",
     "float": "convert the argument before the call",
     "long": "convert the argument before the call",
@@ -90,6 +90,8 @@ ATTRIBUTES = {
 }
 # Functions, by name, beside those of `operators.ELSEWHERE`.
 FUNCTIONS = {
+    "cho_solve": "write solve_triangular(L.T, solve_triangular(L, b, lower=True)) with L = cholesky(a)",
+    "cho_factor": "write L = cholesky(a)",
     "tensor": VALUE,
     "as_tensor": VALUE,
     "from_numpy": VALUE,

@@ -264,7 +264,9 @@ def _check_target(target: tree.Expression) -> None:
             raise Fault(
                 node.span,
                 f"cannot assign to this {kind if kind in _KINDS else 'expression'}",
-                "assign to a name, a subscript or a tuple of them; == compares",
+                "write def f(x): return ..., or the expression alone"
+                if kind == "call"
+                else "assign to a name, a subscript or a tuple of them; == compares",
             )
 
 

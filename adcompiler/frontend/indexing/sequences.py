@@ -76,7 +76,7 @@ def _times(context: Context, value: AnyValue, count: AnyValue, display: bool, sp
 
 def _repeated(context: Context, value: AnyValue, count: AnyValue, whole: bool, span: Span) -> AnyValue:
     if not whole:
-        remedy = "annotate the number: n: i64. To multiply the elements give the list a name first"
+        remedy = "to multiply its elements name the list first, v = [...]; to repeat it annotate n: i64"
         cause = f"{describe(value)} is repeated by an integer, not by {describe(count)}"
         context.fail(DtypeError, cause, span, remedy)
     array = as_array(value)

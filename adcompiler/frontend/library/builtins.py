@@ -121,6 +121,10 @@ def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 
 
 def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    if len(args) == 1 and not keywords:
+        cause = "where of a condition alone, whose length would depend on values"
+        remedy = "select by the condition itself: sum(x[x > 0]), or choose: where(x > 0, a, b)"
+        context.fail(ParseError, cause, span, remedy)
     guard, x, y = bind_arguments(context, "where", ("condition", "x", "y"), args, keywords, span)
     return context.where(guard, x, y, span)
 
@@ -155,6 +159,9 @@ def _extremum(op: str) -> Builtin:
     reduce = _reduction(f"a{op[:3]}", reductions.REDUCTIONS[f"a{op[:3]}"])
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        if not args and "x" not in keywords:
+            cause, name = f"{op[:3]} takes (x, axis=, keepdims=), or (a, b, ...)", op[:3]
+            context.fail(ParseError, cause, span, f"write {name}(x) of an array, {name}(a, b) of numbers")
         if len(args) < 2 or keywords:
             return reduce(context, args, keywords, span)
         result = args[0]
@@ -211,6 +218,15 @@ def _ravel(context: Context, x: Value, span: Span) -> AnyValue:
 
 def _copy(context: Context, x: Value, span: Span) -> AnyValue:
     return x  # a value never changes
+
+
+def _item(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The number of what has one element."""
+    (x,) = bind_arguments(context, "item", ("x",), args, keywords, span)
+    if isinstance(x, Value) and x.rank:
+        remedy = f"name the element: x[{', '.join('0' * x.rank)}]"
+        context.fail(ShapeError, f"item() of {describe(x)}", span, remedy)
+    return x
 
 
 def _spread(name: str) -> Builtin:
@@ -374,6 +390,7 @@ METHODS: Mapping[str, Builtin] = MappingProxyType(
     | {name: BUILTINS[name] for name in ("clip", "copy", "round", "repeat", "squeeze", "swapaxes", "take")}
     | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
     | {name: _spread(name) for name in ("reshape", "transpose")}
+    | {"item": _item}
     | {"flatten": _moving("flatten", ("x",), 0, _ravel)}
     | dict.fromkeys(("conj", "conjugate"), BUILTINS["real"])
 )

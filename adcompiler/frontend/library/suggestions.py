@@ -57,6 +57,8 @@ def alone(node: tree.Expression) -> str:
     modules = [
         words for prefix, words in habits.MODULES.items() if (dotted(called) or "").startswith(f"{prefix}.")
     ]
+    if isinstance(called, tree.Attribute) and name in ("sort", "clip", "round", "repeat") and not modules:
+        return f"no array changes in place but by x[i] = v: write x = {name}(...)"
     return next(iter(modules), None) or table.get(name) or habits.NAMES.get(name) or UNUSED
 
 

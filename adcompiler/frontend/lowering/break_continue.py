@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 
+OTHER_BRANCH = "give it a value before the if, or in both branches; or read it in the branch itself"
 BROKEN = "break"  # the name of the truth value; no variable bears it
 Left: TypeAlias = bool | Value  # whether an iteration has been left
 Scope: TypeAlias = dict[str, AnyValue]
@@ -62,8 +63,8 @@ class Leaving(Expressions):
                 self.fail(ShapeError, cause, span, "let it have one shape")
             found = self.bind(what, self.where(test, then, otherwise, span), span)
             return self.aliases.either(found, then, otherwise)
-        if not known:
-            return Foreign("assigned in one branch only", "give it a value in both branches")
+        if not known or any(isinstance(v, Foreign) for v in (then, otherwise)):
+            return Foreign("assigned in one branch only", OTHER_BRANCH)
         return Foreign("not one kind of value in both branches", "let it be one")
 
     def chosen_list(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.frontend.values.open_axes import ZERO, open_axes
 from adcompiler.frontend.values.operations import Context, over
@@ -16,6 +17,7 @@ from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
 
 KEEP = "let it keep its shape"
+LENGTH = "let it keep its length, and store in a part of it: v[:k] = ..."
 Scope = dict[str, AnyValue]
 
 
@@ -145,6 +147,16 @@ class Carries:
                     cause = f"axis {k} of {name} has length 1 after an iteration, and another before the loop"
                     self.context.fail(ShapeError, cause, self.span, KEEP)
 
+    def same_length(self, name: str, before: Shape, after: Shape) -> None:
+        """Refuse an array that each iteration makes longer, or shorter, by the same number of elements."""
+        for one, other in zip(before, after, strict=False):
+            lengths = self.context.sizes.find(one), self.context.sizes.find(other)
+            more = linear(lengths[1]) - linear(lengths[0])
+            if len(before) == len(after) and more.constant and not any(map(unit, lengths)):
+                cause = f"{name} has another length after an iteration: {abs(more.constant)} elements "
+                cause += "more" if more.constant > 0 else "less"
+                self.context.fail(ShapeError, cause, self.span, LENGTH)
+
     def changed(self, name: str, before: int, after: int) -> None:
         cause = f"{name} has rank {before} before the loop and {after} after an iteration"
         self.context.fail(ShapeError, cause, self.span, KEEP)
@@ -180,7 +192,8 @@ class Carries:
         dtype, weak = self.context.meet((here, there))
         if not is_float(kind.dtype) and kind.weak and not other.weak:
             dtype, weak = other.dtype if dtype == other.dtype else dtype, False
-        shape = self.context.broadcast(f"{name}, carried by the loop,", (here, there), self.span)
+        self.same_length(name, here.shape, there.shape)
+        shape = self.context.broadcast(f"{name}, which the loop carries", (here, there), self.span)
         start = self.type_of(init)
         if start.shape and len(start.shape) != len(shape):
             self.changed(name, len(start.shape), len(shape))

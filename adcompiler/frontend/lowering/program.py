@@ -266,8 +266,13 @@ def closure_of(
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
                 Lowering(source).callee(call, scope)  # an unknown function is told at once
         return Closure(definition, dict(outer), source)
-    scope = scope_of(module, outer)
     defined = [s for s in module.statements if isinstance(s, tree.Def)]
+    if not defined and isinstance(last := module.statements[-1], tree.Assign):
+        raise ParseError(
+            "the source defines no function, only a name", source=source, span=last.span,
+            remedy="write the expression alone, without the name, or def f(x): return ...",
+        )  # fmt: skip
+    scope = scope_of(module, outer)
     found = [d for d in defined if name in (None, d.name)]
     if not found:
         raise ParseError(

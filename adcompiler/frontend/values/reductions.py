@@ -212,15 +212,16 @@ def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Val
 
 
 def arange(context: Context, bounds: list[Any], span: Span) -> Value:
-    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`."""
+    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`, down if that is negative."""
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    if not isinstance(step, int) or step < 1:
-        context.fail(ParseError, "arange takes integers and a positive constant step", span, "use linspace")
-    first = shapes.length_of(context, start, span, clamps=False)
-    natural = not isinstance(start, int) or start >= 0
-    last = shapes.length_of(context, stop, span, clamps=natural)
-    length = shapes.combine("maximum", shapes.combine("subtract", last, first), const(0, "i64"))
-    length = shapes.stepped(length, step)
+    if not isinstance(step, int) or step == 0:
+        cause = "arange takes integers, and a constant step that is not 0"
+        context.fail(ParseError, cause, span, "for other points use linspace, or a multiple: 0.1 * arange(n)")
+    up, down = (not isinstance(n, int) or n >= 0 for n in (start, stop))
+    first = shapes.length_of(context, start, span, clamps=step < 0 and down)
+    last = shapes.length_of(context, stop, span, clamps=step > 0 and up)
+    distance = shapes.combine("subtract", *((last, first) if step > 0 else (first, last)))
+    length = shapes.stepped(shapes.combine("maximum", distance, const(0, "i64")), abs(step))
     index: Element = const(0, "i64") if unit(length) else Index(0)
     place = shapes.combine("multiply", index, const(step, "i64"))
     return Value((length,), shapes.combine("add", place, first), weak=True)

@@ -109,7 +109,10 @@ def bind(
     missing = [n for n in names if n not in bound]
     if missing or len(args) > len(names):
         what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
-        raise ArgumentError(f"{name}() {what}", remedy=f"it takes ({', '.join(names)})")
+        remedy = f"it takes ({', '.join(names)})"
+        if names[:1] == ["self"] and len(missing) == 1:
+            remedy += ": a compiled function is no method; let it take what it needs of self as arguments"
+        raise ArgumentError(f"{name}() {what}", remedy=remedy)
     return tuple(bound[n] for n in names)
 
 
