@@ -17,7 +17,7 @@ from adcompiler.frontend.indexing.iterables import Iterable, iterable
 from adcompiler.frontend.indexing.unpack import unpacked
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array, listed
-from adcompiler.frontend.values.values import AnyValue, Family, Value
+from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Value
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
@@ -95,7 +95,7 @@ def _collected(context: Context, node: tree.Comprehension, opened: _Opened, valu
     guard: Element | None = None
     for condition in opened.conditions:
         guard = condition if guard is None else apply("logical_and", guard, condition)
-    family = Family(tuple(opened.axes), lengths, guard, value)
+    family = GeneratorValue(tuple(opened.axes), lengths, guard, value)
     if node.kind != "list":
         return family
     if guard is not None:

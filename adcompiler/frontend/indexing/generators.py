@@ -7,7 +7,7 @@ import math
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.reductions import REDUCTIONS, Mean
-from adcompiler.frontend.values.values import AnyValue, Family, Value
+from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Value
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import cast
 
@@ -18,7 +18,7 @@ NEUTRAL: dict[str, float | bool] = {
 }  # fmt: skip
 
 
-def reduce_family(context: Context, name: str, family: Family, span: Span) -> AnyValue:
+def reduce_family(context: Context, name: str, family: GeneratorValue, span: Span) -> AnyValue:
     """The reduction called `name` over the axes of a generator, where its conditions hold."""
     axes = tuple(range(len(family.axes)))
     value = family.value_of(family.value.element)

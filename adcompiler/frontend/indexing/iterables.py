@@ -22,7 +22,7 @@ from adcompiler.frontend.values.rearranging import (
     numbered,
     stepped,
 )
-from adcompiler.frontend.values.values import AnyValue, Held, RaggedRows, Selected, Value, describe
+from adcompiler.frontend.values.values import AnyValue, Held, Masked, RaggedRows, Value, describe
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
@@ -72,7 +72,7 @@ def iterable(
         return items(context, value)
     if isinstance(value, RaggedRows):
         return _ragged(context, value)
-    if isinstance(value, Selected) and value.mask.rank == 1:
+    if isinstance(value, Masked) and value.mask.rank == 1:
         return _selected(context, value)
     if not isinstance(value, Value) or not value.rank:
         context.fail(DtypeError, f"cannot iterate over {describe(value)}", node.span, ITERATE)
@@ -106,7 +106,7 @@ def _ragged(context: Context, value: RaggedRows) -> Iterable:
     return Iterable(length, linear(length) - whole(1), lambda index: ragged.row(value, index))
 
 
-def _selected(context: Context, value: Selected) -> Iterable:
+def _selected(context: Context, value: Masked) -> Iterable:
     """The elements, or rows, that a mask selects: all of them, where it holds."""
     found, mask = rows(context, value.value), rows(context, value.mask)
     return replace(found, guard=lambda index: mask.at(index).element, filtered=True)

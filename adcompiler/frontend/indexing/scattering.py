@@ -17,7 +17,7 @@ from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL
 from adcompiler.frontend.values.unmasked import same_mask
-from adcompiler.frontend.values.values import REDUCE, AnyValue, Selected, Value, describe
+from adcompiler.frontend.values.values import REDUCE, AnyValue, Masked, Value, describe
 from adcompiler.ir.nodes import Accumulate, Element, Index, Read, Shape, identity, select
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import substitute
@@ -86,9 +86,7 @@ def _where(
     return found
 
 
-def selection_stored(
-    context: Context, array: Value, indices: list[Any], value: Selected, span: Span
-) -> Value:
+def selection_stored(context: Context, array: Value, indices: list[Any], value: Masked, span: Span) -> Value:
     """`x[mask] = y[mask]`."""
     if len(indices) != 1 or not is_mask(indices[0]):
         context.fail(DtypeError, f"cannot store {describe(value)}", span, REDUCE)
@@ -99,7 +97,7 @@ def selection_stored(
     return _where(context, array, indices[0], found, span, whole=True)
 
 
-def _everywhere(context: Context, mask: Value, value: Selected, span: Span) -> Value:
+def _everywhere(context: Context, mask: Value, value: Masked, span: Span) -> Value:
     """All elements of which a mask selects those that it stores."""
     if not same_mask(context, value.mask, mask):
         cause, remedy = "a selection is stored by another mask", "select by the same mask: x[mask] = y[mask]"
@@ -115,7 +113,7 @@ def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]
     if len(indices := lowering.run(lowering.indices(target), scope)) != 1 or not is_mask(indices[0]):
         return None
     array, value = (lowering.expression(e, scope) for e in (target.value, statement.value))
-    if isinstance(value, Selected):
+    if isinstance(value, Masked):
         value = _everywhere(lowering, indices[0], value, statement.span)
     elif not isinstance(array, Value) or (
         isinstance(value, Value) and value.rank > array.rank - indices[0].rank

@@ -19,7 +19,7 @@ from adcompiler.frontend.values.scaled_norms import root_of_squares
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL
 from adcompiler.frontend.values.unmasked import alike, has_selection
-from adcompiler.frontend.values.values import AnyValue, Row, Selected, Value, as_array, describe
+from adcompiler.frontend.values.values import AnyValue, Masked, Row, Value, as_array, describe
 from adcompiler.ir.nodes import Element, Index, Shape
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import substitute
@@ -35,7 +35,7 @@ def is_mask(index: AnyValue) -> bool:
 
 def selected(
     context: Context, value: AnyValue, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
-) -> Selected:
+) -> Masked:
     """`value[mask]`, or `value[mask, ...]` with indices of the axes behind those of the mask."""
     mask = indices[0]
     if not is_mask(mask) or any(isinstance(i, Value) and i.rank for i in indices[1:]):
@@ -45,7 +45,7 @@ def selected(
     if len(indices) > 1:
         value = subscript(context, value, [*[ALL] * mask.rank, *indices[1:]], span)
     _fit(context, value, mask, span)
-    return Selected(value, mask)
+    return Masked(value, mask)
 
 
 def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
@@ -64,24 +64,24 @@ def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
 def is_selection(indices: Sequence[Any]) -> bool:
     """Whether a selection is indexed by truth values for its elements, or rows."""
     only = indices[0] if len(indices) == 1 else None
-    return isinstance(only, Selected) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
+    return isinstance(only, Masked) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
 
 
-def narrowed(context: Context, x: Selected, condition: Selected, span: Span) -> Selected:
+def narrowed(context: Context, x: Masked, condition: Masked, span: Span) -> Masked:
     """`x[condition]`, where the condition is of the elements, or rows, of the selection x."""
     shape = (*condition.value.shape, *x.value.shape[x.mask.rank :])
     found = alike(context, replace(condition, value=replace(x.value, shape=shape)), x, span)
-    return Selected(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
+    return Masked(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
 
 
 def of_rows(
-    context: Context, x: Selected, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
-) -> Selected:
+    context: Context, x: Masked, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
+) -> Masked:
     """`x[:, k]`: what is indexed of each row of a selection."""
     return replace(x, value=subscript(context, x.value, [*[ALL] * x.mask.rank, *indices[1:]], span))
 
 
-def length(context: Context, x: Selected, span: Span) -> AnyValue:
+def length(context: Context, x: Masked, span: Span) -> AnyValue:
     """How many elements, or rows, there are."""
     if isinstance(x, Row):
         return Value((), x.length, weak=True)
@@ -89,7 +89,7 @@ def length(context: Context, x: Selected, span: Span) -> AnyValue:
     return context.reduce("sum", ones, None, False, span)
 
 
-def size(context: Context, x: Selected, span: Span) -> AnyValue:
+def size(context: Context, x: Masked, span: Span) -> AnyValue:
     """How many elements there are in all rows."""
     behind = tuple(range(x.mask.rank, x.value.rank))
     return context.elementwise(
@@ -102,11 +102,11 @@ def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> An
     left, right = as_array(left), as_array(right)
     if not has_selection((left, right)):
         return matmul(context, left, right, span)
-    alone = [isinstance(v, Selected) and v.value.rank == v.mask.rank for v in (left, right)]
+    alone = [isinstance(v, Masked) and v.value.rank == v.mask.rank for v in (left, right)]
     if all(alone):
         both = context.elementwise("multiply", (left, right), span)
         return reduced(context, "sum", both, None, False, span)
-    rows = isinstance(left, Selected) and left.value.rank == left.mask.rank + 1
+    rows = isinstance(left, Masked) and left.value.rank == left.mask.rank + 1
     if not (rows and isinstance(right, Value) and right.rank == 1):
         remedy = "zeros add nothing: x.T @ where(mask, y, 0)"
         context.fail(DtypeError, "@ of x[mask], whose length only values tell", span, remedy)
@@ -117,7 +117,7 @@ def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> An
 
 
 def reduced(
-    context: Context, name: str, x: Selected, axes: Axes, keepdims: bool, span: Span, ddof: AnyValue = None
+    context: Context, name: str, x: Masked, axes: Axes, keepdims: bool, span: Span, ddof: AnyValue = None
 ) -> AnyValue:
     """The reduction called `name`; axis 0 is that of the selection, however many axes the mask has."""
     name = {"max": "amax", "min": "amin"}.get(name, name)  # a method's own name
@@ -138,7 +138,7 @@ def reduced(
 class _Reduction:
     """Reductions of a selection over its own axis, and others."""
 
-    def __init__(self, context: Context, x: Selected, axes: tuple[int, ...], span: Span) -> None:
+    def __init__(self, context: Context, x: Masked, axes: tuple[int, ...], span: Span) -> None:
         self.context, self.x, self.axes, self.span = context, x, axes, span
         rest: Shape = (ONE,) * (x.value.rank - x.mask.rank)
         self.mask = Value(x.mask.shape + rest, x.mask.element)

@@ -17,11 +17,11 @@ from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL, SliceValue, sliced, step_of
 from adcompiler.frontend.values.values import (
     AnyValue,
-    Growing,
-    Probe,
+    AppendedList,
+    AppendProbe,
+    Masked,
     RaggedRows,
     Row,
-    Selected,
     Value,
     as_array,
     describe,
@@ -43,13 +43,13 @@ INSIDE = "indices count from 0, negative ones from the end; both must lie in the
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
     """`value[indices]`."""
-    if isinstance(value, Growing | Probe):
+    if isinstance(value, AppendedList | AppendProbe):
         return _of_growing(context, value, indices, span)
     if isinstance(value, Rows):
         return _of_items(context, value, indices, span)
-    if isinstance(value, Selected) and is_selection(indices):
+    if isinstance(value, Masked) and is_selection(indices):
         return narrowed(context, value, indices[0], span)
-    if isinstance(value, Selected) and len(indices) > 1 and indices[0] == ALL:
+    if isinstance(value, Masked) and len(indices) > 1 and indices[0] == ALL:
         return of_rows(context, value, indices, span, subscript)
     if isinstance(value, RaggedRows):
         return ragged.entry(context, value, indices, span, located)
@@ -71,7 +71,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     if isinstance(value, tuple) and not _indexes_array(value, indices):
         return _item(context, value, indices, span)
     value, indices = as_array(value), [as_array(i) for i in indices]
-    if any(map(is_mask, indices)) and not isinstance(value, Selected):
+    if any(map(is_mask, indices)) and not isinstance(value, Masked):
         return selected(context, value, indices, span, subscript)
     if not isinstance(value, Value):
         remedy = instead_of(value, "index an array")
@@ -84,12 +84,14 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
 
 
-def _of_growing(context: Context, value: Growing | Probe, indices: list[Any], span: Span) -> AnyValue:
+def _of_growing(
+    context: Context, value: AppendedList | AppendProbe, indices: list[Any], span: Span
+) -> AnyValue:
     """An element of a list, in a loop that appends to it."""
     index = indices[0] if indices else None
     if not (isinstance(index, int) or (isinstance(index, Value) and not index.rank and index.dtype == "i64")):
         context.fail(DtypeError, "a list that a loop appends to is read as a whole", span, READ)
-    if isinstance(value, Probe):
+    if isinstance(value, AppendProbe):
         row = next(iter(value.kinds.values()), value.first)
         if row is None:  # that a condition keeps from being read before there is one
             row = Value((), Read(fresh("i64", ()), ()), weak=True)
@@ -199,7 +201,7 @@ class _Subscript:
 
 def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     """An array is indexed by something else than integers."""
-    if isinstance(index, Selected):
+    if isinstance(index, Masked):
         remedy = "read element by element: sum(x[k] for k in row)"
         context.fail(DtypeError, f"an index is {describe(index)}", span, remedy)
     remedy = "pass integers: annotate the parameter as i64, or use an int64 array"
@@ -222,7 +224,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(array, Value) or not array.rank:
         context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")
-    if isinstance(value, Selected):
+    if isinstance(value, Masked):
         return selection_stored(context, array, indices, value, span)
     indices = _filled(context, indices, array.rank, span)
     if len(indices) > array.rank:

@@ -33,13 +33,13 @@ from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
+    AppendedList,
+    AppendProbe,
     Closure,
-    Family,
     FunctionValue,
-    Growing,
-    Probe,
+    GeneratorValue,
+    Masked,
     RaggedRows,
-    Selected,
     Value,
     describe,
 )
@@ -139,12 +139,12 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
         )
         if isinstance(keepdims, Value):
             context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
-        if isinstance(x, Family):
+        if isinstance(x, GeneratorValue):
             if any(option is not None for option in options):
                 remedy = f"name the list first: v = [...], and {name}(v, ddof=1)"
                 context.fail(ParseError, f"{name} of a generator takes no ddof", span, remedy)
             return reduce_family(context, name, x, span)
-        if isinstance(x, Selected):
+        if isinstance(x, Masked):
             return reduced(
                 context, name, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options
             )
@@ -303,9 +303,9 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
     if isinstance(x, RaggedRows):
         return Value((), ragged.length(context, x), weak=True)
-    if isinstance(x, tuple | Selected):
-        return length(context, x, span) if isinstance(x, Selected) else len(x)
-    if isinstance(x, Growing | Probe):
+    if isinstance(x, tuple | Masked):
+        return length(context, x, span) if isinstance(x, Masked) else len(x)
+    if isinstance(x, AppendedList | AppendProbe):
         return Value((), x.count, weak=True)
     if axes_of_items(x):
         return Value((), length_of_items(context, x), weak=True)

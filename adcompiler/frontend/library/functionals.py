@@ -19,7 +19,7 @@ from adcompiler.frontend.values.values import (
     AnyValue,
     Closure,
     FunctionValue,
-    Selected,
+    Masked,
     Value,
     as_array,
     describe,
@@ -298,7 +298,7 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
         for arg in given:
             if not isinstance(arg, Value | Function | str | None) and not is_number(arg):
                 remedy = "name floats: grad(f, wrt=...)"
-                if isinstance(arg, Selected):
+                if isinstance(arg, Masked):
                     remedy = "differentiate by all of x: let the function take x, and select"
                 context.fail(DtypeError, f"{function.name} is given {describe(arg)}", span, remedy)
         return [k for k, a in enumerate(given) if _is_float(a)]

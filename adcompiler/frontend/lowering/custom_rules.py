@@ -16,7 +16,7 @@ from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
     Closure,
-    Selected,
+    Masked,
     Value,
     as_array,
     describe,
@@ -34,7 +34,7 @@ def ruled(context: Context, closure: Closure, args: Sequence[AnyValue], span: Sp
         if not isinstance(arg, Value | str | None) and not is_number(arg):
             cause = f"{closure.name} has a rule, and {name} is {describe(arg)}"
             remedy = "such a function takes numbers and arrays"
-            if isinstance(arg, Selected):
+            if isinstance(arg, Masked):
                 remedy += ": where(mask, x, 0), or in a loop of statements a = x[s[i] : s[i + 1]]"
             context.fail(DtypeError, cause, span, remedy)
     value = as_array(context.invoke(replace(closure, rule=None), list(args), {}, span))

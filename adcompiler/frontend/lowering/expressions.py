@@ -44,12 +44,12 @@ from adcompiler.frontend.values.reductions import count
 from adcompiler.frontend.values.slices import SliceValue, place_of
 from adcompiler.frontend.values.values import (
     AnyValue,
+    AppendedList,
     Closure,
     Foreign,
     FunctionValue,
-    Growing,
     Listed,
-    Selected,
+    Masked,
     Value,
     as_array,
     describe,
@@ -163,7 +163,7 @@ class Expressions(Context):
             value = scope[node.id]
             if isinstance(value, Foreign):
                 self.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
-            if isinstance(value, Growing) and value.key in scope:
+            if isinstance(value, AppendedList) and value.key in scope:
                 for held in value.kept:
                     self.aliases.read_held(held, node.id, node.span)
                 array = scope[value.key] = self.aliases.own(scope[value.key])
@@ -334,7 +334,7 @@ class Expressions(Context):
                 return count(self, value, None, node.span)
             if node.name in ("real", "imag"):
                 return real(self, value, node.span) if node.name == "real" else imag(self, value, node.span)
-        if isinstance(value, Selected) and node.name == "size":
+        if isinstance(value, Masked) and node.name == "size":
             return selections.size(self, value, node.span)
         if isinstance(value, Container) and value.kind is not dict:
             return field(self, value, node)

@@ -19,7 +19,15 @@ from adcompiler.frontend.lowering.return_in_loops import Loop, Returning
 from adcompiler.frontend.values.open_axes import ONE, ZERO
 from adcompiler.frontend.values.operations import over
 from adcompiler.frontend.values.rearranging import combine, listed
-from adcompiler.frontend.values.values import AnyValue, Growing, Listed, Probe, Value, as_array, describe
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    AppendedList,
+    AppendProbe,
+    Listed,
+    Value,
+    as_array,
+    describe,
+)
 from adcompiler.ir.bodies import fresh
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, identity, select
 from adcompiler.ir.walk import is_computed, postorder, substitute
@@ -48,7 +56,7 @@ class Appending(Returning):
         assert isinstance(call, tree.Call)
         assert isinstance(call.function, tree.Attribute)
         place = scope.get(name)
-        if not isinstance(place, Growing | Probe):
+        if not isinstance(place, AppendedList | AppendProbe):
             place = self.expression(call.function.value, scope)
         if len(call.arguments) != 1 or call.keywords:
             self.fail(ParseError, "append takes one value", call.span, "write out.append(v)")
@@ -58,12 +66,12 @@ class Appending(Returning):
             longer.grown = True
             scope[name] = self.aliases.longer(place, longer, name, call.span)
             return
-        if not isinstance(place, Growing | Probe):
+        if not isinstance(place, AppendedList | AppendProbe):
             self.fail(DtypeError, f"{describe(place)} has no append", call.span, START)
         if len(self.binders.path) != place.depth:
             self.unknown_length(name, call.span, (statement, *place.around))
         row = self.row(self.aliases.read_all(value, call.span), call.span)
-        if isinstance(place, Probe):
+        if isinstance(place, AppendProbe):
             place.kinds[statement] = row
             place.count = combine("add", place.count, ONE)
             return
@@ -87,7 +95,7 @@ class Appending(Returning):
         and the append behind it; None for any other."""
         calls = last_appends((statement,))
         names = {name for c in calls if (name := appended(tree.Bare(c.span, c)))}
-        if len(names) != 1 or not isinstance(scope.get(*names), Growing | Probe):
+        if len(names) != 1 or not isinstance(scope.get(*names), AppendedList | AppendProbe):
             return None
         element = f"an element of {names.pop()}"
         call = replace(calls[0], arguments=(tree.Name(calls[0].span, element),))
@@ -135,7 +143,7 @@ class Appending(Returning):
         """The lists from before a loop that it appends to."""
         bound = set(assigned((loop,), lists=False))
         names = [n for n in appends(loop.body) if n not in bound]
-        return [n for n in names if isinstance(scope.get(n), Listed | Growing | Probe)]
+        return [n for n in names if isinstance(scope.get(n), Listed | AppendedList | AppendProbe)]
 
     def refuse_lists(self, loop: Loop, scope: Scope) -> None:
         """A loop of which only values tell how often it runs appends to no list."""
@@ -155,7 +163,7 @@ class Appending(Returning):
                 self.unknown_length(name, loop.span, (loop,))
         if fixed:
             depth = len(self.binders.path)
-            probes = {n: Probe(depth, _first(scope[n], scope)) for n in fixed}
+            probes = {n: AppendProbe(depth, _first(scope[n], scope)) for n in fixed}
             start = self.aliases.start()
             with self.binders.trial():
                 run({**scope, **probes})
@@ -163,11 +171,11 @@ class Appending(Returning):
             for name, probe in probes.items():
                 self.prepare(name, probe, scope, loop)
         for name in names:
-            if isinstance(scope[name], Probe):
+            if isinstance(scope[name], AppendProbe):
                 scope[name].around = (loop, *scope[name].around)
         return Lists(names, {n: scope[n].count for n in names}, items.length)
 
-    def prepare(self, name: str, probe: Probe, scope: Scope, loop: tree.For) -> None:
+    def prepare(self, name: str, probe: AppendProbe, scope: Scope, loop: tree.For) -> None:
         """Make a list an array of the length that it has after a loop."""
         rows = [*([] if probe.first is None else [probe.first]), *probe.kinds.values()]
         shape, span = rows[0].shape, loop.span
@@ -176,8 +184,8 @@ class Appending(Returning):
         if any(is_computed(n) or n.axes for n in (*shape, probe.count)):
             self.unknown_length(name, span, (loop,))
         before = scope[name]
-        have = scope[before.key] if isinstance(before, Growing) else as_array(before)
-        count = before.count if isinstance(before, Growing) else const(len(before), "i64")
+        have = scope[before.key] if isinstance(before, AppendedList) else as_array(before)
+        count = before.count if isinstance(before, AppendedList) else const(len(before), "i64")
         dtype, weak = self.meet(rows)
         if not isinstance(have, Value):
             if len(before):
@@ -186,17 +194,17 @@ class Appending(Returning):
         key = f"the list {name}"
         have = Value(have.shape, cast(have.element, dtype), weak)
         scope[key] = self.longer(have, count, combine("add", count, probe.count))
-        kept = list(before.kept) if isinstance(before, Growing) else []
+        kept = list(before.kept) if isinstance(before, AppendedList) else []
         if isinstance(before, Listed) and before.held is not None:
             kept.append(before.held)
-        scope[name] = Growing(key, count, len(self.binders.path), (), probe.per, kept)
+        scope[name] = AppendedList(key, count, len(self.binders.path), (), probe.per, kept)
 
     def enter(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
         """The lists at the beginning of an iteration."""
         depth = len(self.binders.path)
         for name in lists.names:
             place = scope[name]
-            if isinstance(place, Probe):
+            if isinstance(place, AppendProbe):
                 place.count, place.depth = ZERO, depth
             else:
                 count = combine("add", lists.starts[name], combine("multiply", step, place.per[loop.span]))
@@ -206,7 +214,7 @@ class Appending(Returning):
         """Demand that an iteration appended as many elements as each does."""
         for name in lists.names:
             place = scope[name]
-            if isinstance(place, Probe):
+            if isinstance(place, AppendProbe):
                 place.per[loop.span] = place.count
             else:
                 start = combine("add", lists.starts[name], combine("multiply", step, place.per[loop.span]))
@@ -220,7 +228,7 @@ class Appending(Returning):
             place = scope[name]
             more = combine("multiply", lists.length, place.per[loop.span])
             total = combine("add", lists.starts[name], more)
-            if isinstance(place, Probe):
+            if isinstance(place, AppendProbe):
                 place.count, place.depth, place.around = total, len(self.binders.path), place.around[1:]
             else:
                 scope[name] = replace(place, count=total, depth=len(self.binders.path))
@@ -260,12 +268,12 @@ _KEEP = "append in a for of known length, once in each iteration: the value, or 
 
 def _is_active(value: AnyValue) -> bool:
     """Whether a list is one that a loop around appends to."""
-    return isinstance(value, Probe) or (isinstance(value, Growing) and bool(value.around))
+    return isinstance(value, AppendProbe) or (isinstance(value, AppendedList) and bool(value.around))
 
 
 def _first(value: AnyValue, scope: Scope) -> Value | None:
     """An element in the type of those that a list has already."""
-    array = scope[value.key] if isinstance(value, Growing) else as_array(value)
+    array = scope[value.key] if isinstance(value, AppendedList) else as_array(value)
     if not isinstance(array, Value):
         return None
     return Value(

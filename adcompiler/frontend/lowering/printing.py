@@ -23,7 +23,7 @@ TALLIES = {"min": ("minimum", math.inf), "max": ("maximum", -math.inf), "sum": (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PrintedValue:
     """One value of a line: how many results of the program it has (`whole` first, if it is shown itself)."""
 
     number: int
@@ -67,7 +67,7 @@ def _part(context: Context, value: AnyValue) -> Any:
     whole = not open_axes(value.element)
     if whole:
         context.binders.tallies.append(Tally(number, "whole", close(value)))
-    return Part(number, value.rank, whole)
+    return PrintedValue(number, value.rank, whole)
 
 
 def _tally(context: Context, number: int, kind: str, element: Element, shape: Sequence[Element]) -> None:
@@ -113,7 +113,7 @@ def shown(tallies: Sequence[Tally], inputs: Sequence[Input]) -> tuple[list[Line]
 def _numbers(parts: Sequence[Any]) -> Iterator[int]:
     """The numbers of the values of a line, in tuples too."""
     for part in parts:
-        if isinstance(part, Part):
+        if isinstance(part, PrintedValue):
             yield part.number
         elif isinstance(part, tuple):
             yield from _numbers(part)

@@ -29,13 +29,13 @@ from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.values.values import (
     RESULT,
     AnyValue,
+    AppendedList,
+    AppendProbe,
     Closure,
     Foreign,
     Frame,
     FunctionValue,
-    Growing,
     Listed,
-    Probe,
     Value,
     as_array,
     describe,
@@ -340,7 +340,7 @@ class Lowering(Appending):
         names, lists = assigned((statement,)), self.lists_of(statement, scope)
         known = [n for n in names if n in scope and n not in lists]
         carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
-        carried += [scope[n].key for n in lists if isinstance(scope[n], Growing)]
+        carried += [scope[n].key for n in lists if isinstance(scope[n], AppendedList)]
         breaks, outer = leaves(statement.body, "break"), scope.get(BROKEN, False)
         if breaks:
             scope[BROKEN] = False
@@ -353,7 +353,7 @@ class Lowering(Appending):
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
         """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
         match target:
-            case tree.Name() if isinstance(value, Growing | Probe):
+            case tree.Name() if isinstance(value, AppendedList | AppendProbe):
                 self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
             case tree.Name(id=name):
                 scope[name] = self.aliases.own(self.bind(name, value, target.span))
@@ -381,7 +381,7 @@ class Lowering(Appending):
         """Give the name of an array what the array is after a store."""
         assert isinstance(place, tree.Name)
         before = scope[place.id]
-        before = scope.get(before.key) if isinstance(before, Growing) else as_array(before)
+        before = scope.get(before.key) if isinstance(before, AppendedList) else as_array(before)
         held = before.held if isinstance(before, Value) else None
         bound = self.bind(place.id, value, place.span)
         scope[place.id] = self.aliases.stored(bound, held, place.id, place.span)

@@ -34,7 +34,7 @@ ALL = SliceValue(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisSlice:
     """What a slice takes of an axis: the index that it reads at `Index(axis)` below `length`; of these the
     first `count`, if that is not one number for all indices around."""
 
@@ -92,7 +92,7 @@ def _distance(part: SliceValue) -> Linear:
     return end - first
 
 
-def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> Part:
+def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice:
     """The elements of an axis of length `size` that a slice takes, by Python's rules for slices."""
     part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
     step = step_of(context, part, span)
@@ -102,7 +102,9 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
     if step == 1 and part.stop is None and isinstance(part.start, int) and part.start >= 0:
         # x[1:] and x[:-1] have one length, max(n - 1, 0), which is then known to be the same.
         length = combine("maximum", combine("subtract", size, integer(part.start)), ZERO)
-        return Part(length, combine("add", ZERO if is_const(length, 1) else Index(axis), integer(part.start)))
+        return AxisSlice(
+            length, combine("add", ZERO if is_const(length, 1) else Index(axis), integer(part.start))
+        )
     sure = context.binders.sure
     if step > 0:
         start = _bound(sure, part.start, size, ZERO, size, ZERO)
@@ -120,11 +122,11 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
     index: Element = ZERO if is_const(length, 1) else Index(axis)
     place = combine("add", index if step == 1 else combine("multiply", index, integer(step)), start)
     if open_axes(length):
-        return Part(longest(context, linear(span_length), length, abs(step)), place, length)
-    return Part(length, place)
+        return AxisSlice(longest(context, linear(span_length), length, abs(step)), place, length)
+    return AxisSlice(length, place)
 
 
-def _window(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> Part | None:
+def _window(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice | None:
     """`x[i : i + k]` with an i that is no length: k elements, whatever i is; None for other slices.
 
     A window lies in its array, which is checked: cut off at the ends it had no length that is known.
@@ -145,7 +147,7 @@ def _window(context: Context, part: SliceValue, size: Element, axis: int, span: 
         inside = holds[0] if len(holds) == 1 else apply("logical_and", *holds)
         context.binders.check(inside, (), OUTSIDE, WITHIN, span)
     index: Element = ZERO if is_const(length, 1) else Index(axis)
-    return Part(length, combine("add", index, start.element()))
+    return AxisSlice(length, combine("add", index, start.element()))
 
 
 def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:

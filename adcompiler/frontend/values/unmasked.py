@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 from adcompiler.errors import Error, ShapeError, Span
 from adcompiler.frontend.values.open_axes import Binders
 from adcompiler.frontend.values.sizes import Sizes, unit
-from adcompiler.frontend.values.values import AnyValue, Row, Selected, Value, describe
+from adcompiler.frontend.values.values import AnyValue, Masked, Row, Value, describe
 from adcompiler.ops.build import apply
 
 AS_LONG = "the rows that meet are equally long"
@@ -27,7 +27,7 @@ class Lowering(Protocol):
 
 def has_selection(args: Sequence[AnyValue]) -> bool:
     """Whether one of the operands is a selection."""
-    return any(isinstance(arg, Selected) for arg in args)
+    return any(isinstance(arg, Masked) for arg in args)
 
 
 def same_mask(context: Lowering, one: Value, other: Value) -> bool:
@@ -37,11 +37,11 @@ def same_mask(context: Lowering, one: Value, other: Value) -> bool:
     return all(context.sizes.same(a, b) for a, b in zip(one.shape, other.shape, strict=True))
 
 
-def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[Selected, list[AnyValue]]:
+def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[Masked, list[AnyValue]]:
     """One of the selections among operands, which have the same mask, and the operands for all elements."""
-    first = next(arg for arg in args if isinstance(arg, Selected))
+    first = next(arg for arg in args if isinstance(arg, Masked))
     rank = first.value.rank
-    found = [alike(context, first, arg, span) if isinstance(arg, Selected) else arg for arg in args]
+    found = [alike(context, first, arg, span) if isinstance(arg, Masked) else arg for arg in args]
     for arg in args:
         wide = isinstance(arg, Value) and arg.rank > rank - first.mask.rank
         alone = wide and first.mask.rank == 1 and arg.rank == rank and unit(context.sizes.find(arg.shape[0]))
@@ -52,7 +52,7 @@ def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[S
     return first, found
 
 
-def alike(context: Lowering, first: Selected, other: Selected, span: Span) -> Value:
+def alike(context: Lowering, first: Masked, other: Masked, span: Span) -> Value:
     """The elements of a selection beside those of the first one, which it must fit."""
     value = other.value
     if isinstance(first, Row) and isinstance(other, Row):

@@ -153,7 +153,7 @@ class Listed(tuple[Any, ...]):
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class AppendedList:
     """A list that loops append to: an array under the name `key` in the scope, with `count` rows so far.
 
     depth   conditions around the iteration that appends
@@ -173,7 +173,7 @@ class Growing:
 
 
 @dataclass(slots=True, eq=False)
-class Probe:
+class AppendProbe:
     """A list in a loop that is lowered to learn what it appends: `kinds` by the place in the program."""
 
     depth: int
@@ -185,7 +185,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class GeneratorValue:
     """The values of a generator: `value` for each point of the open `axes` where `guard` holds."""
 
     axes: tuple[int, ...]
@@ -203,7 +203,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class Masked:
     """`x[mask]`: the elements of `value`, or its rows, where the `mask` over its first axes holds."""
 
     value: Value
@@ -211,7 +211,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Selected):
+class Row(Masked):
     """One of the rows of a list of arrays of different lengths: the first `length` elements of `value`."""
 
     length: Element
@@ -239,7 +239,7 @@ def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
     """What to write where an array is needed and something else stands."""
     if isinstance(value, Row | RaggedRows):
         return REDUCE_ROWS
-    return REDUCE if isinstance(value, Selected) else otherwise
+    return REDUCE if isinstance(value, Masked) else otherwise
 
 
 # A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
@@ -271,15 +271,15 @@ def describe(value: AnyValue) -> str:
             return f"the number {value!r}" if math.isfinite(value) else f"the constant {value}"
         case Listed():
             return f"a list of {len(value)}"
-        case Growing() | Probe():
+        case AppendedList() | AppendProbe():
             return "a list that a loop appends to"
-        case Family():
+        case GeneratorValue():
             return "a generator"
         case Row():
             return "a row, which has a length of its own"
         case RaggedRows():
             return "a list of arrays of different lengths"
-        case Selected():
+        case Masked():
             return "x[mask], whose length only values tell"
         case tuple():
             return f"a tuple of {len(value)}"

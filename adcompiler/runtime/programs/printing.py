@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.programs.calculus import CALCULUS
-from adcompiler.frontend.lowering.printing import Line, Part
+from adcompiler.frontend.lowering.printing import Line, PrintedValue
 from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation, Types
@@ -39,7 +39,7 @@ def observed(closure: Any, types: Types) -> Lowered:
 
 
 def _often(line: Line, count: int, by: dict[Any, Any]) -> list[str]:
-    alone = all((p.number, "whole") in by for p in line.parts if isinstance(p, Part))
+    alone = all((p.number, "whole") in by for p in line.parts if isinstance(p, PrintedValue))
     return [] if alone and count == 1 else [f"({count} times)"]
 
 
@@ -47,7 +47,7 @@ def _text(part: Any, by: dict[Any, Any]) -> str:
     """One value of a line."""
     if isinstance(part, tuple):
         return "(" + ", ".join(_text(p, by) for p in part) + ")"
-    if not isinstance(part, Part):
+    if not isinstance(part, PrintedValue):
         return str(part)
     whole = by.get((part.number, "whole"))
     if whole is not None and whole.size <= MOST_SHOWN:
