@@ -70,7 +70,7 @@ class ComplexStep:
         self, places: Sequence[tuple[int, ...]], weights: Sequence[np.ndarray] | None = None
     ) -> np.ndarray:
         """The derivatives of the result, or of the sum of all with `weights`, by the entries at `places`."""
-        if self.many is None or self.at_once == 1 or len(places) == 1:
+        if self.many is None or self.at_once == 1 or len(places) <= 1:
             return np.array([self._slope(place, weights) for place in places])
         starts = range(0, len(places), self.at_once)
         return np.concatenate([self._together(places[n : n + self.at_once], weights) for n in starts])

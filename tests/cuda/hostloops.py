@@ -175,7 +175,7 @@ def f(x: f64[n]):
     "slices by offsets": ("""
 def f(x: f64[n], s: i64[m]):
     t = 0.5
-    r = x
+    r = x.copy()
     for i in range(len(s) - 1):
         a = x[s[i] : s[i + 1]]
         t = sin(t) + sum(a * a)
