@@ -43,7 +43,6 @@ class Kind:
     holds: Callable[[Any, bool], None]  # of a program, in float32 or not
     examples: int
     single: bool = True  # in float32 too
-    adjoint: bool = True  # whether forward and reverse mode are compared first
 
 
 def every() -> dict[str, Kind]:
@@ -137,8 +136,7 @@ def judge(kind: Kind, program: Any, narrow: bool) -> None:
     """What holds for every program, then what the kind asks."""
     from sweepchecks import adjoint, narrowed
 
-    if kind.adjoint:
-        adjoint(narrowed(program) if narrow else program)
+    adjoint(narrowed(program) if narrow else program)
     kind.holds(program, narrow)
 
 

@@ -71,9 +71,9 @@ class Lengths:
             longest = max((abs(n) for n in lengths.values()), default=0)
             points = prod(max(lengths[n], 0) for n in domain)
             if longest >= 2**63 or (points > MOST if self.whole else any(lengths[n] > MOST for n in domain)):
-                told = points if self.whole and longest < 2**63 else longest
+                most = points if self.whole and longest < 2**63 else longest
                 raise LimitError(
-                    f"{told:,} elements take {LONG}",
+                    f"{most:,} elements take {LONG}",
                     remedy="pass smaller lengths",
                     source=self.func.source,
                     span=self.func.spans.get(array),

@@ -66,7 +66,7 @@ Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyV
 
 
 # What reads the lengths of an array, and none of its elements: stores through other names change neither.
-MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like") if name in BUILTINS)
+MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like"))
 
 
 def measured(node: tree.Expression, scope: Mapping[str, AnyValue]) -> Value | None:
@@ -90,8 +90,8 @@ class Expressions(Context):
         if isinstance(function, Closure):
             return self.call(function, args, keywords, span)
         target = function.call if isinstance(function, FunctionValue) else function
-        for argument in (*args, *keywords.values()):
-            if target not in MEASURES:
+        if target not in MEASURES:
+            for argument in (*args, *keywords.values()):
                 self.aliases.read_all(argument, span)
         found = target(self, args, keywords, span)
         viewed = args[0] if args and target in VIEWS else None
