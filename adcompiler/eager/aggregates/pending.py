@@ -21,8 +21,7 @@ import numpy as np
 from adcompiler.eager.aggregates.fusion_plan import Plan, stands_at, stays
 from adcompiler.eager.graph.graph import Node, setting, state
 from adcompiler.eager.graph.user_lines import UserLine, here
-from adcompiler.eager.variable import linear
-from adcompiler.eager.variable import numpy_functions as functions
+from adcompiler.eager.variable import linear, numpy_functions
 from adcompiler.eager.variable.elementwise import INFIX, apply, where
 from adcompiler.eager.variable.variable import Variable
 from adcompiler.errors import Error, GraphError
@@ -84,7 +83,7 @@ def _total_text(static: Static, words: Sequence[str], shape: Shape) -> str:
 
 
 def _call(static: Static, operands: Sequence[Any]) -> Any:
-    return functions.call(*static, *operands)
+    return numpy_functions.call(*static, *operands)
 
 
 def _call_text(static: Static, words: Sequence[str], shape: Shape) -> str:

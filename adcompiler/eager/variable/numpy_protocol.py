@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.variable import numpy_functions as functions
-from adcompiler.eager.variable import numpy_statistics as statistics
+from adcompiler.eager.variable import numpy_functions, numpy_statistics
 from adcompiler.eager.variable.elementwise import apply, where
 from adcompiler.errors import DtypeError, Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
@@ -34,8 +33,8 @@ SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.where: where,
     np.clip: lambda x, lo, hi: apply("clip", x, lo, hi),
     np.round: lambda x: apply("rint", x),
-    **functions.NUMPY,
-    **statistics.NUMPY,
+    **numpy_functions.NUMPY,
+    **numpy_statistics.NUMPY,
 }
 
 
@@ -48,9 +47,9 @@ def ufunc(function: np.ufunc, method: str, inputs: Sequence[Any], options: Mappi
             remedy="write x = x + y, not x += y, and leave out= away",
         )
     if name == "matmul" and method == "__call__" and not options:
-        return functions.matmul(*inputs)
-    if (name, method) in functions.UFUNCS:
-        return _same(functions.UFUNCS[name, method], f"{name}.{method}", inputs, {"axis": 0, **options})
+        return numpy_functions.matmul(*inputs)
+    if (name, method) in numpy_functions.UFUNCS:
+        return _same(numpy_functions.UFUNCS[name, method], f"{name}.{method}", inputs, {"axis": 0, **options})
     if method != "__call__" or ALIASES.get(name, name) not in TABLE or options:
         what = name if method == "__call__" else f"{name}.{method}"
         raise GraphError(f"np.{what} would lose the graph of a Variable", remedy=PLAIN)
@@ -65,7 +64,7 @@ def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[s
                 f"an operand of np.{called.__name__} is None",
                 remedy="a gradient that is None is zero, or there is none yet: test `is None` first",
             )
-        return functions.answer(called, *args, **options)
+        return numpy_functions.answer(called, *args, **options)
     if called in SAME:
         return _same(SAME[called], called.__name__, args, options)
     raise GraphError(f"np.{called.__name__} would lose the graph of a Variable", remedy=PLAIN)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.eager.graph.graph import is_variable
-from adcompiler.eager.variable import numpy_functions as functions
+from adcompiler.eager.variable import numpy_functions
 from adcompiler.errors import Error, ShapeError
 
 Axis = int | Sequence[int] | None
@@ -25,8 +25,8 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes)
     if not count:
         return x.mean(axes, keepdims)
-    rows = functions.moved(np.transpose, x, (*kept, *axes)) if x.ndim > 1 else x
-    ordered = functions.sort(rows.reshape(*(x.shape[k] for k in kept), count), -1)
+    rows = numpy_functions.moved(np.transpose, x, (*kept, *axes)) if x.ndim > 1 else x
+    ordered = numpy_functions.sort(rows.reshape(*(x.shape[k] for k in kept), count), -1)
     middle = ordered[..., count // 2]
     if count % 2 == 0:
         middle = ordered[..., count // 2 - 1] * 0.5 + middle * 0.5
@@ -85,8 +85,8 @@ def cross(x: Any, y: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         (ai, aj), (bi, bj) = ([f"x{k}[{p.format(n)}]" for n in (i, j)] for k, p in enumerate(places))
         parts.append(f"{ai} * {bj} - {aj} * {bi}")
     rank = max(a.ndim, b.ndim)
-    found = functions.call("cross", f"stack(({', '.join(parts)}), axis={rank - 1})", a, b)
-    return found if last % rank == rank - 1 else functions.moved(np.moveaxis, found, -1, last)
+    found = numpy_functions.call("cross", f"stack(({', '.join(parts)}), axis={rank - 1})", a, b)
+    return found if last % rank == rank - 1 else numpy_functions.moved(np.moveaxis, found, -1, last)
 
 
 def _vectors(x: Any, axis: int) -> Any:
@@ -99,7 +99,7 @@ def _vectors(x: Any, axis: int) -> Any:
         )
     if axis % v.ndim == v.ndim - 1:
         return v
-    return functions.moved(np.moveaxis, v, axis, -1) if is_variable(v) else np.moveaxis(v, axis, -1)
+    return numpy_functions.moved(np.moveaxis, v, axis, -1) if is_variable(v) else np.moveaxis(v, axis, -1)
 
 
 def _plain(x: Any) -> Any:
@@ -109,7 +109,7 @@ def _plain(x: Any) -> Any:
 def _axes(x: Any, axis: Axis) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes that are named, and the others. Raises OutOfRangeError for one that is none."""
     given = range(x.ndim) if axis is None else np.atleast_1d(axis).tolist()
-    axes = tuple(functions.one_axis(x, k) for k in given)
+    axes = tuple(numpy_functions.one_axis(x, k) for k in given)
     return axes, tuple(k for k in range(x.ndim) if k not in axes)
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from adcompiler.eager.graph.graph import Node, Variable, state
 from adcompiler.eager.graph.views import basic, view
-from adcompiler.eager.variable import linear, mutation
-from adcompiler.eager.variable import numpy_functions as functions
+from adcompiler.eager.variable import linear, mutation, numpy_functions
 from adcompiler.eager.variable.elementwise import apply
 from adcompiler.errors import Error
 from adcompiler.frames import public, shown
@@ -134,11 +133,11 @@ class Operators(Node):
 
     @public
     def __matmul__(self, other: Any) -> Any:
-        return functions.matmul(self, other)
+        return numpy_functions.matmul(self, other)
 
     @public
     def __rmatmul__(self, other: Any) -> Any:
-        return functions.matmul(other, self)
+        return numpy_functions.matmul(other, self)
 
     @public
     def __getitem__(self: Any, where: Any) -> Variable:
@@ -156,8 +155,8 @@ class Operators(Node):
             return _method(name, self)
         if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in ALIASES):
             return public(lambda *args: mutation.operate(self, name[:-1], *args))
-        if name in functions.METHODS:
-            return partial(functions.METHODS[name], self)
+        if name in numpy_functions.METHODS:
+            return partial(numpy_functions.METHODS[name], self)
         same = SAME.get(name.removesuffix("_"))
         if same:
             return getattr(self, same + "_" * name.endswith("_"))  # type: ignore[no-any-return]
@@ -210,7 +209,7 @@ class Operators(Node):
     def transpose(self: Any, *axes: Any) -> Variable:
         """The axes in another order, or in reverse."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return functions.moved(np.transpose, self, order) if order else self.T
+        return numpy_functions.moved(np.transpose, self, order) if order else self.T
 
     @property
     def T(self: Any) -> Variable:  # noqa: N802, as NumPy calls it

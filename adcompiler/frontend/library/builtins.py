@@ -27,8 +27,7 @@ from adcompiler.frontend.library.statistics import STATISTICS
 from adcompiler.frontend.linalg.einsum import EINSUM
 from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
-from adcompiler.frontend.values import rearranging as shapes
-from adcompiler.frontend.values import reductions
+from adcompiler.frontend.values import rearranging, reductions
 from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
@@ -148,7 +147,7 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
             return reduced(
                 context, name, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options
             )
-        x = shapes.array(context, name, x, span)
+        x = rearranging.array(context, name, x, span)
         return reduction(context, x, reductions.axes_of(context, axis, span), bool(keepdims), span, *options)
 
     return call
@@ -199,21 +198,21 @@ def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callab
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
-        return operation(context, shapes.array(context, name, x, span), *others, span)
+        return operation(context, rearranging.array(context, name, x, span), *others, span)
 
     return call
 
 
 def _reshape(context: Context, x: Value, shape: AnyValue, span: Span) -> AnyValue:
-    return shapes.reshape(context, x, shape if isinstance(shape, tuple) else (shape,), span)
+    return rearranging.reshape(context, x, shape if isinstance(shape, tuple) else (shape,), span)
 
 
 def _transpose(context: Context, x: Value, axes: AnyValue, span: Span) -> AnyValue:
-    return shapes.transpose(context, x, reductions.axes_of(context, axes, span), span)
+    return rearranging.transpose(context, x, reductions.axes_of(context, axes, span), span)
 
 
 def _ravel(context: Context, x: Value, span: Span) -> AnyValue:
-    return shapes.reshape(context, x, (-1,), span)
+    return rearranging.reshape(context, x, (-1,), span)
 
 
 def _copy(context: Context, x: Value, span: Span) -> AnyValue:
@@ -254,7 +253,7 @@ def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
             tail = [
                 Value((), n, weak=True) for n in parts.shape[2:]
             ]  # the rows of an array, such as a list that a loop has appended to
-            return parts if name == "stack" else shapes.reshape(context, parts, (-1, *tail), span)
+            return parts if name == "stack" else rearranging.reshape(context, parts, (-1, *tail), span)
         if not isinstance(parts, tuple):
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
         return operation(context, parts, axes[0], span)
@@ -345,8 +344,8 @@ _builtins: dict[str, Builtin] = (
         "transpose": _moving("transpose", ("x", "axes"), 1, _transpose),
         "ravel": _moving("ravel", ("x",), 0, _ravel),
         "copy": _moving("copy", ("x",), 0, _copy),
-        "stack": _joining("stack", shapes.stack),
-        "concatenate": _joining("concatenate", shapes.join),
+        "stack": _joining("stack", rearranging.stack),
+        "concatenate": _joining("concatenate", rearranging.join),
         "zeros": with_dtype(_filled("zeros", 0.0)),
         "ones": with_dtype(_filled("ones", 1.0)),
         "full": with_dtype(_full),

@@ -16,7 +16,7 @@ from adcompiler.frontend.library.prelude import called as prelude
 from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.matrices import matrix
 from adcompiler.frontend.linalg.solving import called, square
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
@@ -39,7 +39,7 @@ def _column(found: Value) -> Value:
 
 
 def _swapped(context: Context, x: Value, span: Span) -> Value:
-    return shapes.transpose(context, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2), span)
+    return rearranging.transpose(context, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2), span)
 
 
 # -- symmetric matrices --------------------------------------------------------------------------------
@@ -157,9 +157,9 @@ def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span
 
 def lstsq(context: Context, a: AnyValue, b: AnyValue, rcond: AnyValue, span: Span) -> AnyValue:
     """Of the x with the least sum of squares of a @ x - b the shortest, and that sum."""
-    value, right = matrix(context, "lstsq", a, span), shapes.array(context, "lstsq", b, span)
-    found = shapes.matmul(context, _inverted(context, "lstsq", value, rcond, span), right, span)
-    rest = context.elementwise("subtract", (shapes.matmul(context, value, found, span), right), span)
+    value, right = matrix(context, "lstsq", a, span), rearranging.array(context, "lstsq", b, span)
+    found = rearranging.matmul(context, _inverted(context, "lstsq", value, rcond, span), right, span)
+    rest = context.elementwise("subtract", (rearranging.matmul(context, value, found, span), right), span)
     squares = context.elementwise("square", (rest,), span)
     return found, context.reduce("sum", squares, (-1 if right.rank == 1 else -2,), right.rank == 1, span)
 

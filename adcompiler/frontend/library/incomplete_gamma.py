@@ -12,7 +12,7 @@ from typing import Any
 
 from adcompiler.errors import Span
 from adcompiler.frontend.library.prelude import called
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.values import AnyValue, Value
@@ -23,7 +23,7 @@ from adcompiler.ops.build import cast
 def _of(name: str, text: str, *more: AnyValue) -> Callable[..., AnyValue]:
     def operation(context: Context, *given: Any) -> AnyValue:
         *args, span = given
-        values = [shapes.array(context, name, x, span) for x in args]
+        values = [rearranging.array(context, name, x, span) for x in args]
         dtype, weak = context.meet(values)
         shape = context.broadcast(name, values, span)
         wide = [Value(shape, over(v, shape, "f64")) for v in values]

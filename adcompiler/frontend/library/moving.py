@@ -9,7 +9,7 @@ from typing import Any
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import located, not_an_index, subscript
 from adcompiler.frontend.library.padding import pad
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.rearranging import ZERO, combine
@@ -32,16 +32,16 @@ def one_axis(context: Context, axis: AnyValue, rank: int, span: Span) -> int:
 def flat_or_along(context: Context, x: Value, axis: AnyValue, span: Span) -> tuple[Value, int]:
     """The array and the axis that a function works along: without one, all elements in row-major order."""
     if axis is None:
-        return (x if x.rank == 1 else shapes.reshape(context, x, (-1,), span)), 0
+        return (x if x.rank == 1 else rearranging.reshape(context, x, (-1,), span)), 0
     return x, one_axis(context, axis, x.rank, span)
 
 
 def replaced(x: Value, axis: int, length: Element, index: Element) -> Value:
     """The array with another length along an axis, where it is read at `index`."""
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-    places = shapes.axes_of(Value(shape, x.element))
+    places = rearranging.axes_of(Value(shape, x.element))
     places[axis] = ZERO if unit(x.shape[axis]) else index
-    return shapes.moved(x, shape, places)
+    return rearranging.moved(x, shape, places)
 
 
 def own_index(length: Element, axis: int) -> Element:
@@ -65,9 +65,9 @@ def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: 
             return _joined_rows(context, name, arrays, span)
         if not isinstance(arrays, tuple) or not arrays:
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
-        parts = [lift(context, shapes.array(context, name, x, span), span) for x in arrays]
+        parts = [lift(context, rearranging.array(context, name, x, span), span) for x in arrays]
         along = min(parts[0].rank - 1, 1) if axis is None else axis
-        return shapes.join(context, parts, along, span)
+        return rearranging.join(context, parts, along, span)
 
     return taking(name, ("arrays",), operation)
 
@@ -75,11 +75,13 @@ def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: 
 def _joined_rows(context: Context, name: str, x: Value, span: Span) -> AnyValue:
     """What `hstack`, `vstack` or `column_stack` makes of the rows, or numbers, of one array."""
     if name == "hstack":
-        return x if x.rank == 1 else shapes.reshape(context, x, (-1,), span)
+        return x if x.rank == 1 else rearranging.reshape(context, x, (-1,), span)
     if name == "vstack":
         return x if x.rank == 2 else subscript(context, x, [ALL, None], span)
     return (
-        shapes.transpose(context, x, None, span) if x.rank == 2 else subscript(context, x, [None, ALL], span)
+        rearranging.transpose(context, x, None, span)
+        if x.rank == 2
+        else subscript(context, x, [None, ALL], span)
     )
 
 
@@ -100,7 +102,7 @@ def _at_least(rank: int) -> Callable[..., AnyValue]:
     """`atleast_1d` or `atleast_2d`: axes of length 1 in front, as many as miss."""
 
     def lifted(context: Context, x: AnyValue, span: Span) -> AnyValue:
-        value = shapes.array(context, f"atleast_{rank}d", x, span)
+        value = rearranging.array(context, f"atleast_{rank}d", x, span)
         missing = rank - value.rank
         return (
             subscript(context, value, [None] * missing + [ALL] * value.rank, span) if missing > 0 else value
@@ -114,14 +116,14 @@ def _at_least(rank: int) -> Callable[..., AnyValue]:
 
 def real(context: Context, x: AnyValue, span: Span) -> AnyValue:
     """The real part, and the conjugate: of real numbers they themselves."""
-    return x if is_number(x) else shapes.array(context, "real", x, span)
+    return x if is_number(x) else rearranging.array(context, "real", x, span)
 
 
 def imag(context: Context, x: AnyValue, span: Span) -> AnyValue:
     """The imaginary part: 0 of real numbers."""
     if is_number(x):
         return type(x)(0)
-    value = shapes.array(context, "imag", x, span)
+    value = rearranging.array(context, "imag", x, span)
     return Value(value.shape, const(0, value.dtype), value.weak)
 
 
@@ -130,9 +132,9 @@ def imag(context: Context, x: AnyValue, span: Span) -> AnyValue:
 
 def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
     """The array again and again along its axes; missing numbers in front are 1."""
-    value = shapes.array(context, "tile", x, span)
+    value = rearranging.array(context, "tile", x, span)
     counts = reps if isinstance(reps, tuple) else (reps,)
-    times = [shapes.axis_length(context, n, span) for n in counts]
+    times = [rearranging.axis_length(context, n, span) for n in counts]
     value = _ranked(context, value, len(times), span)
     times = [ONE] * (value.rank - len(times)) + times
     for axis, count in enumerate(times):
@@ -146,13 +148,13 @@ def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
 def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, span: Span) -> Value:
     """Each element of an axis as often as a number says."""
     value, along = flat_or_along(
-        context, _vector(context, shapes.array(context, "repeat", x, span), span), axis, span
+        context, _vector(context, rearranging.array(context, "repeat", x, span), span), axis, span
     )
     if isinstance(as_array(repeats), Value) and as_array(repeats).rank:
         cause = "repeat by an array: the result's length would depend on values"
         remedy = "repeat by one number, or gather by indices that you make before the call: x[idx]"
         context.fail(ShapeError, cause, span, remedy)
-    count = shapes.axis_length(context, repeats, span)
+    count = rearranging.axis_length(context, repeats, span)
     n = _times(context, "repeat", context.sizes.find(value.shape[along]), count, span)
     return replaced(value, along, n, combine("floor_divide", own_index(n, along), count))
 
@@ -161,7 +163,7 @@ def _times(context: Context, name: str, length: Element, count: Element, span: S
     """A length, `count` times; the product is an int64."""
     product = combine("multiply", length, count)
     cause = f"{name}: the result has more than 2**63 elements"
-    shapes.no_overflow(context, (length, count), product, cause, "pass fewer repetitions", span)
+    rearranging.no_overflow(context, (length, count), product, cause, "pass fewer repetitions", span)
     return product
 
 
@@ -170,7 +172,7 @@ def _times(context: Context, name: str, length: Element, count: Element, span: S
 
 def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
     """Without axes of length 1: those that `axis` names, else those that are known to be of length 1."""
-    value = shapes.array(context, "squeeze", x, span)
+    value = rearranging.array(context, "squeeze", x, span)
     lengths = [context.sizes.find(n) for n in value.shape]
     axes = axes_of(context, axis, span)
     gone = (
@@ -186,13 +188,15 @@ def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
             context.fail(ShapeError, cause, span, "only axes of length 1 can go")
     kept = [k for k in range(value.rank) if k not in gone]
     shape = tuple(value.shape[k] for k in kept)
-    own = shapes.axes_of(Value(shape, value.element))
-    return shapes.moved(value, shape, [own[kept.index(k)] if k in kept else ZERO for k in range(value.rank)])
+    own = rearranging.axes_of(Value(shape, value.element))
+    return rearranging.moved(
+        value, shape, [own[kept.index(k)] if k in kept else ZERO for k in range(value.rank)]
+    )
 
 
 def expand_dims(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
     """With new axes of length 1, at the places that `axis` names in the result."""
-    value = shapes.array(context, "expand_dims", x, span)
+    value = rearranging.array(context, "expand_dims", x, span)
     axes = axes_of(context, axis, span) or ()
     new = context.normalise(axes, value.rank + len(axes), span)
     return subscript(context, value, [None if k in new else ALL for k in range(value.rank + len(axes))], span)
@@ -200,7 +204,7 @@ def expand_dims(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> An
 
 def moveaxis(context: Context, x: AnyValue, source: AnyValue, destination: AnyValue, span: Span) -> Value:
     """Axes moved to other places; the others keep their order."""
-    value = shapes.array(context, "moveaxis", x, span)
+    value = rearranging.array(context, "moveaxis", x, span)
     pairs = []
     for given in (source, destination):
         axes = axes_of(context, given, span) or ()
@@ -213,23 +217,23 @@ def moveaxis(context: Context, x: AnyValue, source: AnyValue, destination: AnyVa
     order = [k for k in range(value.rank) if k not in pairs[0]]
     for place, axis in sorted(zip(pairs[1], pairs[0], strict=True)):
         order.insert(place, axis)
-    return shapes.transpose(context, value, tuple(order), span)
+    return rearranging.transpose(context, value, tuple(order), span)
 
 
 def swapaxes(context: Context, x: AnyValue, axis1: AnyValue, axis2: AnyValue, span: Span) -> Value:
     """Two axes exchanged."""
-    value = shapes.array(context, "swapaxes", x, span)
+    value = rearranging.array(context, "swapaxes", x, span)
     first, second = (one_axis(context, a, value.rank, span) for a in (axis1, axis2))
     order = list(range(value.rank))
     order[first], order[second] = second, first
-    return shapes.transpose(context, value, tuple(order), span)
+    return rearranging.transpose(context, value, tuple(order), span)
 
 
 def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> Value:
     """The array over a shape that it broadcasts to."""
-    value = shapes.array(context, "broadcast_to", x, span)
+    value = rearranging.array(context, "broadcast_to", x, span)
     given = shape if isinstance(shape, tuple) else (shape,)
-    lengths = context.ranked(tuple(shapes.axis_length(context, n, span) for n in given), span)
+    lengths = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in given), span)
     if value.rank > len(lengths):
         cause = f"broadcast_to: {describe(value)} has more than {len(lengths)} axes"
         context.fail(ShapeError, cause, span, "name a length for each axis")
@@ -248,11 +252,11 @@ def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> 
 
 def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: Span) -> Value:
     """Elements moved on along axes; what leaves one end comes in at the other."""
-    value = shapes.array(context, "roll", x, span)
+    value = rearranging.array(context, "roll", x, span)
     if axis is None:
-        turned = roll(context, shapes.reshape(context, value, (-1,), span), shift, 0, span)
+        turned = roll(context, rearranging.reshape(context, value, (-1,), span), shift, 0, span)
         lengths = [Value((), context.sizes.find(n), weak=True) for n in value.shape]
-        return shapes.reshape(context, turned, lengths, span) if value.rank != 1 else turned
+        return rearranging.reshape(context, turned, lengths, span) if value.rank != 1 else turned
     axes = axes_of(context, axis, span) or ()
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) == 1:
@@ -278,7 +282,7 @@ def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) 
 def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Element:
     """An integer as an element: a constant, or one that only the call knows."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return shapes.integer(value)
+        return rearranging.integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64":
         return value.element
     context.fail(ParseError, f"{what} must be an integer, not {describe(value)}", span, "annotate it as i64")
@@ -286,7 +290,7 @@ def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Elem
 
 def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
     """Elements in reverse order along axes; along all without `axis`."""
-    value = shapes.array(context, "flip", x, span)
+    value = rearranging.array(context, "flip", x, span)
     turned = context.normalise(axes_of(context, axis, span), value.rank, span)
     back = SliceValue(None, None, -1)
     return subscript(context, value, [back if k in turned else ALL for k in range(value.rank)], span)
@@ -299,7 +303,7 @@ def take(
     context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, mode: AnyValue, span: Span
 ) -> AnyValue:
     """The elements of an axis at integers; of all elements in row-major order without an axis."""
-    value, along = flat_or_along(context, shapes.array(context, "take", x, span), axis, span)
+    value, along = flat_or_along(context, rearranging.array(context, "take", x, span), axis, span)
     if mode not in (None, "raise", "wrap", "clip"):
         context.fail(
             ParseError, f"take has no mode {mode!r}", span, 'the modes are "raise", "wrap" and "clip"'
@@ -316,8 +320,8 @@ def take(
 
 def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, span: Span) -> Value:
     """For each point of `indices` the element along an axis that it names; other axes broadcast."""
-    value, along = flat_or_along(context, shapes.array(context, "take_along_axis", x, span), axis, span)
-    places = shapes.array(context, "take_along_axis", indices, span)
+    value, along = flat_or_along(context, rearranging.array(context, "take_along_axis", x, span), axis, span)
+    places = rearranging.array(context, "take_along_axis", indices, span)
     if places.dtype != "i64":
         not_an_index(context, places, span)
     if places.rank != value.rank:
@@ -329,7 +333,7 @@ def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyV
     at: list[Element] = [own_index(n, k) for k, n in enumerate(value.shape)]
     place = located(context, over(places, shape, "i64"), size, shape, span)
     at[along] = ZERO if unit(size) else place
-    return shapes.moved(value, shape, at)
+    return rearranging.moved(value, shape, at)
 
 
 # -- of the shape of another ---------------------------------------------------------------------------
@@ -344,8 +348,8 @@ def _like(name: str, number: float) -> Builtin:
 
 def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Value:
     """A number in the shape and of the type of an array."""
-    like = shapes.array(context, "full_like", x, span)
-    filled = shapes.array(context, "full_like", value, span)
+    like = rearranging.array(context, "full_like", x, span)
+    filled = rearranging.array(context, "full_like", value, span)
     if filled.rank:
         context.fail(ShapeError, "full_like fills with one number", span, "write broadcast_to(v, x.shape)")
     return Value(like.shape, cast(filled.element, like.dtype), like.weak)

@@ -10,7 +10,7 @@ from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import subscript
 from adcompiler.frontend.library.functionals import diff as derivative
 from adcompiler.frontend.library.moving import one_axis, own_index, replaced
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
@@ -46,7 +46,7 @@ def differences(
     span: Span,
 ) -> AnyValue:
     """The differences of neighbours along an axis, `n` times."""
-    value = shapes.array(context, "diff", x, span)
+    value = rearranging.array(context, "diff", x, span)
     if not value.rank:
         context.fail(ShapeError, "diff of a scalar", span, "diff takes an array of rank 1 or more")
     along = one_axis(context, -1 if axis is None else axis, value.rank, span)
@@ -55,7 +55,7 @@ def differences(
         context.fail(ParseError, f"diff: n is {times}", span, "write 0 or more")
     parts = [_slab(context, part, value, along, span) for part in (prepend, append)]
     joined = [p for p in (parts[0], value, parts[1]) if p is not None]
-    value = shapes.join(context, joined, along, span) if len(joined) > 1 else value
+    value = rearranging.join(context, joined, along, span) if len(joined) > 1 else value
     op = "not_equal" if value.dtype == "bool" else "subtract"
     for _ in range(times):
         value = context.elementwise(op, ends(context, value, along, span), span)
@@ -66,7 +66,7 @@ def _slab(context: Context, part: AnyValue, like: Value, axis: int, span: Span) 
     """What is put before or behind an array: a number stands for one more element."""
     if part is None:
         return None
-    value = shapes.array(context, "diff", part, span)
+    value = rearranging.array(context, "diff", part, span)
     if value.rank:
         return value
     shape = (*like.shape[:axis], ONE, *like.shape[axis + 1 :])
@@ -85,13 +85,13 @@ def trapezoid(
     context: Context, y: AnyValue, x: AnyValue, dx: AnyValue, axis: AnyValue, span: Span
 ) -> AnyValue:
     """The integral along an axis by the trapezoidal rule, over points `x` or at the distance `dx`."""
-    value = shapes.array(context, "trapezoid", y, span)
+    value = rearranging.array(context, "trapezoid", y, span)
     if not value.rank:
         context.fail(ShapeError, "trapezoid of a scalar", span, "pass values along an axis")
     along = one_axis(context, -1 if axis is None else axis, value.rank, span)
     width: AnyValue = 1.0 if dx is None else dx
     if x is not None:
-        points = shapes.array(context, "trapezoid", x, span)
+        points = rearranging.array(context, "trapezoid", x, span)
         if points.rank == 1:
             points = subscript(context, points, [ALL] + [None] * (value.rank - 1 - along), span)
             width = context.elementwise("subtract", ends(context, points, 0, span), span)
@@ -111,7 +111,7 @@ def convolve(context: Context, a: AnyValue, v: AnyValue, mode: AnyValue, span: S
     mode = "full" if mode is None else mode
     if mode not in MODES:
         context.fail(ParseError, f"convolve has no mode {mode!r}", span, f"the modes are {', '.join(MODES)}")
-    left, right = (shapes.array(context, "convolve", x, span) for x in (a, v))
+    left, right = (rearranging.array(context, "convolve", x, span) for x in (a, v))
     for value in (left, right):
         if value.rank != 1:
             context.fail(ShapeError, f"convolve takes vectors, not {describe(value)}", span, "use one row")
@@ -124,7 +124,7 @@ def convolve(context: Context, a: AnyValue, v: AnyValue, mode: AnyValue, span: S
     longer, shorter = combine("maximum", n, m), combine("minimum", n, m)
     before = combine("subtract", shorter, ONE)
     length = longer if mode == "same" else combine("subtract", longer, before)
-    start = combine("floor_divide", before, shapes.integer(2)) if mode == "same" else before
+    start = combine("floor_divide", before, rearranging.integer(2)) if mode == "same" else before
     return replaced(whole, 0, length, combine("add", own_index(length, 0), start))
 
 
@@ -144,7 +144,7 @@ def _products(context: Context, left: Value, right: Value, n: Element, m: Elemen
 
 def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
     """The vector products of vectors of three along an axis."""
-    left, right = (shapes.array(context, "cross", x, span) for x in (a, b))
+    left, right = (rearranging.array(context, "cross", x, span) for x in (a, b))
     rank = max(left.rank, right.rank)
     parts = []
     for value in (left, right):
@@ -153,7 +153,7 @@ def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span
             "cross: the axis of the vectors",
             "cross takes vectors of 3: for 2 write a[0] * b[1] - a[1] * b[0]",
         )
-        if not context.sizes.merge(value.shape[along], shapes.integer(3), what, span, remedy):
+        if not context.sizes.merge(value.shape[along], rearranging.integer(3), what, span, remedy):
             length = context.sizes.describe(value.shape[along])
             context.fail(ShapeError, f"{what} has the length {length}", span, remedy)
         parts.append([subscript(context, value, [ALL] * along + [k], span) for k in range(3)])
@@ -165,7 +165,9 @@ def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span
         context.elementwise("subtract", (times(k, other), times(other, k)), span)
         for k, other in ((1, 2), (2, 0), (0, 1))
     ]
-    return shapes.stack(context, found, one_axis(context, -1 if axis is None else axis, rank, span), span)
+    return rearranging.stack(
+        context, found, one_axis(context, -1 if axis is None else axis, rank, span), span
+    )
 
 
 DIFFERENCES = taking("diff", ("x", "n", "axis", "prepend", "append"), differences, 4)

@@ -11,7 +11,7 @@ from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.library.builtins import BUILTINS
 from adcompiler.frontend.library.moving import moveaxis
 from adcompiler.frontend.library.neighbours import DIFFERENCES
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import AnyValue
@@ -34,7 +34,7 @@ def _of_first_axes(name: str) -> Builtin:
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if args:
-            x = shapes.array(context, name, args[0], span)
+            x = rearranging.array(context, name, args[0], span)
             first = moveaxis(context, x, (0, 1), (-2, -1), span) if x.rank > 2 else x
             args = [first, *args[1:]]
         return BUILTINS[name](context, args, keywords, span)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adcompiler.errors import ParseError, ShapeError, Span
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.sizes import unit
@@ -20,7 +20,7 @@ def pad(
     context: Context, x: AnyValue, pad_width: AnyValue, mode: AnyValue, constant_values: AnyValue, span: Span
 ) -> Value:
     """The array with `pad_width` elements before and behind each axis."""
-    value = shapes.array(context, "pad", x, span)
+    value = rearranging.array(context, "pad", x, span)
     mode = "constant" if mode is None else mode
     if mode not in MODES:
         context.fail(ParseError, f"pad has no mode {mode!r}", span, f"the modes are {', '.join(MODES)}")
@@ -47,7 +47,7 @@ def _widths(context: Context, rank: int, given: AnyValue, span: Span) -> list[Wi
     pairs = pairs * rank if len(pairs) == 1 else pairs
     if len(pairs) != rank or any(len(one) != 2 for one in pairs):
         context.fail(ShapeError, f"pad: these widths do not fit {rank} axes", span, WIDTHS)
-    before, behind = ([shapes.axis_length(context, one[k], span) for one in pairs] for k in (0, 1))
+    before, behind = ([rearranging.axis_length(context, one[k], span) for one in pairs] for k in (0, 1))
     return list(zip(before, behind, strict=True))
 
 
@@ -63,9 +63,9 @@ def _along(
     at = combine("subtract", ZERO if unit(length) else Index(axis), width[0])
 
     def read(index: Element) -> Element:
-        places = shapes.axes_of(Value(shape, x.element))
+        places = rearranging.axes_of(Value(shape, x.element))
         places[axis] = ZERO if unit(n) else index
-        return shapes.moved(x, shape, places).element
+        return rearranging.moved(x, shape, places).element
 
     if mode == "constant":
         dtype, weak = context.meet((x, fill))
@@ -85,8 +85,10 @@ def _folded(mode: str, at: Element, n: Element) -> Element:
     if mode == "wrap":
         return apply("remainder", at, n)
     ends = 1 if mode == "symmetric" else 0  # whether the last element comes twice
-    period = combine("subtract", combine("multiply", n, shapes.integer(2)), shapes.integer(2 - 2 * ends))
+    period = combine(
+        "subtract", combine("multiply", n, rearranging.integer(2)), rearranging.integer(2 - 2 * ends)
+    )
     period = combine("maximum", period, ONE)
     place = apply("remainder", at, period)
-    back = combine("subtract", combine("subtract", period, shapes.integer(ends)), place)
+    back = combine("subtract", combine("subtract", period, rearranging.integer(ends)), place)
     return select(apply("less", place, n), place, back)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from adcompiler.errors import Span
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
@@ -38,9 +38,9 @@ def _start(name: str, dtype: Dtype) -> float | int:
 
 def running(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span) -> Value:
     """The total of the elements up to each, along an axis; of all of them in row-major order without one."""
-    value = shapes.array(context, name, x, span)
+    value = rearranging.array(context, name, x, span)
     if axis is None and value.rank != 1:
-        value, axis = shapes.reshape(context, value, (-1,), span), 0
+        value, axis = rearranging.reshape(context, value, (-1,), span), 0
     (along,) = context.normalise((known_integer(context, "axis", axis, 0, span),), value.rank, span)
     if name == "logcumsumexp" and not is_float(value.dtype):
         value = Value(value.shape, cast(value.element, as_float(value.dtype)), value.weak)

@@ -16,7 +16,7 @@ from adcompiler.frontend.indexing.subscripts import subscript
 from adcompiler.frontend.library.moving import flat_or_along, own_index, replaced
 from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.solving import called
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
@@ -54,7 +54,7 @@ def _order(context: Context, name: str, x: Value, axis: int, span: Span) -> Elem
     if unit(context.sizes.find(x.shape[axis])):
         return ZERO
     order = (*(k for k in range(x.rank) if k != axis), axis)
-    rows = shapes.transpose(context, _keys(context, name, x, span), order, span)
+    rows = rearranging.transpose(context, _keys(context, name, x, span), order, span)
     matrix = subscript(context, rows, [ALL] * (x.rank - 1) + [None], span)
     found = called(context, (matrix,), lambda a: call("argsort", a), (FOUR, rows.shape[-1]), span)
     back: dict[int, Element] = {k: own_index(x.shape[a], a) for k, a in enumerate(order[:-1])}
@@ -80,7 +80,7 @@ def argsort(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
 
 
 def _last_or(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span) -> tuple[Value, int]:
-    value = shapes.array(context, name, x, span)
+    value = rearranging.array(context, name, x, span)
     if not value.rank:
         context.fail(ShapeError, f"{name} of a scalar", span, f"{name} takes an array of rank 1 or more")
     return flat_or_along(context, value, axis, span)
@@ -106,7 +106,7 @@ def _at(x: Value, axis: int, place: Value) -> Value:
     places = [own_index(n, k + lead) for k, n in enumerate(x.shape)]
     places[axis] = ZERO if unit(x.shape[axis]) else place.element
     shape = (*place.shape, *x.shape[:axis], ONE, *x.shape[axis + 1 :])
-    return shapes.moved(x, shape, places)
+    return rearranging.moved(x, shape, places)
 
 
 def _reduced(
@@ -114,7 +114,7 @@ def _reduced(
     of: Callable[[Value, int], AnyValue], span: Span,
 ) -> AnyValue:  # fmt: skip
     """What `of` makes of sorted elements along an axis, whose length is 1 then; NaN if there is any."""
-    given, keeps = shapes.array(context, name, x, span), flag(context, "keepdims", keepdims, span)
+    given, keeps = rearranging.array(context, name, x, span), flag(context, "keepdims", keepdims, span)
     axes = axes_of(context, axis, span)
     if axes is not None and len(axes) != 1:
         context.fail(ParseError, f"{name} takes one axis", span, "write axis=0, or reshape before")
@@ -135,7 +135,7 @@ def _reduced(
     places: list[Element] = [ZERO] * found.rank
     for p, k in enumerate(kept):
         places[k] = own_index(found.shape[k], p)
-    return shapes.moved(found, shape, places)
+    return rearranging.moved(found, shape, places)
 
 
 def median(context: Context, x: AnyValue, axis: AnyValue, keepdims: AnyValue, span: Span) -> AnyValue:
@@ -143,8 +143,8 @@ def median(context: Context, x: AnyValue, axis: AnyValue, keepdims: AnyValue, sp
 
     def middle(x: Value, axis: int) -> AnyValue:
         n = context.sizes.find(x.shape[axis])
-        low = combine("floor_divide", combine("subtract", n, ONE), shapes.integer(2))
-        high = combine("floor_divide", n, shapes.integer(2))
+        low = combine("floor_divide", combine("subtract", n, ONE), rearranging.integer(2))
+        high = combine("floor_divide", n, rearranging.integer(2))
         one, other = (_at(x, axis, Value((), at)) for at in (low, high))
         both = context.elementwise("divide", (context.elementwise("add", (one, other), span), 2.0), span)
         found = context.where(Value((), apply("equal", low, high)), one, both, span)
@@ -170,7 +170,7 @@ def _quantile(name: str, whole: float) -> Callable[..., AnyValue]:
             context.fail(
                 ParseError, f"{name} has no method {method!r}", span, f"there are {', '.join(METHODS)}"
             )
-        share = shapes.array(context, name, q, span)
+        share = rearranging.array(context, name, q, span)
         if share.rank > 1:
             context.fail(ShapeError, f"{name}: q is {describe(share)}", span, "q is a number or a vector")
         _within(context, name, share, whole, span)
@@ -248,7 +248,7 @@ def searchsorted(context: Context, a: AnyValue, v: AnyValue, side: AnyValue, spa
     """The places at which elements would stand in a sorted vector; before equal ones, or behind them."""
     if side not in (None, "left", "right"):
         context.fail(ParseError, f"searchsorted has no side {side!r}", span, 'write side="left" or "right"')
-    table, points = (shapes.array(context, "searchsorted", x, span) for x in (a, v))
+    table, points = (rearranging.array(context, "searchsorted", x, span) for x in (a, v))
     return _found(context, "searchsorted", table, points, side or "left", span)
 
 
@@ -257,7 +257,7 @@ def interp(
 ) -> AnyValue:
     """The piecewise linear function through points with increasing `xp`; beyond them `left` and `right`."""
     do = context.elementwise
-    points, table, values = (shapes.array(context, "interp", one, span) for one in (x, xp, fp))
+    points, table, values = (rearranging.array(context, "interp", one, span) for one in (x, xp, fp))
     table, values = (_stored(context, _table(context, "interp", one, span)) for one in (table, values))
     what = "interp: the points and their values"
     if not context.sizes.merge(table.shape[0], values.shape[0], what, span, "give a value for each point"):

@@ -9,7 +9,7 @@ from typing import Any
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import not_an_index, subscript
 from adcompiler.frontend.library.moving import one_axis, own_index, squeeze
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, known_integer, taking
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
@@ -37,11 +37,11 @@ def average(
     context: Context, x: AnyValue, axis: AnyValue, weights: AnyValue, keepdims: AnyValue, span: Span
 ) -> AnyValue:
     """The mean, or that with weights: of the array's shape, or one for each entry of the axis."""
-    value, keeps = shapes.array(context, "average", x, span), flag(context, "keepdims", keepdims, span)
+    value, keeps = rearranging.array(context, "average", x, span), flag(context, "keepdims", keepdims, span)
     axes = axes_of(context, axis, span)
     if weights is None:
         return mean(context, value, axes, keeps, span)
-    by = shapes.array(context, "average", weights, span)
+    by = rearranging.array(context, "average", weights, span)
     if by.rank == 1 and value.rank > 1:
         along = one_axis(context, axis, value.rank, span)
         by = subscript(context, by, [ALL] + [None] * (value.rank - 1 - along), span)
@@ -65,10 +65,10 @@ def cov(
 ) -> AnyValue:
     """The covariances of variables, each a row (a column for rowvar=False) of observations."""
     rows = [_rows(context, x, rowvar is not False, span) for x in (m, y) if x is not None]
-    value = shapes.join(context, rows, 0, span) if len(rows) > 1 else rows[0]
+    value = rearranging.join(context, rows, 0, span) if len(rows) > 1 else rows[0]
     less = known_integer(context, "ddof", ddof, 0 if flag(context, "bias", bias, span) else 1, span)
     centred = context.elementwise("subtract", (value, mean(context, value, (1,), True, span)), span)
-    products = shapes.matmul(context, centred, shapes.transpose(context, centred, None, span), span)
+    products = rearranging.matmul(context, centred, rearranging.transpose(context, centred, None, span), span)
     n = Value((), context.sizes.find(value.shape[1]), weak=True)
     free = context.elementwise("maximum", (context.elementwise("subtract", (n, less), span), 0), span)
     return squeeze(context, Mean(context, n, span).of(products, free), None, span)
@@ -76,13 +76,13 @@ def cov(
 
 def _rows(context: Context, x: AnyValue, in_rows: bool, span: Span) -> Any:
     """Observations as a matrix with a row for each variable."""
-    value = shapes.array(context, "cov", x, span)
+    value = rearranging.array(context, "cov", x, span)
     if value.rank > 2:
         context.fail(
             ShapeError, f"cov takes a vector or a matrix, not {describe(value)}", span, "use a slice"
         )
     if value.rank == 2:
-        return value if in_rows else shapes.transpose(context, value, None, span)
+        return value if in_rows else rearranging.transpose(context, value, None, span)
     return subscript(context, value, [None] * (2 - value.rank) + [ALL] * value.rank, span)
 
 
@@ -92,7 +92,7 @@ def _rows(context: Context, x: AnyValue, in_rows: bool, span: Span) -> Any:
 def _softmax(name: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         x, axis = bind_arguments(context, name, ("x", "axis"), args, keywords, span, 1)
-        value = shapes.array(context, name, x, span)
+        value = rearranging.array(context, name, x, span)
         if value.rank > 1 and len(args) < 2 and "axis" not in keywords:
             cause = f"{name} of {describe(value)} without an axis"
             remedy = "write axis=-1 for each row; axis=None takes all elements together, as SciPy does"
@@ -117,12 +117,12 @@ def bincount(
     context: Context, x: AnyValue, weights: AnyValue, minlength: AnyValue, length: AnyValue, span: Span
 ) -> AnyValue:
     """How often each integer below a length occurs, or the sums of its weights."""
-    groups = shapes.array(context, "bincount", x, span)
+    groups = rearranging.array(context, "bincount", x, span)
     if minlength is None and length is None:
         cause = "bincount: the length of the result would depend on values"
         context.fail(ShapeError, cause, span, "write bincount(x, minlength=n), with all of x below n")
     given = const(1, "i64") if weights is None else None
-    data = Value(groups.shape, given) if given else shapes.array(context, "bincount", weights, span)
+    data = Value(groups.shape, given) if given else rearranging.array(context, "bincount", weights, span)
     size = minlength if length is None else length
     return _by_groups(context, "bincount", data, groups, size, span)
 
@@ -131,8 +131,8 @@ def segment_sum(
     context: Context, data: AnyValue, segment_ids: AnyValue, num_segments: AnyValue, span: Span
 ) -> AnyValue:
     """The sums of the rows of each group: the row k of the result is that of the rows whose number is k."""
-    value = shapes.array(context, "segment_sum", data, span)
-    groups = shapes.array(context, "segment_sum", segment_ids, span)
+    value = rearranging.array(context, "segment_sum", data, span)
+    groups = rearranging.array(context, "segment_sum", segment_ids, span)
     return _by_groups(context, "segment_sum", value, groups, num_segments, span)
 
 
@@ -147,7 +147,7 @@ def _by_groups(
         )
     if data.dtype == "bool":
         data = context.elementwise("multiply", (data, 1), span)
-    rows, size = context.sizes.find(groups.shape[0]), shapes.axis_length(context, length, span)
+    rows, size = context.sizes.find(groups.shape[0]), rearranging.axis_length(context, length, span)
     what = f"{name}: the entries and their groups"
     if not context.sizes.merge(rows, data.shape[0], what, span, "give a group for each entry"):
         context.fail(ShapeError, f"{what} differ in length", span, "give a group for each entry")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.frontend.grammar import other_languages as habits
-from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar import other_languages, tree
 from adcompiler.frontend.grammar.scipy_names import SPECIAL, of_scipy
 from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, dotted
 from adcompiler.frontend.library.numpy_names import PREFIXED
@@ -31,7 +30,7 @@ def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
         return formula
     *before, name = whole.split(".")
     for count in range(len(before), 0, -1):
-        if (found := habits.MODULES.get(".".join(before[:count]))) is not None:
+        if (found := other_languages.MODULES.get(".".join(before[:count]))) is not None:
             return found
     return similar(name, {})
 
@@ -46,26 +45,32 @@ def ours(prefix: str, name: str) -> str:
         return f"write {name}"
     if name in BUILTINS:
         return f"write {name}(...), or np.{name}(...)"
-    return habits.MODULES.get(prefix) or similar(name, {})
+    return other_languages.MODULES.get(prefix) or similar(name, {})
 
 
 def alone(node: tree.Expression) -> str:
     """What to write for an expression whose value is not used."""
     called = node.function if isinstance(node, tree.Call) else node
     name = called.name if isinstance(called, tree.Attribute) else getattr(called, "id", "")
-    table = habits.METHODS if isinstance(called, tree.Attribute) else habits.FUNCTIONS | ELSEWHERE
+    table = (
+        other_languages.METHODS
+        if isinstance(called, tree.Attribute)
+        else other_languages.FUNCTIONS | ELSEWHERE
+    )
     modules = [
-        words for prefix, words in habits.MODULES.items() if (dotted(called) or "").startswith(f"{prefix}.")
+        words
+        for prefix, words in other_languages.MODULES.items()
+        if (dotted(called) or "").startswith(f"{prefix}.")
     ]
     if isinstance(called, tree.Attribute) and name in ("sort", "clip", "round", "repeat") and not modules:
         return f"no array changes in place but by x[i] = v: write x = {name}(...)"
-    return next(iter(modules), None) or table.get(name) or habits.NAMES.get(name) or UNUSED
+    return next(iter(modules), None) or table.get(name) or other_languages.NAMES.get(name) or UNUSED
 
 
 def instead(method: str) -> str:
     """What to write for a method that there is not."""
-    if method in habits.METHODS:
-        return habits.METHODS[method]
+    if method in other_languages.METHODS:
+        return other_languages.METHODS[method]
     if method.endswith("_") and method.rstrip("_"):
         return f"no array changes in place but by x[i] = v: write x = ... without {method}"
     if method in BUILTINS:
@@ -79,7 +84,7 @@ def similar(name: str, scope: Mapping[str, Any]) -> str:
     own = [n for n in scope if len(n) > 1]
     if near := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
         return f"did you mean {near[0]}?"
-    for table in (ELSEWHERE, habits.FUNCTIONS, habits.NAMES, SPECIAL):
+    for table in (ELSEWHERE, other_languages.FUNCTIONS, other_languages.NAMES, SPECIAL):
         if name in table:
             return table[name]
     if name in CONSTANTS:

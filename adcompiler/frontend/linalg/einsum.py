@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO
@@ -34,7 +34,7 @@ def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
         cause = f"einsum: {len(texts)} operands in {args[0]!r}, and {len(args) - 1} arrays"
         context.fail(ParseError, cause, span, "write one group of letters for each array")
     context.bound(span)
-    values = [shapes.array(context, "einsum", x, span) for x in args[1:]]
+    values = [rearranging.array(context, "einsum", x, span) for x in args[1:]]
     operands = [(v, _letters(context, t, v.rank, span)) for t, v in zip(texts, values, strict=True)]
     return contracted(
         context, "einsum", operands, _output(context, output if arrow else None, operands, span), span
@@ -114,14 +114,14 @@ def _diagonal(value: Value, axes: Axes) -> Operand:
         for a in names
     }
     places = [ZERO if unit(n) else Index(names.index(a)) for a, n in zip(axes, value.shape, strict=True)]
-    return shapes.moved(value, tuple(longest[a] for a in names), places), names
+    return rearranging.moved(value, tuple(longest[a] for a in names), places), names
 
 
 def _spread(value: Value, axes: Axes, order: Axes) -> Value:
     """A value over axes in another order; of length 1 where it has none."""
     shape = tuple(value.shape[axes.index(a)] if a in axes else ONE for a in order)
     places = [ZERO if unit(n) else Index(order.index(a)) for a, n in zip(axes, value.shape, strict=True)]
-    return shapes.moved(value, shape, places)
+    return rearranging.moved(value, shape, places)
 
 
 EINSUM: Mapping[str, Builtin] = MappingProxyType({"einsum": einsum})

@@ -8,7 +8,7 @@ from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.einsum import contracted
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
@@ -23,7 +23,7 @@ PAIRS = "write axes=1, or axes=((1,), (0,))"
 
 def matrix(context: Context, name: str, x: AnyValue, span: Span) -> Value:
     """An argument as a matrix or a stack of them."""
-    value = shapes.array(context, name, x, span)
+    value = rearranging.array(context, name, x, span)
     if value.rank < 2:
         context.fail(
             ShapeError,
@@ -46,8 +46,8 @@ def shifted(element: Element, by: int) -> Element:
 
 def eye(context: Context, n: AnyValue, m: AnyValue, k: AnyValue, span: Span) -> Value:
     """Ones on diagonal number `k`, zeros elsewhere."""
-    rows = shapes.axis_length(context, n, span)
-    columns = rows if m is None else shapes.axis_length(context, m, span)
+    rows = rearranging.axis_length(context, n, span)
+    columns = rows if m is None else rearranging.axis_length(context, m, span)
     return _on_diagonal(rows, columns, known_integer(context, "k", k, 0, span), const(1.0, "f64"), weak=True)
 
 
@@ -60,7 +60,7 @@ def _on_diagonal(rows: Element, columns: Element, k: int, element: Element, weak
 
 def diag(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
     """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
-    value, offset = shapes.array(context, "diag", x, span), known_integer(context, "k", k, 0, span)
+    value, offset = rearranging.array(context, "diag", x, span), known_integer(context, "k", k, 0, span)
     if value.rank == 2:
         return diagonal(context, value, offset, span)
     if value.rank != 1:
@@ -90,7 +90,7 @@ def diagonal(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
     at = Value((*value.shape[:-2], n), value.element)
     place = index(at, -1)
     moved = [index(value, d) for d in range(value.rank - 2)]
-    return shapes.moved(value, at.shape, [*moved, shifted(place, down), shifted(place, right)])
+    return rearranging.moved(value, at.shape, [*moved, shifted(place, down), shifted(place, right)])
 
 
 def trace(context: Context, x: AnyValue, span: Span) -> AnyValue:
@@ -111,7 +111,7 @@ def _triangle(name: str, keeps: str) -> Builtin:
 
 
 def flat(context: Context, name: str, x: AnyValue, span: Span) -> Value:
-    return shapes.reshape(context, shapes.array(context, name, x, span), (-1,), span)
+    return rearranging.reshape(context, rearranging.array(context, name, x, span), (-1,), span)
 
 
 def outer(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
@@ -123,21 +123,21 @@ def outer(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
 
 def inner(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     """The sum over the last axes of both."""
-    x, y = shapes.array(context, "inner", x, span), shapes.array(context, "inner", y, span)
+    x, y = rearranging.array(context, "inner", x, span), rearranging.array(context, "inner", y, span)
     if not x.rank or not y.rank:
         return context.elementwise("multiply", (x, y), span)
-    turned = shapes.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span)
+    turned = rearranging.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span)
     return tensordot(context, x, turned, 1, span)
 
 
 def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     """The sum of x y over all elements."""
-    return shapes.matmul(context, flat(context, "vdot", x, span), flat(context, "vdot", y, span), span)
+    return rearranging.matmul(context, flat(context, "vdot", x, span), flat(context, "vdot", y, span), span)
 
 
 def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
     """The sum over the last `axes` axes of x and the first of y, or over the axes that two tuples name."""
-    x, y = shapes.array(context, "tensordot", x, span), shapes.array(context, "tensordot", y, span)
+    x, y = rearranging.array(context, "tensordot", x, span), rearranging.array(context, "tensordot", y, span)
     axes = _written(2 if axes is None else axes)
     if isinstance(axes, int) and axes <= min(x.rank, y.rank):
         left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
@@ -173,18 +173,18 @@ def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[
 
 def kron(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     """The Kronecker product: blocks of y, each times an element of x."""
-    x, y = shapes.array(context, "kron", x, span), shapes.array(context, "kron", y, span)
+    x, y = rearranging.array(context, "kron", x, span), rearranging.array(context, "kron", y, span)
     rank, one = max(x.rank, y.rank), const(1, "i64")
     x, y = (_padded(v, rank) for v in (x, y))
-    left = shapes.moved(x, tuple(n for pair in zip(x.shape, (one,) * rank, strict=True) for n in pair),
+    left = rearranging.moved(x, tuple(n for pair in zip(x.shape, (one,) * rank, strict=True) for n in pair),
                         [index_at(n, 2 * k) for k, n in enumerate(x.shape)])  # fmt: skip
-    right = shapes.moved(y, tuple(n for pair in zip((one,) * rank, y.shape, strict=True) for n in pair),
+    right = rearranging.moved(y, tuple(n for pair in zip((one,) * rank, y.shape, strict=True) for n in pair),
                          [index_at(n, 2 * k + 1) for k, n in enumerate(y.shape)])  # fmt: skip
     blocks = context.elementwise("multiply", (left, right), span)
     sizes = [(context.sizes.find(a), context.sizes.find(b)) for a, b in zip(x.shape, y.shape, strict=True)]
     lengths = [Value((), combine("multiply", a, b), weak=True) for a, b in sizes]
     whole = [int(v.element.value) if is_const(v.element) else v for v in lengths]
-    return shapes.reshape(context, blocks, whole, span)
+    return rearranging.reshape(context, blocks, whole, span)
 
 
 def index_at(n: Element, axis: int) -> Element:

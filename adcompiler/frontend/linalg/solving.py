@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.matrices import eye, index, matrix
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, taking
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context, over
@@ -75,7 +75,7 @@ def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: 
 
 def _right_side(context: Context, name: str, a: Value, b: AnyValue, span: Span) -> tuple[Value, bool]:
     """The right side as a matrix, and whether it was a vector."""
-    value = shapes.array(context, name, b, span)
+    value = rearranging.array(context, name, b, span)
     if not value.rank:
         context.fail(ShapeError, f"{name}: the right side is a scalar", span, ROWS)
     vector = value.rank == 1
@@ -136,7 +136,7 @@ def cholesky(context: Context, a: AnyValue, span: Span) -> Value:
     """The lower triangle L with L Lᵀ = (A + Aᵀ) / 2: only the symmetric part of A counts."""
     value = square(context, "cholesky", a, span)
     order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
-    both = context.elementwise("add", (value, shapes.transpose(context, value, order, span)), span)
+    both = context.elementwise("add", (value, rearranging.transpose(context, value, order, span)), span)
     half = context.elementwise("multiply", (both, 0.5), span)
     return called(context, (half,), lambda a: call("cholesky", a), half.shape[-2:], span)
 
@@ -149,7 +149,7 @@ def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue
     routine = "triangular" if lower else "triangular_transposed"
     if not lower:
         order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
-        value = shapes.transpose(context, value, order, span)
+        value = rearranging.transpose(context, value, order, span)
     kept = apply("less_equal", index(value, -1), index(value, -2))
     zero = const(0, value.dtype)
     triangle = Value(value.shape, select(kept, value.element, zero), value.weak)

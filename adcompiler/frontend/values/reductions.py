@@ -8,7 +8,7 @@ from typing import Any
 
 from adcompiler.analysis.affine import linear, whole
 from adcompiler.errors import ParseError, Span
-from adcompiler.frontend.values import rearranging as shapes
+from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.scaled_norms import root_of_squares
 from adcompiler.frontend.values.sizes import unit
@@ -38,7 +38,7 @@ def count(context: Context, x: Value, axes: tuple[int, ...] | None, span: Span) 
     """How many elements a reduction over `axes` takes together."""
     total: Element = ONE
     for k in context.normalise(axes, x.rank, span):
-        total = shapes.combine("multiply", total, context.sizes.find(x.shape[k]))
+        total = rearranging.combine("multiply", total, context.sizes.find(x.shape[k]))
     return Value((), total, weak=True)
 
 
@@ -173,9 +173,9 @@ def position(op: str) -> Reduction:
         context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
     ) -> AnyValue:
         if axes is None and x.rank != 1:
-            flat = shapes.reshape(context, x, (-1,), span)
+            flat = rearranging.reshape(context, x, (-1,), span)
             found = reduction(context, flat, (0,), False, span)
-            return shapes.reshape(context, found, (1,) * x.rank, span) if keepdims else found
+            return rearranging.reshape(context, found, (1,) * x.rank, span) if keepdims else found
         if axes is None:
             axes = (0,)
         if len(axes) != 1:
@@ -204,8 +204,8 @@ REDUCTIONS: dict[str, Reduction] = {
 def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
     """An array that is `value` everywhere."""
     lengths = shape if isinstance(shape, tuple) else (shape,)
-    whole = context.ranked(tuple(shapes.axis_length(context, n, span) for n in lengths), span)
-    filled = shapes.array(context, "full", value, span)
+    whole = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in lengths), span)
+    filled = rearranging.array(context, "full", value, span)
     if filled.rank:
         context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
     return Value(whole, filled.element, filled.weak)
@@ -218,20 +218,20 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
         cause = "arange takes integers, and a constant step that is not 0"
         context.fail(ParseError, cause, span, "for other points use linspace, or a multiple: 0.1 * arange(n)")
     up, down = (not isinstance(n, int) or n >= 0 for n in (start, stop))
-    first = shapes.length_of(context, start, span, clamps=step < 0 and down)
-    last = shapes.length_of(context, stop, span, clamps=step > 0 and up)
-    distance = shapes.combine("subtract", *((last, first) if step > 0 else (first, last)))
-    length = shapes.stepped(shapes.combine("maximum", distance, const(0, "i64")), abs(step))
+    first = rearranging.length_of(context, start, span, clamps=step < 0 and down)
+    last = rearranging.length_of(context, stop, span, clamps=step > 0 and up)
+    distance = rearranging.combine("subtract", *((last, first) if step > 0 else (first, last)))
+    length = rearranging.stepped(rearranging.combine("maximum", distance, const(0, "i64")), abs(step))
     index: Element = const(0, "i64") if unit(length) else Index(0)
-    place = shapes.combine("multiply", index, const(step, "i64"))
-    return Value((length,), shapes.combine("add", place, first), weak=True)
+    place = rearranging.combine("multiply", index, const(step, "i64"))
+    return Value((length,), rearranging.combine("add", place, first), weak=True)
 
 
 def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue, span: Span) -> AnyValue:
     """`number` points from `start` to `stop`, both included."""
-    n = shapes.axis_length(context, number, span)
+    n = rearranging.axis_length(context, number, span)
     index = Value((n,), const(0, "i64") if unit(n) else Index(0), weak=True)
-    steps = Value((), shapes.combine("maximum", shapes.combine("subtract", n, ONE), ONE), weak=True)
+    steps = Value((), rearranging.combine("maximum", rearranging.combine("subtract", n, ONE), ONE), weak=True)
     width = context.elementwise("subtract", (stop, start), span)
     step = context.elementwise("divide", (width, steps), span)
     points = context.elementwise("add", (context.elementwise("multiply", (index, step), span), start), span)

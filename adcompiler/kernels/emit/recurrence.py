@@ -15,7 +15,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select, Shape, const
 from adcompiler.ir.walk import postorder, substitute
 from adcompiler.kernels.emit.writer import Row, Writer, axis_name, constant
-from adcompiler.kernels.schedule import carried_updates as inplace
+from adcompiler.kernels.schedule import carried_updates
 from adcompiler.kernels.schedule.schedule_tree import (
     Loop,
     Recurrence,
@@ -106,7 +106,7 @@ class Places:
                 self.whole(slot, final, update)
         self.starts()
 
-    def updates(self) -> list[tuple[Array, Array, Array | tuple[inplace.CarriedStore, ...]]]:
+    def updates(self) -> list[tuple[Array, Array, Array | tuple[carried_updates.CarriedStore, ...]]]:
         """What is carried: slot, final array, and what an iteration does to it; numbers have no place."""
         found = zip(self.rec.slots, self.finals, self.rec.results, strict=True)
         return [(s, f, u) for s, f, u in found if f.rank]
@@ -148,7 +148,7 @@ class Places:
             self.memory.put(update, final)
             self.memory.grown.add(update)
 
-    def part(self, slot: Array, final: Array, store: inplace.CarriedStore) -> None:
+    def part(self, slot: Array, final: Array, store: carried_updates.CarriedStore) -> None:
         """What is stored in the first rows is computed there, if these surely exist."""
         task = self.tasks.get(store.array)
         fixed = [i for i in store.indices if isinstance(i, Element)]
@@ -415,7 +415,7 @@ class RecurrenceWriter:
         spot = *self.row(stack), Var(axis_name(self.rec.number))
         self.writer.add(Store(Access(self.writer.label(stack), spot), Var(self.label(out))))
 
-    def store(self, final: Array, store: inplace.CarriedStore) -> None:
+    def store(self, final: Array, store: carried_updates.CarriedStore) -> None:
         """Store an element, or a row, at a place of what is carried, if there is such a place."""
         writer = self.writer
         spots: list[Expr] = []
@@ -427,7 +427,7 @@ class RecurrenceWriter:
                 spots.append(Var(axis))
                 loops.append(writer.over(axis, size, len(loops)))
                 continue
-            if isinstance(index, inplace.AxisRange):
+            if isinstance(index, carried_updates.AxisRange):
                 start = unsigned(writer.name(index.start, writer.written(index.start)))
                 spots.append(Binary("+", start, Var(axis)))
                 loops.append(writer.over(axis, index.length, len(loops)))

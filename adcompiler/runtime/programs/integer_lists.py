@@ -20,7 +20,7 @@ from adcompiler.ir.types import Dtype
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.structures import arrays_in
-from adcompiler.runtime.arguments import struct_arrays as rows
+from adcompiler.runtime.arguments import struct_arrays
 from adcompiler.runtime.programs.specialise import Types
 
 
@@ -62,10 +62,10 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
 def settled(types: Types, lower: Callable[[Types], Any]) -> Types:
     """The types for which `lower` takes the arguments: lists of structs as described if that can be, and as
     many floats as that allows."""
-    if not any(map(rows.has_lists, types)):
+    if not any(map(struct_arrays.has_lists, types)):
         return _with_floats(types, lower)
     refused: list[Error] = []
-    for chosen in rows.choices(types):
+    for chosen in struct_arrays.choices(types):
         try:
             found = _with_floats(chosen, lower)
             lower(found)
@@ -116,7 +116,7 @@ def decided(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, li
 
 def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:
     """The values of arguments that are described as `given`, in the types that were found for their lists."""
-    if any(map(rows.has_lists, given)):
+    if any(map(struct_arrays.has_lists, given)):
         values = list(_rearranged(names, given, types, iter(values)))
     pairs = zip(values, arrays_in(types), strict=True)
     return [v.astype(float) if t.dtype == FLOATS and _holds_integers(v) else v for v, t in pairs]
@@ -124,7 +124,7 @@ def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: 
 
 def _rearranged(names: Sequence[str], given: Types, types: Types, values: Iterator[Any]) -> Iterator[Any]:
     for name, one, other in zip(names, given, types, strict=True):
-        yield from rows.converted(one, other, values, name)
+        yield from struct_arrays.converted(one, other, values, name)
 
 
 def _holds_integers(value: Any) -> bool:

@@ -14,7 +14,7 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Apply, Array, Func
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.textform import printer as text
+from adcompiler.ir.textform import printer
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.pytree.kinds import ArgType, Static
@@ -149,7 +149,7 @@ def saved(forward: Func, names: Sequence[str], sizes: Sequence[int] | None) -> I
         kind = "input" if array in forward.inputs else "temporary"
         known = sizes and array.rank and not any(map(is_computed, array.shape))
         bytes_ = _bytes(array, sizes) if known and sizes else None
-        yield Saved(name, kind, array.dtype, tuple(text.short_lengths(forward, array.shape, name)), bytes_)
+        yield Saved(name, kind, array.dtype, tuple(printer.short_lengths(forward, array.shape, name)), bytes_)
 
 
 def _bytes(array: Array, sizes: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from adcompiler.errors import Error
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.values.values import Closure
-from adcompiler.ir.textform import printer as text
+from adcompiler.ir.textform import printer
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -66,11 +66,11 @@ def _ast(f: Shown, types: Types, wrt: Any) -> str:
 
 
 def _ir(f: Shown, types: Types, wrt: Any) -> str:
-    return text.show(f.trace(types).func)
+    return printer.show(f.trace(types).func)
 
 
 def _forward(f: Shown, types: Types, wrt: Any) -> str:
-    return text.show(f.split(wrt).at(types).parts.forward)
+    return printer.show(f.split(wrt).at(types).parts.forward)
 
 
 def _propagate(f: Shown, types: Types, wrt: Any) -> str:
@@ -78,7 +78,7 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
     program = f.split(wrt).at(types)
     if not program.made:
         program.propagate(program.parts.usual, program.parts.all_asked)
-    programs = [text.show(part.func) for part, _ in program.made.values()]
+    programs = [printer.show(part.func) for part, _ in program.made.values()]
     return "\n\n".join([program.source.rstrip("\n"), *programs])
 
 

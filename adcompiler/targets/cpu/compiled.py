@@ -24,7 +24,7 @@ from adcompiler.targets.cpu.threads import region
 from adcompiler.targets.llvm.runtime.entry import KernelSource, Param
 from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
-from adcompiler.targets.numba import modules as cache
+from adcompiler.targets.numba import modules
 
 MOST_LAYOUTS = 1000  # that are remembered
 
@@ -225,7 +225,7 @@ def _loaded(source: str) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         nonlocal run
         if run is None:
-            run = cache.load(source).run
+            run = modules.load(source).run
         return run(*args)
 
     return call

@@ -26,7 +26,7 @@ from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.precedence import ATOM
 from adcompiler.loopir.printer import lines as lines_of
-from adcompiler.targets.numba import modules as cache
+from adcompiler.targets.numba import modules
 
 C_TYPES: dict[Dtype, str] = {"f64": "double", "f32": "float", "i64": "int64_t", "bool": "uint8_t"}
 KEYWORDS = frozenset(
@@ -88,7 +88,7 @@ def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constr
     kernel = emit(scheduled(func), allocates=False)
     func = kernel.func
     entry = _Entry(kernel, compared)
-    module = cache.load(entry.source)
+    module = modules.load(entry.source)
     from numba import types
 
     sizes = [types.int64] * len(kernel.sizes)

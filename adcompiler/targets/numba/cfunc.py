@@ -15,7 +15,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.targets.numba import modules as cache
+from adcompiler.targets.numba import modules
 from adcompiler.targets.numba.jitted import wrapper_source
 
 
@@ -76,4 +76,4 @@ def _entry(func: Func, signature: str, params: Sequence[str], body: Sequence[str
     """The generated module's C entry: `body` may call `call`, which returns a flat tuple."""
     lines = [f"signature = {signature}", "", "", f"def entry({', '.join(params)}):"]
     after = "\n".join([*lines, *("    " + line for line in body), ""])
-    return cache.callback(cache.load(wrapper_source(emit(scheduled(func)), after)))
+    return modules.callback(modules.load(wrapper_source(emit(scheduled(func)), after)))

@@ -24,7 +24,7 @@ from adcompiler.loopir.precedence import ATOM
 from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Kind, Static
-from adcompiler.targets.numba import modules as cache
+from adcompiler.targets.numba import modules
 
 Structure = Any
 Specialise = Callable[[Sequence[Kind]], tuple[Func, Structure]]
@@ -124,7 +124,7 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
         kinds = [_described(n, t) for n, t in zip(params, types, strict=True)]
         func, structure = specialise(kinds)
         made: dict[str, Any] = {f"_to_{d}": t.type for d, t in NUMPY.items()}
-        made["_call"] = cache.load(wrapper_source(emit(scheduled(func)))).call
+        made["_call"] = modules.load(wrapper_source(emit(scheduled(func)))).call
         reads = [read for n, kind in zip(names, kinds, strict=True) for read in _reads(n, kind)]
         given = zip(reads, func.inputs, strict=True)
         casts = ", ".join(n if kind.ones else f"_to_{i.dtype}({n})" for (n, kind), i in given)
