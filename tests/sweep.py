@@ -47,22 +47,22 @@ class Kind:
 
 def every() -> dict[str, Kind]:
     """All kinds by name."""
-    import guardzones
     import sweepchecks as checks
     from hypothesis import strategies as st
+    from judges import guard_zones
     from programs import programs
-    from randomaliases import alias_programs
-    from randomextrema import extremum_programs
-    from randomlarge import large_programs
-    from randomloops import loop_programs
-    from randommixed import mixed_programs
-    from randomragged import ragged_programs
-    from randomroutines import routine_programs
-    from randomrows import rows_programs
+    from programs.aliases import alias_programs
+    from programs.extrema import extremum_programs
+    from programs.large import large_programs
+    from programs.loops import loop_programs
+    from programs.mixed import mixed_programs
+    from programs.ragged import ragged_programs
+    from programs.routines import routine_programs
+    from programs.rows import rows_programs
 
     def guarded(program: Any, narrow: bool) -> None:
-        with guardzones.guard_zones():
-            guardzones.holds(program, narrow, True)
+        with guard_zones.guard_zones():
+            guard_zones.holds(program, narrow, True)
 
     def either(check: Callable[[Any], None]) -> Callable[[Any, bool], None]:
         return lambda program, narrow: check(checks.narrowed(program) if narrow else program)
@@ -99,9 +99,9 @@ def every() -> dict[str, Kind]:
 def batch(name: str, first: int, examples: int, apart: bool) -> None:
     """Random programs of a kind; ends with a report of a minimal one where something does not hold."""
     import numpy as np
-    from guardzones import in_parallel, short_constants
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
+    from judges.guard_zones import in_parallel, short_constants
 
     kind, last = every()[name], ""
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import randomextrema
-import randomragged
-from compared import has_oracles_value, leaves, totalled
+from judges.compared import has_oracles_value, leaves, totalled
+from judges.threads import same_bits
 from oracle import evaluate
 from programs import Program
-from threads import same_bits
+from programs import extrema as randomextrema
+from programs import ragged as randomragged
 
 import adcompiler as adc
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compared import leaves, near
-from dividedloops import divided_iterations
 from hypothesis import given, settings
-from loopprograms import PROGRAMS
-from plainkernels import kernels_hold, plain_kernels
+from judges.compared import leaves, near
+from judges.divided_loops import divided_iterations
+from judges.plain_kernels import kernels_hold, plain_kernels
+from judges.threads import same_bits
 from programs import Program
-from randomloops import loop_programs
-from threads import same_bits
+from programs.loops import loop_programs
+from programs.written_loops import PROGRAMS
 
 import adcompiler as adc
 from adcompiler.targets.cpu.compiled import CpuKernel

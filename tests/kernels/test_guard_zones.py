@@ -20,13 +20,13 @@ def child(*call: str) -> subprocess.CompletedProcess[str]:
 
 
 def keeps_to_its_arrays(kind: str, examples: int, seed: int, threads: int) -> None:
-    done = child(str(TESTS / "guardzones.py"), kind, str(examples), str(seed), str(threads))
+    done = child(str(TESTS / "judges" / "guard_zones.py"), kind, str(examples), str(seed), str(threads))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("offset", [0, 8])
 def test_a_guard_ends_a_process_that_touches_it(offset: int) -> None:
-    text = "import ctypes, guardzones as g; a, b, c = (g.empty((5,), float) for _ in range(3));"
+    text = "import ctypes, judges.guard_zones as g; a, b, c = (g.empty((5,), float) for _ in range(3));"
     read = "ctypes.c_double.from_address(x.ctypes.data + {}).value"
     done = child("-c", text + read.replace("x", "b").format(8 * 4 + offset))
     assert (done.returncode == 0) == (offset == 0), done.stderr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import threads
-from irprograms import backends, compiled, near, orders, program, reference, sizes_of
+from judges import threads as threads
+from programs.ir_evaluated import backends, compiled, near, orders, program, reference, sizes_of
 
 from adcompiler.targets.numba import modules as cache
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from irprograms import backends, kernel, program, prove
-from threads import same_bits
+from judges.threads import same_bits
+from programs.ir_evaluated import backends, kernel, program, prove
 
 import adcompiler as adc
 from adcompiler.kernels.emit.emitter import emit

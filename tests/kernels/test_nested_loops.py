@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from loopprograms import BEHIND
+from programs.written_loops import BEHIND
 
 import adcompiler as adc
 from adcompiler.ir.loop import Item

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from irprograms import backends, kernel, orders, program
-from irtexts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
+from programs.ir_evaluated import backends, kernel, orders, program
+from programs.ir_texts import LAYERNORM, PAIRWISE, SOFTMAX, UNROLLED
 
 from adcompiler.ir.nodes import Apply, Const, Map, Reduce
 from adcompiler.ir.walk import arrays_of, elements_of

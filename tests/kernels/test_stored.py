@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from threads import same_bits
+from judges.threads import same_bits
 
 import adcompiler as adc
 

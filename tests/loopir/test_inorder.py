@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plainkernels import ran as run_by_python
-from plainkernels import several as at_once
+from judges.plain_kernels import ran as run_by_python
+from judges.plain_kernels import several as at_once
 
 from adcompiler.loopir.interleaved_unrolling import several
 from adcompiler.loopir.nodes import For, Function

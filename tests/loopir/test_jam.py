@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from plainkernels import ran as run_by_python
-from plainkernels import several
+from judges.plain_kernels import ran as run_by_python
+from judges.plain_kernels import several
 
 from adcompiler.loopir.nodes import For, Function
 from adcompiler.loopir.parse import functions

@@ -1,7 +1,7 @@
 """What elementary functions of vectors are made of (`elementary.py`).
 
 Tables have 16 numbers: the processor looks up a vector of them at once, by the low four bits of each lane.
-The coefficients are computed by tests/rules/coefficients.py.
+The coefficients are computed by tests/ops/rules/coefficients.py.
 """
 
 from __future__ import annotations

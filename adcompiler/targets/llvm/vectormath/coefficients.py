@@ -1,4 +1,4 @@
-"""Coefficients of the elementary functions (`elementary.py`); tests/rules/coefficients.py wrote them."""
+"""Coefficients of the elementary functions (`elementary.py`); tests/ops/rules/coefficients.py wrote them."""
 
 from __future__ import annotations
 

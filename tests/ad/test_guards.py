@@ -1,0 +1,116 @@
+"""Guards: what stands in a branch that is not taken never reaches a value or a derivative."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from programs.ir_evaluated import backends, orders, program, reference
+
+import adcompiler as adc
+
+SQRT = """
+    func @sqrt(%x: f64[n], %y: f64[n]) -> (%r: f64[n]) {
+      %r = array (i < n) { select(%x[i] > 0.0, sqrt(%x[i] * %y[i]), 0.0) }
+    }"""
+NESTED = """
+    func @nested(%x: f64[n], %y: f64[n]) -> (%r: f64[n]) {
+      %r = array (i < n) {
+        a = select(%y[i] > 0.0, log(%y[i]) / %x[i], sqrt(%x[i]))
+        select(%x[i] > 0.0, a, select(%y[i] > 1.0, sqrt(%y[i] - 1.0), 0.0))
+      }
+    }"""
+SHARED = """
+    func @shared(%x: f64[n], %y: f64[n]) -> (%r: f64[n], %q: f64[n]) {
+      %r = array (i < n) {
+        s = sqrt(%x[i])
+        select(%x[i] > 0.0, s * %y[i], 0.0) + select(%x[i] > 0.0 and %y[i] > 0.0, log(s), 1.0)
+      }
+      %q = array (i < n) { select(%x[i] > 0.0, sqrt(%x[i]), 0.0) }
+    }"""
+MORE_AXES = """
+    func @more(%x: f64[n], %mask: bool[n, m]) -> (%r: f64[n]) {
+      %r = reduce sum (i < n | j < m) { select(%mask[i, j], log(%x[i]) * sqrt(%x[i]), 0.0) }
+    }"""
+BETWEEN = """
+    func @between(%x: f64[n], %y: f64[n]) -> (%r: f64[n]) {
+      %s = array (i < n) { sqrt(%x[i]) }
+      %q = array (i < n) { %s[i] * %y[i] + log(%x[i]) }
+      %r = array (i < n) { select(%x[i] > 0.0, %q[i] * %s[i], %y[i]) }
+    }"""
+REDUCED = """
+    func @reduced(%x: f64[n, m], %y: f64[n]) -> (%r: f64[n]) {
+      %s = reduce sum (i < n | j < m) { %x[i, j] * %x[i, j] }
+      %r = array (i < n) { select(%s[i] > 0.0, sqrt(%s[i]) * %y[i], 0.0) }
+    }"""
+OUTSIDE = """
+    func @outside(%x: f64[n]) -> (%r: f64[n]) {
+      %r = array (i < n) { select(i > 1 and i < n - 2, sqrt(%x[i + 1]) * log(%x[i - 2]), %x[i]) }
+    }"""
+EMPTY = """
+    func @empty(%x: f64[n], %w: f64[m]) -> (%r: f64[n]) {
+      %r = array (i < n) { select(i < m, %w[i] * %x[i], %x[i] + select(m > 0, %w[0], 1.0)) }
+    }"""
+
+X = np.array([0.0, 0.5, -1.0, 2.0, 0.0])
+Y = np.array([1.5, 2.0, 0.0, 0.7, 0.0])
+MASK = np.array([[False, False], [True, False], [False, False], [True, True], [False, False]])
+ROWS = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.5], [0.0, 0.0], [-1.0, 1.0]])
+CASES = {
+    SQRT: (X, Y),
+    NESTED: (X, Y),
+    SHARED: (X, Y),
+    MORE_AXES: (X, MASK),
+    BETWEEN: (X, Y),
+    REDUCED: (ROWS, Y),
+    OUTSIDE: (np.array([1.0, 0.0, 2.0, 3.0, -1.0]),),
+    EMPTY: (X, np.zeros(0)),
+}
+SHORTER = (X, np.array([3.0, 5.0]))
+
+
+@pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
+def test_no_nan_leaks_out_of_a_branch(text):
+    func, args = program(text), CASES[text]
+    backends(func, args)
+    for _, joint in orders(func, 2):
+        for result, name in zip(reference(joint, args), joint.result_names, strict=True):
+            assert np.isfinite(result).all(), (joint.name, name, result)
+        backends(joint, args)
+
+
+def test_arrays_shorter_than_the_loop():
+    """Where the guard keeps an index inside, nothing outside is read or written."""
+    func = program(EMPTY)
+    backends(func, SHORTER)
+    for _, joint in orders(func, 2):
+        backends(joint, SHORTER)
+
+
+def inside(func, args):
+    """The results of two orders of derivatives."""
+    return [[np.asarray(r) for r in reference(joint, args)] for _, joint in orders(func, 2)]
+
+
+@pytest.mark.parametrize("text", [SQRT, NESTED, SHARED, BETWEEN], ids=lambda text: program(text).name)
+def test_points_are_independent(text):
+    """The derivatives at one point are what they are without the points beside it."""
+    func, (x, y) = program(text), CASES[text]
+    whole = inside(func, (x, y))
+    first = inside(func, (x[:2], y[:2]))  # weights follow the position: a prefix keeps its own
+    for results, prefix in zip(whole, first, strict=True):
+        for a, b in zip(results[1:], prefix[1:], strict=True):
+            np.testing.assert_allclose(a[:2], b, rtol=1e-13)
+
+
+def test_loops_that_end_before_they_begin_have_no_iterations():
+    """for k in range(j, m if ... else 0), where the guard does not hold: 2**64 iterations less a few,
+    else."""
+    source = """def f(c: f64[m], v: f64[n]):
+    return sum(max(hypot(tanh(sum(erf(c[j]) for k in range(j, m))) + 2.1,
+                         0.2 * sum(0.1 * k - v[i] for k in range(j, m)))
+                   for j in range(m)) for i in range(n))"""
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=3), rng.normal(size=7)
+    compiled, judge = (adc.grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
+    for found, expected in zip(compiled(*args), judge(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

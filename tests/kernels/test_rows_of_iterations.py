@@ -1,0 +1,120 @@
+"""What several loops of an iteration read: computed once, and stored for that iteration alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from judges.plain_kernels import executable as plain
+from programs.ir_evaluated import backends, kernel, program, prove
+from programs.ir_texts import SOFTMAX
+
+import adcompiler as adc
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.targets.cpu.compiled import CpuKernel
+
+LAYERS = """
+def loss(x: f64[n, d], w: f64[d, k], b: f64[k], v: f64[k, m]):
+    h = [[tanh(sum(x[i, a] * w[a, l] for a in range(d)) + b[l]) for l in range(k)] for i in range(n)]
+    return sum(sum(h[i, l] * v[l, o] for l in range(k))**2 for i in range(n) for o in range(m))
+"""
+TURNED = """
+    func @turned(%x: f64[n], %w: f64[m]) -> (%r: f64[n], %c: f64[m]) {
+      %r = reduce sum (i < n | j < m) { exp(%x[i] * %w[j]) }
+      %q = reduce max (i < n | j < m) { exp(%x[i] * %w[j]) * %x[i] }
+      %c = reduce sum (j < m | i < n) { exp(%x[i] * %w[j]) * %q[i] }
+    }"""
+OF_POINTS = """
+def energy(x: f64[n, 3]):
+    def unit(p):
+        r = sqrt(sum(p[a]**2 for a in range(3)) + 1)
+        return [p[a] / r for a in range(3)]
+    u = [unit(x[i]) for i in range(n)]
+    return sum((u[i, 0] * x[i, 1] - u[i, 2])**2 * u[i, (i + 1) % 3] for i in range(n))
+"""
+
+
+def texts(func):
+    """A line for each line of a kernel that calls a function of mathematics."""
+    lines = emit(scheduled(func)).text.splitlines()
+    return [line.strip() for line in lines if "math." in line and "inf" not in line]
+
+
+def test_a_row_is_computed_once():
+    func = kernel(program(SOFTMAX))
+    assert sum("exp" in line for line in texts(func)) == 1
+    (row,) = [b for b in emit(scheduled(func)).buffers if b.nest is not None and b.shape]
+    assert len(row.shape) == 1, "one row for each block, not one for each iteration"
+
+
+@pytest.mark.parametrize("n", [1, 7, 100])
+def test_softmax_of_several_rows(n):
+    backends(program(SOFTMAX), [np.random.default_rng(n).standard_normal((n, 9))])
+    prove(program(SOFTMAX), [np.random.default_rng(n).standard_normal((min(n, 3), 4))])
+
+
+def test_what_another_nest_reads_is_computed_again():
+    """Stored, it would be an array over pairs."""
+    func = kernel(program(TURNED))
+    made = emit(scheduled(func))
+    results = {made.arrays[r] for r in made.func.results}
+    assert all(len(b.shape) < 2 for b in made.buffers if b.name not in results)
+    rng = np.random.default_rng(0)
+    backends(program(TURNED), [rng.standard_normal(6), rng.standard_normal(5)])
+
+
+def test_a_program_without_rows_stays_as_it_is():
+    func = kernel(program("func @f(%x: f64[n]) -> (%r: f64[n]) { %r = array (i < n) { exp(%x[i]) } }"))
+    assert scheduled(func).func is func
+
+
+@pytest.fixture
+def layers():
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(shape) / 3 for shape in ((40, 5), (5, 11), (11,), (11, 3))]
+
+
+def test_functions_stand_in_loops_without_loops_inside(layers):
+    """So LLVM vectorises them; forward and gradient share one evaluation for each hidden unit and point."""
+    f = adc.value_and_grad(adc.compile(LAYERS), (0, 1, 2, 3))
+    f(*layers)
+    lines = f.show("kernel").splitlines()
+    found = [k for k, line in enumerate(lines) if "math.tanh" in line]
+    assert len(found) == 2, "once for points, and once for the weights behind them, which other nests sum"
+    for at in found:
+        indent = len(lines[at]) - len(lines[at].lstrip())
+        inside = next(line for line in lines[at + 1 :] if len(line) - len(line.lstrip()) != indent)
+        assert len(inside) - len(inside.lstrip()) < indent, "what follows stands outside of its loop"
+
+
+def test_layers_at_first_and_second_order(layers):
+    kernels = [adc.compile(LAYERS, backend=b) for b in ("cpu", "numpy")]
+    values = [adc.value_and_grad(f, (0, 1, 2, 3))(*layers) for f in kernels]
+    np.testing.assert_allclose(values[0][0], values[1][0], rtol=1e-13)
+    for a, b in zip(values[0][1], values[1][1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    hessians = [adc.hessian(f, 1)(*layers) for f in kernels]
+    np.testing.assert_allclose(hessians[0], hessians[1], rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [2, 5, 50])
+def test_small_rows_are_arrays_of_the_nest(n):
+    x = np.random.default_rng(n).standard_normal((n, 3))
+    kernels = [adc.compile(OF_POINTS, backend=b) for b in ("cpu", "numpy")]
+    kernels[0](x)
+    assert "np.empty((3,), np.float64)" in kernels[0].show("kernel")
+    for derive in (lambda f: f, adc.grad, adc.hessian):
+        got, true = (derive(f)(x) for f in kernels)
+        np.testing.assert_allclose(got, true, rtol=1e-11, atol=1e-12)
+
+
+def test_one_and_many_blocks_agree():
+    """Each block has rows of its own: threads do not share them."""
+    func = program(SOFTMAX)
+    x = np.random.default_rng(2).standard_normal((3000, 40))
+    made = CpuKernel(scheduled(kernel(func)))
+    result = made(list(x.shape), [x])[0]
+    e = np.exp(x)
+    np.testing.assert_allclose(result, e / e.sum(1, keepdims=True), rtol=1e-14)
+    slow = plain(func)([20, 40], [x[:20]])[0]
+    np.testing.assert_allclose(result[:20], slow, rtol=1e-14)

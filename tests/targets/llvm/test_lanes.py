@@ -1,0 +1,345 @@
+"""Iterations of a nest as lanes of vectors: where that is done, and that values and derivatives stay the
+same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from judges.threads import same_bits
+
+import adcompiler as adc
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.loopir.dependence import updated
+from adcompiler.loopir.nodes import Binary, Store, Var
+from adcompiler.loopir.outer_vectorisation import MOST, plan_lanes, vectorised
+from adcompiler.loopir.parse import functions
+from adcompiler.loopir.vector_statements import Alone, Kept, Lane, Lanes
+from adcompiler.loopir.walk import accesses, statements
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.targets.cpu.compiled import CpuKernel
+from adcompiler.targets.llvm import functions as llvm_functions
+
+NEAREST = """
+def f(x: f64[n, d], w: f64[k, d]):
+    return sum(min(sum((x[i, a] - w[j, a])**2 for a in range(d)) for j in range(k)) for i in range(n))
+"""
+LAYERS = """
+def f(x: f64[n, d], w: f64[d, k], u: f64[k, k]):
+    h = [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) for l in range(k)] for i in range(n)]
+    return sum(sum(tanh(sum(h[i, l] * u[l, m] for l in range(k))) for m in range(k))**2 for i in range(n))
+"""
+SINGLE = """
+def f(x: f32[n, d], w: f32[d, k], v: f32[k]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(exp(-abs(y[i, l])) * v[l] for l in range(k)) for i in range(n))
+"""
+MIXED = """
+def f(x: f32[n, d], w: f64[d, k], q: i64[n], on: bool[n]):
+    y = [[sum(x[i, a] * w[a, l] * q[i] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(where(on[i], tanh(y[i, l]), 0.5) for l in range(k))**2 for i in range(n))
+"""
+CLASSES = """
+def f(x: f64[n, d], w: f64[d, k], q: i64[n]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(logsumexp(y[i, l] for l in range(k)) - y[i, q[i]] for i in range(n))
+"""
+HIGHEST = """
+def f(x: f64[n, d], w: f64[d, k]):
+    return max(max(sum(x[i, a] * w[a, l] * (a > l) for a in range(d)) for l in range(k)) for i in range(n))
+"""
+GAMMA = """
+def f(x: f64[n, d], w: f64[d, k]):
+    y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
+    return sum(sum(gamma(1.5 + y[i, l]**2) for l in range(k)) for i in range(n))
+"""
+UNITS = """
+def f(x: f64[n, d], w: f64[d, k], v: f64[k]):
+    return [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) * v[l] for l in range(k)] for i in range(n)]
+"""
+D, K = 6, 9
+
+
+def arguments(source, n, seed=0):
+    random = np.random.default_rng(seed)
+    made = {
+        "x": random.normal(size=(n, D)), "w": random.normal(size=(D, K)), "u": random.normal(size=(K, K)),
+        "v": random.normal(size=K), "q": random.integers(0, K, n), "on": random.random(n) > 0.5,
+    }  # fmt: skip
+    if source is NEAREST:
+        made["w"] = made["w"].T.copy()
+    single = {"x", "w", "v"} if source is SINGLE else {"x"} if source is MIXED else set()
+    names = [p.name for p in adc.compile(source).parameters]
+    return [made[name].astype(np.float32) if name in single else made[name] for name in names]
+
+
+def near(actual, expected, slack):
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=slack, atol=slack)
+
+
+SUMS = {
+    "nearest": NEAREST, "layers": LAYERS, "single": SINGLE, "mixed": MIXED, "classes": CLASSES,
+    "highest": HIGHEST, "gamma": GAMMA,
+}  # fmt: skip
+
+
+@pytest.mark.slow_when(lambda name, lengths: lengths == (1,) and name not in ("nearest", "classes"))
+@pytest.mark.parametrize("lengths", [(0, 7, 8, 17, 40), (1,)], ids=str)  # one row is a program of its own
+@pytest.mark.parametrize("name", SUMS)
+def test_values_and_gradients_are_those_of_the_reference(name, lengths):
+    source = SUMS[name]
+    ours, numpy = (adc.value_and_grad(adc.compile(source, backend=b), (0, 1)) for b in ("cpu", "numpy"))
+    slack = 2e-4 if source in (SINGLE, MIXED) else 1e-11
+    for n in (n for n in lengths if n or source is not HIGHEST):  # which has no value of no rows
+        args = arguments(source, n, n)
+        (value, gradient), (expected, slope) = ours(*args), numpy(*args)
+        near([value, *gradient], [expected, *slope], slack)
+
+
+@pytest.mark.parametrize("name", ["nearest", "layers", "classes", "gamma"])
+def test_second_order(name):
+    source = SUMS[name]
+    args = arguments(source, 43)
+    direction = np.random.default_rng(1).normal(size=args[1].shape)
+    ours, numpy = (adc.hvp(adc.compile(source, backend=b), 1)(args, direction) for b in ("cpu", "numpy"))
+    near([ours], [numpy], 1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_any_layout(order):
+    f, numpy = (adc.compile(UNITS, backend=b) for b in ("cpu", "numpy"))
+    x, w, v = arguments(UNITS, 50)
+    for points in (np.asarray(x, order=order), np.repeat(x, 2, axis=0)[::2], x[::-1]):
+        near([f(points, w, v)], [numpy(points, w, v)], 1e-12)
+
+
+def test_threads_do_not_change_bits():
+    f = adc.value_and_grad(adc.compile(LAYERS), (0, 1, 2))
+    args = arguments(LAYERS, 3000)
+    same_bits(lambda: f(*args))
+
+
+def test_what_is_the_same_in_two_iterations_has_the_same_bits():
+    f, numpy = (adc.grad(adc.compile(HIGHEST, backend=b), "x") for b in ("cpu", "numpy"))
+    for n in (2, 9, 11, 30):
+        x, w = arguments(HIGHEST, n)
+        x[-1] = x[0] = 10 * x[0]
+        near(f(x, w), numpy(x, w), 1e-12)  # the two highest share the gradient
+
+
+CAMERA = """
+def f(c: f64[n, 6], p: f64[n, 3], w: f64[n]):
+    def image(c, p, w):
+        v = [c[a] * p[a] + c[a + 3] / (1 + w**2) for a in range(3)]
+        return [w * v[0] / v[2], w * v[1] * exp(-v[2]**2)]
+    return [image(c[i], p[i], w[i]) for i in range(n)]
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 8, 30])
+def test_records_of_many_numbers(n):
+    random = np.random.default_rng(n)
+    args = random.normal(size=(n, 6)), random.normal(size=(n, 3)), random.normal(size=n)
+    f, numpy = (adc.compile(CAMERA, backend=b) for b in ("cpu", "numpy"))
+    near([f(*args)], [numpy(*args)], 1e-12)
+    ours, expected = (adc.vjp(g, *args)[1](np.ones((n, 2))) for g in (f, numpy))
+    near(ours, expected, 1e-11)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_all_of_these_have_lanes(name, monkeypatch):
+    loops = []
+    vectors = llvm_functions.Function.vectors
+
+    def counted(self, loop, first, stop):
+        loops.append(loop)
+        return vectors(self, loop, first, stop)
+
+    monkeypatch.setattr(
+        llvm_functions.Function, "across", counted
+    )  # which would go on iteration by iteration after an error
+    adc.value_and_grad(adc.compile(SUMS[name]), "w")(*arguments(SUMS[name], 300))
+    assert loops
+
+
+# -- where it is done ----------------------------------------------------------------------------
+
+PRODUCT = """
+def nest0(block, start, stop, d, k, x, w, y, h):
+    for i in range(uint64(start), uint64(stop)):
+        for l in range(uint64(0), uint64(k)):
+            s = 0.0
+            for a in range(uint64(0), uint64(d)):
+                s = reduce_add(s, x[i, a] * w[a, l])
+            h[block, l] = s
+        for l in range(uint64(0), uint64(k)):
+            y[i, l] = h[block, l]
+"""
+TOTAL = """
+def nest0(block, start, stop, part, d, k, x, w):
+    t = 0.0
+    for i in range(uint64(start), uint64(stop)):
+        for l in range(uint64(0), uint64(k)):
+            s = 0.0
+            for a in range(uint64(0), uint64(d)):
+                s = reduce_add(s, x[a, i] * w[a, l])
+            t = reduce_add(t, s)
+            part[block, l] = reduce_add(part[block, l], s)
+"""
+
+
+DEEP_TOTAL = (
+    TOTAL
+    + """
+            for a in range(uint64(0), uint64(d)):
+                both[block, a, l] = reduce_add(both[block, a, l], x[a, i] * s)
+"""
+)
+ALONE = (
+    PRODUCT
+    + """
+        for l in range(uint64(0), uint64(k)):
+            for c in range(uint64(0), uint64(d if h[block, l] == s else 0)):
+                part[block, l, c] = reduce_add(part[block, l, c], x[i, c] * h[block, c] + i)
+"""
+)
+
+
+def lanes_of(text, rows=()):
+    (function,) = functions(text)
+    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
+    return loop
+
+
+def test_lanes_have_sums_of_their_own_in_loops_in_loops():
+    loop = lanes_of(DEEP_TOTAL)
+    assert loop.sums == ["both"]
+    assert plan_lanes(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
+    kept = [s.at for s in statements(loop.together) if isinstance(s, Kept)]
+    assert kept
+    assert all(isinstance(target, Lane) and target.row for target in kept)
+
+
+def test_a_loop_with_bounds_of_a_iteration_is_done_by_each_lane():
+    loop = lanes_of(ALONE, {"h"})
+    (alone,) = (s for s in statements(loop.together) if isinstance(s, Alone))
+    assert alone.names == ["i", "s"]
+    assert not loop.sums, "one lane after the other adds to the sums of the block"
+    assert {at.alone for at, _ in accesses(alone.loop) if isinstance(at, Lane)} == {True}
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["s = reduce_add(s, x[i, c])", "h[0, c] = x[i, c]", "y[i, c] = x[i, c]\n                s = 1.0"],
+    ids=["a sum of the iteration", "what others read", "a variable of the iteration"],
+)
+def test_other_bounds_of_iterations_are_left_alone(last):
+    text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
+    rows = {"h"} if "h[0" not in last else set()
+    assert plan_lanes(functions(ALONE), frozenset({"h"})).functions
+    assert not plan_lanes(functions(text), frozenset(rows)).functions
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "wide", "copies"),
+    [
+        (PRODUCT, {"h"}, {"h"}, {"x": 1}),
+        (TOTAL, set(), set(), {}),
+        (TOTAL.replace("x[a, i]", "x[i, a]"), set(), set(), {"x": 1}),
+    ],
+    ids=["product", "total", "far"],
+)
+def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
+    lanes = plan_lanes(functions(text), frozenset(rows))
+    assert lanes.functions == {"nest0"}
+    assert lanes.rows == wide
+    (function,) = functions(text)
+    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
+    assert loop.copies == copies
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for a in range(uint64(0), uint64(d))", "for a in range(uint64(0), uint64(3))"),
+        ("y[i, l] = h[block, l]", "y[i, l] = y[i - 1, l]"),
+        ("y[i, l] = h[block, l]", "y[0, l] = h[block, l]"),
+        ("y[i, l] = h[block, l]", "y[i, l] += h[block, l]"),
+        ("uint64(d)", "uint64(i)"),
+        ("x[i, a] * w[a, l]", "x[i, a] * x[a, i]"),
+        ("x[i, a] * w[a, l]", "h[block, a] * w[x[i, a], l]"),
+        ("x[i, a] * w[a, l]", "w[i, a, l]"),
+        ("x[i, a] * w[a, l]", "(x[i, a] if i < d else 0.0)"),
+        ("h[block, l] = s", "h[block, l, l] = s"),
+    ],
+    ids=["one loop only", "what another iteration wrote", "one place of all", "a scatter",
+         "bounds of an iteration", "two axes of one array", "gathered", "three axes",
+         "no row for all iterations", "rows of two axes"],
+)  # fmt: skip
+def test_other_loops_stay_as_they_are(old, new):
+    if "h[block, l, l]" in new:
+        text = PRODUCT.replace("s = reduce_add(s, x[i, a] * w[a, l])", "h[block, a, l] = x[i, a]")
+    else:
+        text = PRODUCT.replace(old, new)
+    assert text != PRODUCT
+    assert not plan_lanes(functions(text), frozenset({"h"})).functions
+
+
+def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
+    f = adc.compile(LAYERS)
+    func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func
+    kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), func)))
+    sizes = (2000, D, K)
+    assert kernel.lanes.rows
+    wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]
+    _, _, needed, _ = kernel.layout(sizes)
+    assert all(needed[p][0][-1] == K * MOST for p in wide)
+    rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
+    assert all(r % MOST == 0 for r in rows)
+
+
+@pytest.mark.parametrize("n", [4, 9, 31])
+def test_iterations_that_share_a_row_are_not_jammed_inside_lanes(n):
+    """Several iterations of j at once would fill the row of k for the last of them only."""
+    text = """def f(p: f64[m, n]):
+    y = [sum(tanh(sum(p[-1, i] for k in range(0, j + 1, 2))) for j in range(n)) for i in range(n)]
+    return sum(maximum(0.2, y))"""
+    p = np.random.default_rng(0).normal(size=(3, n))
+    kernel, reference = (adc.grad(adc.compile(text, backend=b)) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(kernel(p), reference(p), rtol=1e-12, atol=1e-12)
+
+
+def test_elements_of_lanes_are_told_apart():
+    def element(name):
+        return Lane(name, (Var("k"),))
+
+    def sum_with(old):
+        return Store(element("t"), Binary("*", element(old), Var("v")))
+
+    assert (updated(sum_with("t")), updated(sum_with("u"))) == ("t", "")
+
+
+DIAGONALS = {
+    "sum": """
+def f(A: f64[n, n], B: f64[n, n], x: f64[n]):
+    C = A @ B
+    s = sum(C[i, i] * x[i]**2 for i in range(n))
+    v = [sum(C[i, j] * x[j] for j in range(n)) for i in range(n)]
+    return s + sum(v * v)
+""",
+    "array": """
+def f(A: f64[n, n], B: f64[n, n], x: f64[n]):
+    C = [[sum(A[i, k] * B[j, k] for k in range(n)) for j in range(n)] for i in range(n)]
+    return [sum(C[i, j] * x[j] for j in range(n)) - C[i, i] * x[i] for i in range(n)]
+""",
+}
+
+
+@pytest.mark.parametrize("text", DIAGONALS.values(), ids=DIAGONALS)
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_lanes_that_read_an_element_each_of_their_rows(text, n):
+    """Such nests are done iteration by iteration."""
+    random = np.random.default_rng(n)
+    args = random.standard_normal((n, n)), random.standard_normal((n, n)), random.standard_normal(n)
+    ours, plain = (adc.compile(text, backend=backend)(*args) for backend in ("cpu", "numpy"))
+    np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-11)
