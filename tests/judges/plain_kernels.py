@@ -177,9 +177,9 @@ class _PlainTarget(Finished):
         return PlainKernel(made, mode=mode, plain=plain)
 
 
-def executable(func: Func, **_: Any) -> KernelSelector:
+def executable(func: Func, optimised: Callable[[Func], Func] = lambda func: func, **_: Any) -> KernelSelector:
     """The backend."""
-    return KernelSelector(_PlainTarget(), run(KERNEL, func))
+    return KernelSelector(_PlainTarget(), run(KERNEL, optimised(func)))
 
 
 @contextmanager
