@@ -30,7 +30,7 @@ def smooth(x: f64[n], k: i64, rate):
 """
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("iterations", [0, 1, 2, 7, 50])
 def test_a_budget_changes_no_bit(backend, iterations):
@@ -53,6 +53,7 @@ STEPS_OF_VECTORS = (
 )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow_when(lambda backend, step: backend == "cpu" and step not in STEPS_OF_VECTORS[:2])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("step", STEPS_OF_VECTORS)
@@ -136,7 +137,7 @@ def f(x, a):
 }
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize(("size", "kind"), [(7, np.float64), (40, np.float64), (40, np.float32)])
 @pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
 def test_segments_contract_the_same_products(source, size, kind):
@@ -171,6 +172,7 @@ def f(x, w):
         assert whole(np.array(x), w) == part(np.array(x), w)
 
 
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_arrays_and_outs_within_a_budget(backend):
     x = np.linspace(-1, 1, 5)
@@ -180,6 +182,7 @@ def test_arrays_and_outs_within_a_budget(backend):
     adc.check_grad(part, x, 11, 0.1, order=2)
 
 
+@pytest.mark.slow
 def test_second_order_within_a_budget():
     adc.check_grad(adc.compile(STEPS, memory=100), np.sin(np.arange(20)), 0.3, 0.2, order=2)
 
@@ -197,6 +200,7 @@ def test_a_million_iterations_stay_within_the_budget():
     assert peak < 2e6
 
 
+@pytest.mark.slow
 def test_a_length_that_a_segment_counts():
     """How long the inner loop is, and the array that it reads, is a number of the segment's loop."""
     source = """
@@ -231,7 +235,7 @@ def triangle(x):
 """
 
 
-@pytest.mark.slow_when(lambda backend: backend == "cpu")
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("memory", [1, 64, "1MB"])
 def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory, backend):

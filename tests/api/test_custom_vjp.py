@@ -325,6 +325,7 @@ def of_slices(x, s, w):
 CUTS = np.array([[0, 2, 2, 5, 7], [0, 1, 4, 4, 6]])
 
 
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_rule_takes_arrays_whose_length_a_loop_computes(backend):
     """Its lengths read numbers of the iteration around: in all modes, at second order, and for many cases."""

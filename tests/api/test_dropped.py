@@ -38,7 +38,7 @@ def has_mallinfo() -> bool:
     return sys.platform.startswith("linux") and hasattr(ctypes.CDLL(None), "mallinfo2")
 
 
-@pytest.mark.slow_when(lambda what: "split" not in what)
+@pytest.mark.slow
 @pytest.mark.skipif(not has_mallinfo(), reason="needs glibc")
 @pytest.mark.parametrize(
     ("what", "most"),

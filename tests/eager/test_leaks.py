@@ -172,6 +172,7 @@ def trained(w, x, steps):
         w.grad = None
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_of_training_stay_flat_in_memory(w):
     x = np.array([3.0, 4.0])
     trained(w, x, 1000)

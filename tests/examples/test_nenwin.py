@@ -68,6 +68,7 @@ def test_the_nearest_marble_is_blamed_by_where_it_will_be(particles):
     assert_allclose(by_speed, 0.5 * by_place)
 
 
+@pytest.mark.slow
 def test_gradients_go_back_through_all_steps_to_everything(particles):
     """By emitters, nodes and numbers, as lists of structs, at second order too."""
     model = particles.begun(1, side=3, classes=3, hidden=6)
@@ -92,6 +93,7 @@ def test_a_batch_is_the_mean_of_its_images(particles):
     assert_allclose(particles.loss(images, labels, model, *how), np.mean(alone))
 
 
+@pytest.mark.slow
 def test_the_logbooks_sample_has_all_gradients(particles):
     sample = imported("sample")
     marbles, nodes, *rest = sample.arguments(side=5)

@@ -29,6 +29,7 @@ def test_its_residual_is_the_equations(pinn):
     assert pinn.residual(x, t, p, a) == pytest.approx(1.5 * (-0.4 * slope - a * 0.49 * curvature))
 
 
+@pytest.mark.slow
 def test_the_gradient_of_its_loss_is_right(pinn):
     random = np.random.default_rng(1)
     args = random.normal(0, 1, (4, 3)), *random.uniform(0, 1, (2, 5)), np.linspace(0, 1, 4), 0.1

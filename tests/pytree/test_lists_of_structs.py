@@ -80,6 +80,7 @@ def test_a_list_is_a_loop_and_any_length_is_the_same_program():
     assert len(f._specialisations) == 1
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("count", [5, 12])
 def test_second_order(count):
     ps = swarm(count)

@@ -90,6 +90,7 @@ def test_values_and_derivatives_are_those_of_the_function(name):
     agree(FUNCTIONS[name], X, V)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["shared", "indexed"])
 def test_kernels_agree_too(name):
     agree(FUNCTIONS[name], X, V, backend="cpu")

@@ -49,6 +49,7 @@ ORIGINS = {
 }  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("case", ORIGINS)
 def test_the_operation_and_its_operands_are_named(case):
     source, args, operation, phase, value, operands = ORIGINS[case]
@@ -60,6 +61,7 @@ def test_the_operation_and_its_operands_are_named(case):
     assert found.reproduced
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("case", ORIGINS)
 def test_the_guard_in_its_place_helps(case):
     source, args, *_ = ORIGINS[case]

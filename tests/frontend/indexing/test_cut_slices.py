@@ -119,7 +119,7 @@ def agrees_with_python(source, s, backend):
     np.testing.assert_allclose(adc.hessian(f, wrt="x")(x, s), rows, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("name", BY_OFFSETS)
@@ -135,7 +135,7 @@ def test_bounds_from_indices_around(name, backend):
     agrees_with_python(HEAD + AROUND[name], np.array([0]), backend)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_arrays_whose_length_an_iteration_computes(name, backend):
@@ -168,6 +168,7 @@ def f(x, k):
 """
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("cut", ["norm(x[: k[i]])", "std(x[k[i] :]) + norm(x[i:] * x[i])"])
 def test_kernels_of_norms_over_a_computed_length(cut):
     """Value, gradient and tangent of the kernels are those of the reference, in float32 too."""

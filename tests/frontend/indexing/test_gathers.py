@@ -61,6 +61,7 @@ def test_other_gradients_of_the_call_are_those_of_this_call():
     assert_allclose(weights.d, 1 + found)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "source",
     [

@@ -38,6 +38,7 @@ def test_values_of_the_beta_function(backend):
     close(f(a, b, x), special.betainc(a, b, x), 2e-13)
 
 
+@pytest.mark.thinned(4)
 @BACKENDS
 @pytest.mark.parametrize(
     ("source", "args"),
@@ -90,6 +91,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_when(lambda source: source != "gammainc(a, x)")
 @pytest.mark.parametrize("source", FUNCTIONS)
 def test_derivatives_by_all_parameters_to_the_third_order(source):
     exact, points = FUNCTIONS[source]
@@ -111,7 +113,7 @@ def test_derivatives_by_all_parameters_to_the_third_order(source):
         assert float(found) == pytest.approx(third, rel=1e-8, abs=1e-9)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["gammainc(x, y)", "gammaincc(x, y)", "betainc(x, y, z)"])
 def test_derivatives_of_arrays(source):
     values = {"x": np.array([0.3, 9.0]), "y": np.array([[0.5], [4.0]]), "z": 0.3}
@@ -128,6 +130,7 @@ def test_the_slope_where_x_is_zero():
     assert slope(3.0, 1.0, 1.0) == pytest.approx(3)
 
 
+@pytest.mark.slow
 def test_in_a_comprehension():
     source = "def f(a, x):\n    return [gammainc(a, v) * v for v in x]"
     x = np.array([1.0, 2.0, 5.0])

@@ -48,7 +48,7 @@ VALUES = {
 }  # fmt: skip
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(3)
 @BACKENDS
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_those_of_numpy(name, backend):
@@ -60,6 +60,7 @@ def test_values_are_those_of_numpy(name, backend):
     np.testing.assert_allclose(short, expected(*args), rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", VALUES)
 def test_derivatives_to_the_second_order(name):
     source, args, _ = VALUES[name]
@@ -76,7 +77,7 @@ def test_vectors_have_signs_and_derivatives_of_their_own(source):
     adc.check_grad(f, s, order=2)
 
 
-@pytest.mark.slow_when(lambda source: "svd" in source)
+@pytest.mark.slow
 @pytest.mark.parametrize("source", PARTS)
 def test_kernels_of_second_derivatives_of_vectors(source):
     total, s = f"sum(sin({source}))", S[:3, :3]
@@ -139,6 +140,7 @@ DEPENDENT = {
 }
 
 
+@pytest.mark.thinned(3)
 @BACKENDS
 @pytest.mark.parametrize("case", DEPENDENT)
 def test_least_squares_of_low_rank_are_the_shortest(case, backend):
@@ -190,6 +192,7 @@ def test_low_rank_that_does_not_matter_has_no_say():
     same(found[1], alone, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_least_squares_in_loops():
     loop = "    for k in range(1, 4):\n        x = sin(lstsq(a * k, b + a @ x)[0])\n"
     f = f"def f(a, b):\n    x = zeros(a.shape[1])\n{loop}    return sum(x)"
@@ -207,6 +210,7 @@ def test_why_there_is_no_derivative():
     assert np.isfinite(adc.grad(remedy, "A")(DEPENDENT["a collinear column"], X, 1e-6)).all()
 
 
+@pytest.mark.slow
 def test_in_comprehensions_and_loops():
     f = adc.compile("def f(a):\n    return [eigvalsh(m @ m.T) for m in a]", backend="numpy")
     same(f(STACK), np.linalg.eigvalsh(STACK @ np.swapaxes(STACK, 1, 2)), rtol=1e-9)

@@ -51,6 +51,7 @@ def agrees(spec, args, backend="numpy"):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_specification_means_what_it_means_in_numpy(spec):
     args = operands(spec, np.random.default_rng(len(spec)))

@@ -99,6 +99,7 @@ def test_values_are_those_of_numpy(name, backend):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", [n for n in ALL if n != "none at all"])
 def test_derivatives_to_the_second_order(name):
     source, args, _ = ALL[name]
@@ -197,6 +198,7 @@ def test_a_split_saves_the_factor_and_the_solution():
     np.testing.assert_allclose(a.grad, adc.grad(f, "a")(A, V))
 
 
+@pytest.mark.slow
 def test_kernels_are_called_from_numba():
     slope = adc.grad(adc.compile("sum(solve(a, b)**2)"), "b").jitted
 

@@ -75,7 +75,7 @@ def test_deviations_scale_with_their_elements(size):
     np.testing.assert_allclose(adc.hessian(f)(x * size) * size, adc.hessian(f)(x), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(

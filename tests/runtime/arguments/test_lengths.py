@@ -38,7 +38,7 @@ def program(body):
     return f"def f(x, index, k: i64):\n    t = 0.0\n{inner}    return t"
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("body", [*NEVER, *LOOPS])
 def test_what_stands_in_an_empty_range_is_not_evaluated(body, backend):
@@ -127,8 +127,8 @@ PLACES = [
 ]
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.filterwarnings("error")
-@pytest.mark.thinned(4, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("read", WITHIN)
@@ -163,6 +163,7 @@ MODES = {  # derivatives whose programs take more inputs than the function
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("mode", MODES)
 def test_derivatives_refuse_the_lengths_that_the_function_refuses(mode, backend):
