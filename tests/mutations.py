@@ -1,4 +1,4 @@
-"""Mutation testing: single faults, seeded into a copy of the checkout one at a time, that the tests must catch.
+"""Mutation testing: single faults that the tests must catch, each seeded into a copy of the checkout.
 
 `python -m tests.mutations` prints for each fault the test that fails, and how long that took. The tests of
 the fault's own folder run first, then all of them.
@@ -88,8 +88,8 @@ FAULTS = (
     # lowering
     Fault("frontend/indexing/subscripts", "if abs(step) != 1:", "if abs(step) > 2:"),
     Fault("frontend/indexing/subscripts", "advanced[-1] - advanced[0] + 1 == len(advanced)", "True"),
-    Fault("frontend/lowering/loops", "return Map((), _both(Read(going, ()), _sound(made))) if made else going",
-          "return going"),
+    Fault("frontend/lowering/loops", "_both(Read(going, ()), _sound(made))) if made else going",
+          "_both(Read(going, ()), Read(going, ()))) if made else going"),
     # loop IR
     Fault("loopir/dependence", "set.intersection(*({k for", "set.union(*({k for"),
     Fault("loopir/dependence", "if len(found) == 1 and found <= ORDERLESS", "if found <= ORDERLESS"),
