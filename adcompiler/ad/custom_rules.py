@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from adcompiler.errors import GradientError
 from adcompiler.ir.bodies import Replace, like, opened_rule
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Map, Read, Reduce, Select, zeros_like
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Map, Read, Reduce, Select, zeros_like
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of

@@ -17,13 +17,13 @@ from adcompiler.ad.loops import forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,

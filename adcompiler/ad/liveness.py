@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from adcompiler.ad.guards import TRUE, both, either, negation
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Read, Select, Shape, is_const
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Call,
+    Const,
+    Element,
+    Index,
+    Read,
+    Select,
+    Shape,
+    is_const,
+)
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_read, elements_of, postorder, read_by, substitute
 

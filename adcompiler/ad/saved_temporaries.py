@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
 from adcompiler.ir.bodies import Replace
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,

@@ -26,11 +26,11 @@ from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.bodies import Carried, build, const_places, like, opened, replaced, roots_of
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Input,

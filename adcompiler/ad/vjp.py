@@ -22,12 +22,12 @@ from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.read_inverse import invert
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Index,

@@ -11,9 +11,8 @@ from itertools import permutations
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.regions import EVERYWHERE, Bounds, Region, both, either, where
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Element, Func, Index, Read, Select
+from adcompiler.ir.nodes import Array, Call, Element, Func, Index, Read, Select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, read_by
 

@@ -7,20 +7,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from adcompiler.api.function import Function
+from adcompiler.api.modes import hessian, jacobian, product
+from adcompiler.api.transforms import grad, value_and_grad
 from adcompiler.cli.arguments import names_of
 from adcompiler.cli.completion import parameters_in
+from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
-from adcompiler.cli.programs import WHATS, ExportedProgram, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
-from adcompiler.errors import Error, ShapeError
-from adcompiler.runtime.reports.show import toolkit
+from adcompiler.errors import DtypeError, Error, ShapeError
+from adcompiler.frontend.values.sizes import Constraint
+from adcompiler.ir.nodes import Func
+from adcompiler.runtime.reports.foreign import for_c
+from adcompiler.runtime.reports.show import default_types, toolkit
 from adcompiler.targets.cuda.ahead import build, parsed_arch
 from adcompiler.targets.numba.ahead import SHIMS, CFunction, comment, compile_ahead
 
@@ -52,6 +60,15 @@ HIDDEN void *NRT_MemInfo_alloc_aligned(size_t size, uint32_t align)
 
 HIDDEN void NRT_MemInfo_call_dtor(void *made) { free(made); }
 """
+Wrt = tuple[str, ...] | None
+WHATS: dict[str, Callable[[Function, Wrt], Function]] = {
+    "value": lambda f, wrt: f,
+    "grad": grad,
+    "value_and_grad": value_and_grad,
+    "hvp": product,
+    "jacobian": jacobian,
+    "hessian": hessian,
+}
 
 
 def build_source(
@@ -176,3 +193,68 @@ def _strict() -> list[str]:
 
 def _suffix() -> str:
     return {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedProgram:
+    """One function of a library: what it is of the source, and the lengths that a call compares."""
+
+    what: str
+    func: Func
+    compared: Sequence[Constraint]
+
+
+def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str, ExportedProgram]:
+    """The programs that `what` lists, by the names of their C functions.
+
+    Unless told, the value, and for a scalar result the value with the gradient. Raises UsageError for what is
+    none of WHATS, ShapeError and DtypeError as the transforms do.
+    """
+    if what is not None:
+        wanted = listed(what, "--what", tuple(WHATS))
+        return {_called(name, one): _program(f, one, wrt) for one in wanted}
+    found = {name: _program(f, "value", None)}
+    try:
+        found[_called(name, "value_and_grad")] = _program(f, "value_and_grad", wrt)
+    except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
+        if wrt:
+            raise
+    return found
+
+
+def _called(name: str, what: str) -> str:
+    return name if what == "value" else f"{name}_{what}"
+
+
+def _program(f: Function, what: str, wrt: Wrt) -> ExportedProgram:
+    compared: list[Constraint] = []
+    return ExportedProgram(what, _named(for_c(WHATS[what](f, wrt), compared), what, f, wrt), compared)
+
+
+def _named(func: Func, what: str, f: Function, wrt: Wrt) -> Func:
+    """The program with names that tell in a header what stands where: `v_x` is a direction, `hvp_x` a product
+    with it, `h_x_y` and `j_x` are blocks, those of several results `j0_x`."""
+    if what not in ("hvp", "hessian", "jacobian"):
+        return func
+    names = [f.parameters[k].name for k in f.positions(wrt, default_types(f))]
+    if what == "hvp":
+        given = (*func.input_names[: -len(names)], *(f"v_{n}" for n in names))
+        return func.with_(input_names=given, result_names=tuple(f"hvp_{n}" for n in names))
+    count = len(func.results) // len(names)
+    rows = names if what == "hessian" else range(count) if count > 1 else ("",)
+    prefix = "h_" if what == "hessian" else "j"
+    return func.with_(result_names=tuple(f"{prefix}{row}_{n}" for row in rows for n in names))
+
+
+def listed(text: str, option: str, known: Sequence[str]) -> list[str]:
+    """The words that an option lists, as in `value,hvp`; each is one of those that are known."""
+    words = list(dict.fromkeys(text.replace(",", " ").split()))
+    if unknown := [word for word in words if word not in known]:
+        near = get_close_matches(unknown[0], known, 1)
+        also = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"{option} does not know {', '.join(unknown)}", remedy=f"{also}it takes {', '.join(known)}"
+        )
+    if not words:
+        raise UsageError(f"{option} lists nothing", remedy=f"it takes {', '.join(known)}")
+    return words

@@ -19,9 +19,8 @@ from adcompiler.api.modes import Hessian, Jacobian, Tangent, given_floats
 from adcompiler.api.taylor import Line
 from adcompiler.api.transforms import Gradient
 from adcompiler.errors import Error
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Read, Size
+from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Func, Index, Input, Read, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
 from adcompiler.pytree.containers import Container

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.interpreter.history import Frame
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Input, Read, Reduce, Select
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Const, Element, Input, Read, Reduce, Select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ops.library import CONSTANT

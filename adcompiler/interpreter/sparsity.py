@@ -19,9 +19,8 @@ import numpy as np
 from adcompiler.ad.partials import differentiable
 from adcompiler.errors import LimitError
 from adcompiler.interpreter.reference import REAL, Values, compute, evaluate, length, row_of
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Input, Map, Read, Select, identity
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Input, Map, Read, Select, identity
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.library import CONSTANT, LIBRARY

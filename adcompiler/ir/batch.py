@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, build, closed_rule, fresh, like, opened, roots_of
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Index,

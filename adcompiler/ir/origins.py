@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from adcompiler.errors import Source, Span
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Const, Element, Index, Input, Node, Read, Size
+from adcompiler.ir.nodes import Array, Call, Const, Element, Index, Input, Node, Read, Size
 from adcompiler.ir.ruled import Ruled
 
 UNNAMED = Const | Index | Size | Input  # the same wherever they stand

@@ -9,12 +9,12 @@ from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
 
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Element,
     Func,
     Index,

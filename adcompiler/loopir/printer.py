@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from adcompiler.ir.types import NUMPY
 from adcompiler.loopir.nodes import (
@@ -36,10 +37,31 @@ from adcompiler.loopir.nodes import (
     While,
     literal,
 )
-from adcompiler.loopir.precedence import ATOM, BINARY, COMPARE, POWER, PREFIX, SIGN, SUM, TERNARY, Text
 from adcompiler.loopir.tiled import Tiled
 from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.loopir.vector_statements import LANE, Alone, Lane, Lanes
+
+TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
+
+BINARY = {
+    "or": OR, "and": AND,
+    "<": COMPARE, "<=": COMPARE, ">": COMPARE, ">=": COMPARE, "==": COMPARE, "!=": COMPARE,
+    "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "<<": SHIFT, ">>": SHIFT,
+    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "**": POWER,
+}  # fmt: skip
+PREFIX = {"not": NOT, "-": SIGN, "~": SIGN}
+
+
+class Text(NamedTuple):
+    """An expression and how tightly it binds."""
+
+    text: str
+    level: int = ATOM
+
+    def within(self, level: int) -> str:
+        """The expression where something at least as tight as `level` must stand."""
+        return self.text if self.level >= level else f"({self.text})"
+
 
 INDENT = "    "
 LIMITS = {-(2**63): Text("-(2**63)", SIGN), 2**63 - 1: Text("2**63 - 1", SUM)}

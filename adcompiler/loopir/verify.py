@@ -36,8 +36,7 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
-from adcompiler.loopir.precedence import BINARY
-from adcompiler.loopir.printer import lines, source, text
+from adcompiler.loopir.printer import BINARY, lines, source, text
 from adcompiler.loopir.walk import assigned, named, read_by, sets, statements, stores_of
 
 COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))

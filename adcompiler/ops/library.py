@@ -20,15 +20,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Array, Element, Shape, const, is_const
+from adcompiler.ir.nodes import Array, Call, Element, Shape, const, is_const
 from adcompiler.ops.build import apply
 
 # -- decompositions ----------------------------------------------------------------------------------
 # The decompositions of the library, by NumPy, in the conventions of the kernels' routines.
 #
 # Each is one routine that gives all its parts in one matrix, and has no derivative; routines that take
-# the matrix and that give its parts (`ad/decompositions.py` has their derivatives).
+# the matrix and that give its parts (`ad/library.py` has their derivatives).
 
 
 def _plus(*lengths: Any) -> Element:

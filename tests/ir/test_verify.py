@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from adcompiler.ir.bodies import Replace
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
+    Call,
     Func,
     Index,
     Input,

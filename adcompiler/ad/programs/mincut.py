@@ -21,9 +21,8 @@ from math import prod
 
 import numpy as np
 
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Const, Func, Index, Input, Map, Node, Read, Shape, Size
+from adcompiler.ir.nodes import Array, Call, Const, Func, Index, Input, Map, Node, Read, Shape, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.costs import CHEAP_TIME, Length, nanoseconds

@@ -15,7 +15,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.pytree.containers import mapped
 from adcompiler.runtime.arguments.adapters import as_buffer, is_adapted
 from adcompiler.runtime.arguments.device import dtype_of, is_on_device
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import find_hook
 from adcompiler.runtime.programs.specialise import Specialisation
 

@@ -18,8 +18,8 @@ from adcompiler.pytree.records import Records
 from adcompiler.pytree.structures import NO_FLOAT, parts_like, stacked
 from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
 from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
-from adcompiler.runtime.arguments.masked import refuse_masked
 from adcompiler.runtime.arguments.ragged_arrays import refuse
+from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.tangents import fitted
 from adcompiler.runtime.programs.specialise import Types
 

@@ -11,17 +11,18 @@ its inputs had (`edges`), and where the value is read after a change that is an 
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 
 from adcompiler.eager.graph.hooks import Hooks
 from adcompiler.eager.graph.provenance import Origin, begin, bit, serials
-from adcompiler.eager.graph.state import setting as setting
-from adcompiler.eager.graph.state import state as state
 from adcompiler.eager.graph.user_lines import UserLine, by, here, warn
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 
@@ -30,6 +31,41 @@ Cotangents = list["Variable | None"]
 _live: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
 _new = tuple.__new__  # half the time of a NamedTuple's own
 _names: dict[str, int] = {}  # how many names were made from each stem
+
+
+class Pass(NamedTuple):
+    """A backward pass that has left gradients in leaves."""
+
+    number: int  # a serial number: what has a smaller one was there before
+    output: ref[Any]
+
+
+class State(threading.local):
+    """What holds while this thread computes."""
+
+    recording = True  # whether results remember how they were computed
+    quiet: UserLine | None = None  # the user's line that turned recording off
+    tracing = False  # whether operations print a line each
+    anomaly: Any = None  # what looks for NaN, where somebody wants that (`anomaly.py`)
+    inside: Any = None  # the recorded operation whose user-written propagate is running
+    fusing: Any = None  # the pending operations of a fused function (`eager/aggregates/pending.py`)
+    last: Pass | None = None  # the last backward(), for the message of a `.grad` that it did not fill
+
+
+state = State()
+
+
+@contextmanager
+def setting(**values: Any) -> Iterator[None]:
+    """Set some of the thread's state for a while."""
+    before = {key: getattr(state, key) for key in values}
+    try:
+        for key, value in values.items():
+            setattr(state, key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            setattr(state, key, value)
 
 
 def settle() -> None:

@@ -15,7 +15,7 @@ from adcompiler.eager.variable.operators import Operators
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.runtime.arguments.adapters import as_numpy
-from adcompiler.runtime.arguments.masked import masked, refuse_masked
+from adcompiler.runtime.arguments.refused import masked, refuse_masked
 from adcompiler.runtime.arguments.signature import DTYPE_OF
 
 

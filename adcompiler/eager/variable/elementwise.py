@@ -25,7 +25,7 @@ from adcompiler.ir.textform import notation
 from adcompiler.ops.build import order_of
 from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import ALIASES, TABLE
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 
 INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "floor_divide": "//",

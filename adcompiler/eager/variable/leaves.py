@@ -16,7 +16,7 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.pytree.containers import Container, check_depth, opened
 from adcompiler.runtime.arguments.adapters import agree, as_numpy, is_adapted, like
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import DTYPE_OF
 
 

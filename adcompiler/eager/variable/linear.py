@@ -13,7 +13,7 @@ import numpy as np
 
 from adcompiler.eager.graph.graph import Cotangents, Entry, Variable, is_variable, perform, state
 from adcompiler.errors import OutOfRangeError, ShapeError
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 
 Shape = tuple[int, ...]
 Shown = Callable[[], np.ndarray] | None

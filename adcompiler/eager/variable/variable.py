@@ -18,6 +18,7 @@ from adcompiler.eager.graph.graph import (
     Entry,
     Node,
     Output,
+    Pass,
     fresh_name,
     is_variable,
     reachable,
@@ -29,7 +30,6 @@ from adcompiler.eager.graph.graph import (
 from adcompiler.eager.graph.holders import asked, behind_freed, holders
 from adcompiler.eager.graph.hooks import Handle, Hook, Hooks
 from adcompiler.eager.graph.provenance import begin, serials, take_array
-from adcompiler.eager.graph.state import Pass
 from adcompiler.eager.graph.user_lines import UserLine, here, warn
 from adcompiler.eager.graph.views import read_again, refuse_view, release
 from adcompiler.eager.variable import linear, numpy_protocol

@@ -15,9 +15,8 @@ from adcompiler.explain.nan.nan_words import Operand, SourceWords, arithmetic, n
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, measured, remedy
 from adcompiler.interpreter.history import Frame
 from adcompiler.interpreter.nonfinite import Cause, Event
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Apply, Array, Func, Input, Node, Reduce
+from adcompiler.ir.nodes import Apply, Array, Call, Func, Input, Node, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.ops.table import TABLE

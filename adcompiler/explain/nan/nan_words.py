@@ -17,9 +17,8 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.lowering.rule_texts import names_in
 from adcompiler.interpreter.history import Frame
 from adcompiler.interpreter.nonfinite import Event
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Slot
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Input, Map, Node, Read, Reduce
+from adcompiler.ir.nodes import Apply, Array, Call, Const, Element, Func, Input, Map, Node, Read, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of

@@ -18,9 +18,9 @@ from adcompiler.frontend.indexing.struct_rows import axes_of_items, length_of_it
 from adcompiler.frontend.library import functionals
 from adcompiler.frontend.library.conversions import CONVERSIONS, with_dtype
 from adcompiler.frontend.library.decompositions import DECOMPOSITIONS
-from adcompiler.frontend.library.incomplete_gamma import INCOMPLETE
 from adcompiler.frontend.library.moving import MOVING
 from adcompiler.frontend.library.neighbours import NEIGHBOURS, diff
+from adcompiler.frontend.library.prelude import INCOMPLETE
 from adcompiler.frontend.library.running import RUNNING
 from adcompiler.frontend.library.sorting import SORTING
 from adcompiler.frontend.library.statistics import STATISTICS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NoReturn
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
@@ -17,10 +18,8 @@ from adcompiler.frontend.indexing.struct_rows import equally_long
 from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.lowering.printing import shown
-from adcompiler.frontend.lowering.refused_lengths import without_refused_lengths
 from adcompiler.frontend.lowering.statements import Lowering
-from adcompiler.frontend.values.calculus import Calculus
-from adcompiler.frontend.values.operations import ONE, Context, close
+from adcompiler.frontend.values.operations import ONE, Calculus, Context, close
 from adcompiler.frontend.values.sizes import Constraint, settle
 from adcompiler.frontend.values.values import (
     AnyValue,
@@ -32,14 +31,18 @@ from adcompiler.frontend.values.values import (
     is_number,
     whole,
 )
+from adcompiler.ir.bodies import Replace
+from adcompiler.ir.loop import Item
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Func, Input, const
-from adcompiler.ir.walk import postorder
+from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Read, const, select
+from adcompiler.ir.walk import arrays_of, postorder, read_by
+from adcompiler.ops.build import apply
 from adcompiler.pytree.containers import Container, Ragged, Rows
 from adcompiler.pytree.kinds import Kind, Static
 from adcompiler.pytree.records import Records
 
 MOST_RESULTS = 10_000
+ZERO = const(0, "i64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +298,36 @@ def closure_of(
     closure = scope[definition.name]
     assert isinstance(closure, Closure)
     return closure
+
+
+def without_refused_lengths(func: Func) -> Func:
+    """`func` with 0 for each length that values give, where a check that takes no loop does not hold.
+
+    `linspace(0, 1, k[0]) * x[: k[1]]` is then refused at once where k[0] is 2**40: its loop is empty. Lengths
+    within bodies of loops stay as they are.
+    """
+    numbers = [a for a in _lengths(func) if _is_scalar(a)]
+    early = [c for c in func.checks if _is_scalar(c.holds)]
+    if not numbers or not early:
+        return func
+    holds = (apply("not_equal", Read(c.holds, ()), ZERO) for c in early)
+    sound = Read(Map((), reduce(lambda x, y: apply("logical_and", x, y), holds)), ())
+    guarded: dict[Array, Array] = {a: Map((), select(sound, Read(a, ()), const(0, a.dtype))) for a in numbers}
+    made = Replace(guarded).func(func)
+    checks = (old if old in early else new for old, new in zip(func.checks, made.checks, strict=True))
+    return made.with_(checks=tuple(checks))
+
+
+def _lengths(func: Func) -> tuple[Array, ...]:
+    """The arrays that the lengths of a program's arrays, sums and loops read."""
+    lengths: list[Element] = []
+    for array in arrays_of(func.roots):
+        lengths += [*array.shape, *array.domain]
+        if isinstance(array, Item) and array.loop.length is not None:
+            lengths.append(array.loop.length)
+    return read_by(lengths)
+
+
+def _is_scalar(array: Array) -> bool:
+    """Whether an array takes no loop to compute: a number, made of numbers and elements of inputs."""
+    return all(isinstance(a, Input) or (isinstance(a, Map) and not a.rank) for a in arrays_of((array,)))

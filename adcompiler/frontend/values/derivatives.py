@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
-from adcompiler.frontend.values.calculus import Calculus
 from adcompiler.frontend.values.open_axes import open_axes
-from adcompiler.frontend.values.operations import Context, over
+from adcompiler.frontend.values.operations import Calculus, Context, over
 from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe, is_number
 from adcompiler.ir.bodies import Replace, like
 from adcompiler.ir.nodes import Array, Element, Index, Map, Read, closed, const, identity, zeros_like

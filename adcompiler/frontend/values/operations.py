@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.aliases import Aliases
-from adcompiler.frontend.values.calculus import Calculus
 from adcompiler.frontend.values.open_axes import ZERO, Binders
 from adcompiler.frontend.values.sizes import Sizes, unit
 from adcompiler.frontend.values.unmasked import has_selection, unmasked
@@ -55,6 +54,19 @@ from adcompiler.pytree.containers import Container
 
 CAUSE = "an integer to a negative integer power"
 REMEDY = "powers of integers are integers, as in NumPy: make the base a float, as in 2.0 ** k"
+
+
+class Calculus(Protocol):
+    """Derivatives of arrays, program to program."""
+
+    def along(self, result: Array, tangents: Mapping[Array, Array], order: int) -> Array | None:
+        """The derivative of `order` along fixed tangents of some arrays; None where it is zero."""
+
+    def pull(self, result: Array, cotangent: Array, wanted: Sequence[Array]) -> list[Array | None]:
+        """The cotangents of `wanted`; None where it is zero."""
+
+    def pointwise(self, result: Array, argument: Array) -> bool:
+        """Whether each entry of `result` depends on one entry of `argument` at most."""
 
 
 def exponent(binders: Binders, base: AnyValue, given: AnyValue, span: Span) -> AnyValue:

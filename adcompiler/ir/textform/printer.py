@@ -40,12 +40,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from adcompiler.errors import ShapeError
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Check,
     Const,
     Element,

@@ -14,7 +14,7 @@ from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
 from adcompiler.loopir.outer_vectorisation import LEAST
 from adcompiler.loopir.outer_vectorisation import MOST as LANES
-from adcompiler.loopir.precedence import ATOM
+from adcompiler.loopir.printer import ATOM
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
 STRAND = 1024  # points a block of which all iterations of a loop are done

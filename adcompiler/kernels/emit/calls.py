@@ -3,8 +3,7 @@ tile by tile."""
 
 from __future__ import annotations
 
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Array, Element, Shape, const, is_const
+from adcompiler.ir.nodes import Array, Call, Element, Shape, const, is_const
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.routines.library import TILE
 from adcompiler.loopir.nodes import Access, Expr, Invoke, Var, literal

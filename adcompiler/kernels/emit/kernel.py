@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -9,14 +10,33 @@ from math import prod
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
-from adcompiler.kernels.emit.header import with_header
+from adcompiler.kernels.emit.names import NUMBA, SPECIAL
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.lazy import cached_property
+from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
 
 SMALL = 64  # elements of a row that is kept in registers if they suffice
+OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
+
+
+def with_header(comment: str, text: str) -> str:
+    """A module of generated functions: `comment`, imports, and the decorator `jit`."""
+    words = set(re.findall(r"\w+", text))
+    lines = [f"import {name}" for name in ("math",) if name in words]
+    lines += ["import numpy as np"] if "np" in words else []
+    lines.append(f"from numba import {', '.join(n for n in NUMBA if n in words | {'njit'})}")
+    if used := [n for n in INTRINSICS if n in words]:
+        lines.append(f"from adcompiler.targets.numba.intrinsics import {', '.join(used)}")
+    if used := [n for n in SPECIAL if f"{n}." in text]:
+        lines.append(f"from adcompiler.targets.numba.special import {', '.join(used)}")
+    if called := sorted(word for word in words if word.startswith("library_")):
+        lines.append(f"from adcompiler.targets.numba.special import {', '.join(called)}")
+    lines.append("")
+    lines += [f"jit = njit({OPTIONS})"] if "@jit" in text else []
+    return comment + "\n".join(lines) + "\n\n" + text
 
 
 @dataclass

@@ -5,11 +5,23 @@ from __future__ import annotations
 import keyword
 import re
 
-from adcompiler.kernels.emit.reserved_words import RESERVED
+from adcompiler.loopir.intrinsics import INTRINSICS
 
 _OWN = re.compile(
     r"[vijc]\d+|iteration\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
+NUMBA = ("carray", "njit", "types", "uint64")
+SPECIAL = ("bessel", "series")
+CUDA = (
+    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",
+    "reduce_min", "rsqrt", "select", "series", "sub_rn", "uint64", "wide",
+    *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
+)  # fmt: skip
+DEFINED = ("call", "cfunc", "entry", "int64", "jit", "kernel", "need", "parallel", "prange", "scalars")
+PYTHON = (
+    "False", "None", "True", "abs", "bool", "float", "int", "len", "max", "min", "print", "range", "round",
+)  # fmt: skip
+RESERVED = frozenset((*NUMBA, *INTRINSICS, *SPECIAL, *CUDA, *DEFINED, *PYTHON))
 
 
 class Names:

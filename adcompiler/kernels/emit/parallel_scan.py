@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from adcompiler.analysis.loop_order import is_short
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Index, Shape
 from adcompiler.ir.walk import substitute
 from adcompiler.kernels.emit.recurrence import Emitter, RecurrenceWriter
 from adcompiler.kernels.emit.writer import Writer, axis_name

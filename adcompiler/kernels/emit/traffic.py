@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.interpreter.reference import REAL, evaluate
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Func, Index, Read, Reduce
 from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of, is_computed, substitute

@@ -36,8 +36,7 @@ from adcompiler.loopir.nodes import (
     unsigned,
 )
 from adcompiler.loopir.parse import expression
-from adcompiler.loopir.precedence import ATOM, TERNARY
-from adcompiler.loopir.printer import printed
+from adcompiler.loopir.printer import ATOM, TERNARY, printed
 from adcompiler.loopir.printer import text as text_of
 from adcompiler.loopir.rewrite import Filled
 from adcompiler.loopir.walk import walk

@@ -14,9 +14,8 @@ from itertools import product
 from typing import TypeVar
 
 from adcompiler.analysis.predicates import decides, is_scalar
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Apply, Array, Element, Read, Select
+from adcompiler.ir.nodes import Apply, Array, Call, Element, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.ops.costs import costly
 

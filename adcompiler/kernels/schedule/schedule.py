@@ -17,9 +17,20 @@ from adcompiler.analysis.intervals import Range, Ranges, up_to
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, const_places, fresh, standing
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Slot
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Input, Map, Read, Reduce, identity
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Array,
+    Call,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    identity,
+)
 from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,

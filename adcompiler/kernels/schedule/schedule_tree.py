@@ -10,12 +10,12 @@ from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import MIRRORED, conditions, guarded
 from adcompiler.ir import loop as loop_node
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Index,

@@ -12,12 +12,12 @@ import numpy as np
 from adcompiler.ad.guards import support
 from adcompiler.analysis.affine import linear
 from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from functools import cache
 
 from adcompiler.analysis.predicates import conditions
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
     Array,
+    Call,
     Element,
     Index,
     Input,

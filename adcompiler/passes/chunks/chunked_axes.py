@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from adcompiler.errors import LimitError
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Element,
     Func,
     Index,

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from adcompiler.ir.bodies import Replace
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Node, Read, closed
+from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Map, Node, Read, closed
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, postorder, with_args
 from adcompiler.ops.costs import is_function

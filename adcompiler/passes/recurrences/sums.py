@@ -15,12 +15,12 @@ from functools import partial
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
 from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,

@@ -16,7 +16,7 @@ from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.pytree.containers import Container, Ragged
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.structures import Behind, arrays_in
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 
 PLACES = ArgType("i64", (False,))
 

@@ -1,16 +1,13 @@
-"""Arrays that mean more than their numbers say are refused: a conversion would drop it without a word.
-
-Masks are in `masked.py`, for the tape asks for them at each operand.
-"""
+"""Arrays that mean more than their numbers say are refused: a conversion would drop it without a word."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.arguments.masked import refuse_masked
 
 CONVERTED = {
     "M": 'pass numbers: (t - t[0]) / np.timedelta64(1, "s")',
@@ -20,6 +17,23 @@ CONVERTED = {
     "S": "convert it: x.astype(float)",
     "c": "pass bool, integer, float32 or float64 values: a complex function is two real ones",
 }
+
+
+def refuse_masked(what: str, value: Any) -> None:
+    """Raise DtypeError for an array with a mask, or a list that holds one."""
+    if type(value) in (list, tuple):
+        for part in value:
+            refuse_masked(what, part)
+    elif (ma := sys.modules.get("numpy.ma")) is not None and isinstance(value, ma.MaskedArray):
+        raise masked(what)
+
+
+def masked(what: str) -> DtypeError:
+    """The error for a masked array."""
+    return DtypeError(
+        f"{what} is masked, and programs know of no masks",
+        remedy="fill it, x.filled(0), and pass the mask as an array of its own: where(mask, 0.0, x)",
+    )
 
 
 def refuse_others(what: str, value: Any) -> None:

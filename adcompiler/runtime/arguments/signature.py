@@ -21,9 +21,8 @@ from adcompiler.pytree.containers import Container, check_depth, opened
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
-from adcompiler.runtime.arguments.masked import refuse_masked
 from adcompiler.runtime.arguments.ragged_arrays import described
-from adcompiler.runtime.arguments.refused import no_number
+from adcompiler.runtime.arguments.refused import no_number, refuse_masked
 from adcompiler.runtime.arguments.struct_arrays import WRITTEN_OUT, stacked
 
 FLOAT = ArgType("f64", (), weak=True)

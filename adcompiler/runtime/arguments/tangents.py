@@ -17,7 +17,7 @@ from adcompiler.pytree.structures import flatten, leaves, places_of, unflatten
 from adcompiler.runtime.arguments import adapters
 from adcompiler.runtime.arguments.adapters import adapter_of, as_numpy
 from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
-from adcompiler.runtime.arguments.masked import refuse_masked
+from adcompiler.runtime.arguments.refused import refuse_masked
 
 
 def like(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> Any:

@@ -32,8 +32,8 @@ from adcompiler.pytree.containers import opened
 from adcompiler.pytree.structures import flatten, has_rows, places_of, unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
 from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
-from adcompiler.runtime.arguments.masked import refuse_masked
 from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
+from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import wrapper_of
 from adcompiler.runtime.programs.lengths import nominal
 from adcompiler.runtime.programs.snapshot import read_only, snapshot

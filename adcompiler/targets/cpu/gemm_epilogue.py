@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read, Size
+from adcompiler.ir.nodes import Array, Call, Func, Index, Input, Map, Read, Size
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of, arrays_read
 from adcompiler.ops.library import call

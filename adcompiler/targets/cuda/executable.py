@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ir.call import Call
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Map, Read, identity
+from adcompiler.ir.nodes import Call, Map, Read, identity
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.lazy import cached_property

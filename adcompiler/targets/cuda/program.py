@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from adcompiler.targets.cuda.device.arrays import handle, is_half
 from adcompiler.targets.cuda.device.copies import Row, copy_row
 from adcompiler.targets.cuda.device.copies import copy as copy_array
 from adcompiler.targets.cuda.device.device import SIMULATED, captured, launcher, loaded
+from adcompiler.targets.cuda.device.header import with_header
 from adcompiler.targets.cuda.device.memory import Memory, empty, shaped
 from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
 from adcompiler.targets.cuda.emit.hosted import numbering
@@ -30,13 +32,37 @@ from adcompiler.targets.cuda.emit.steps import Copy, HostLoop, KernelText, Nest,
 from adcompiler.targets.cuda.emit.tiles import is_wide, iterations_of
 from adcompiler.targets.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.targets.cuda.product import multiply
-from adcompiler.targets.cuda.reduction import add_slices
 from adcompiler.targets.cuda.scatter import fill, scatter
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
 MOST_PLANS = 4096  # that are remembered
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
 FEWEST = 4  # iterations that are left, for which it is worth to capture one
+STEPS = {
+    "sum": "total + part[k, i]",
+    "prod": "total * part[k, i]",
+    "min": "reduce_min(total, part[k, i])",
+    "max": "reduce_max(total, part[k, i])",
+}
+TEXT = """@kernel
+def add_slices(part, out{numbers}):
+    i = uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)
+    while i < uint64(part.shape[1]):
+        total = part[0, i]
+        for k in range(1, part.shape[0]):
+            total = {step}
+        out[{row}i] = narrow(out, total)
+        i += uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)
+"""
+
+
+@cache
+def add_slices(op: str, row: tuple[int, ...] = ()) -> Any:
+    """The kernel that reduces the first axis of a matrix, to a row of what is given: of which number, numbers
+    at these places say."""
+    spot = "".join(f"uint64(numbers[{place}]), " for place in row)
+    text = TEXT.format(step=STEPS[op], row=spot, numbers=", numbers" * bool(row))
+    return loaded(with_header("# Sums of slices.\n", text), "add_slices")
 
 
 class DeviceProgram:

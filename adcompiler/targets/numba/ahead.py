@@ -20,11 +20,10 @@ from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.kernels.emit.block_partition import plan_lines
 from adcompiler.kernels.emit.emitter import emit
-from adcompiler.kernels.emit.header import with_header
-from adcompiler.kernels.emit.kernel import Buffer, Kernel
+from adcompiler.kernels.emit.kernel import Buffer, Kernel, with_header
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.loopir.precedence import ATOM
+from adcompiler.loopir.printer import ATOM
 from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.targets.numba import modules
 

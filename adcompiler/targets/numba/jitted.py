@@ -15,12 +15,11 @@ from adcompiler.ir.nodes import Array, Func, Shape, Size
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.kernels.emit.block_partition import plan_lines
 from adcompiler.kernels.emit.emitter import emit
-from adcompiler.kernels.emit.header import with_header
-from adcompiler.kernels.emit.kernel import Kernel
+from adcompiler.kernels.emit.kernel import Kernel, with_header
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.loopir.precedence import ATOM
+from adcompiler.loopir.printer import ATOM
 from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Kind, Static

@@ -7,7 +7,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.frontend.lowering.program import Lowered, lower
-from adcompiler.ir.call import Call
+from adcompiler.ir.nodes import Call
 from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.order.gemm import chosen, found, with_calls

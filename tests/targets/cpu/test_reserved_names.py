@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import adcompiler as adc
-from adcompiler.kernels.emit.names import Names
-from adcompiler.kernels.emit.reserved_words import RESERVED
+from adcompiler.kernels.emit.names import RESERVED, Names
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))

@@ -101,7 +101,7 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.targets.cuda import product, ptx, reduction, scatter
+    from adcompiler.targets.cuda import product, program, ptx, scatter
     from adcompiler.targets.cuda.device import copies
 
     number, whole = getattr(types, kind), types.int64
@@ -115,11 +115,11 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
         "fill": (row, number),
     }
     made = {name: (scatter.routine(name), signature) for name, signature in kernels.items()}
-    made |= {op: (reduction.add_slices(op), (matrix, row)) for op in reduction.STEPS}
+    made |= {op: (program.add_slices(op), (matrix, row)) for op in program.STEPS}
     loose = types.Array(number, 2, "A")
     made["copy"] = copies._kernel(2), (loose, matrix)
     made["copy_row"] = copies._kernel(1, (0,), (2,)), (loose, matrix, places)
-    made["add_slices_to_row"] = reduction.add_slices("sum", (1,)), (matrix, matrix, places)
+    made["add_slices_to_row"] = program.add_slices("sum", (1,)), (matrix, matrix, places)
     for op in ("matmul", "matmul_nt", "matmul_tn"):
         made[op] = product._kernel(op, kind), (matrix, loose, matrix, *(whole,) * 3)
     for name, (kernel, signature) in made.items():
@@ -274,7 +274,7 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
     from numba import cuda
     from numba.cuda import types
 
-    from adcompiler.targets.cuda import ptx, reduction
+    from adcompiler.targets.cuda import program, ptx
     from adcompiler.targets.cuda.backend import of_device
     from adcompiler.targets.cuda.device import copies
     from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
@@ -292,7 +292,7 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
         known = ptx._types(emitter, "_sliced" in text.name) | outs
         kernels.append((ptx.loaded(text.source, text.name), tuple(known[p] for p in text.params)))
     parts = types.Array(single, 2, "C")
-    kernels.append((reduction.add_slices("sum"), (parts, types.Array(half, 1, "C"))))
+    kernels.append((program.add_slices("sum"), (parts, types.Array(half, 1, "C"))))
     kernels.append((copies._kernel(2), (parts, types.Array(half, 2, "A"))))
     stores = 0
     for k, (kernel, signature) in enumerate(kernels):

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from adcompiler.kernels.emit.reserved_words import CUDA
+from adcompiler.kernels.emit.names import CUDA
 
 COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
 OTHERS = (

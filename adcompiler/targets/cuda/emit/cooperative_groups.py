@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from adcompiler.errors import Error
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Map, Read, Reduce, const
+from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Map, Read, Reduce, const
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.emit.kernel import Buffer
 from adcompiler.kernels.emit.reductions import neutral, update

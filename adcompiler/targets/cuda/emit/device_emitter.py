@@ -13,8 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Accumulate, Array, Element, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Reduce
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.reductions import neutral, update
 from adcompiler.kernels.emit.statements import kept

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from adcompiler.ir.call import Call
-from adcompiler.ir.nodes import Array, Element, Read, Reduce, Shape
+from adcompiler.ir.nodes import Array, Call, Element, Read, Reduce, Shape
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed
 from adcompiler.lazy import cached_property
 
