@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    Size,
 )
 from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled, slots_of
@@ -349,3 +350,17 @@ class _Once(Rewriter):
 
     def inner(self, loop: Loop | Ruled) -> None:
         """Bodies of loops inside have slots of their own."""
+
+
+class Resized(Rewriter):
+    """Other lengths in the place of size symbols."""
+
+    def __init__(self, mapping: Mapping[Size, Element]) -> None:
+        super().__init__()
+        self.mapping = mapping
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        return Resized(self.mapping)
+
+    def element(self, element: Element) -> Element:
+        return self.mapping.get(element, element) if isinstance(element, Size) else element

@@ -14,8 +14,7 @@ from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.optim import functional
 from adcompiler.optim.functional import State
-from adcompiler.optim.groups import Group, groups_of, variables_of
-from adcompiler.optim.hyperparameters import check, check_names
+from adcompiler.optim.groups import Group, check, check_names, groups_of, variables_of
 
 
 class Optimizer:

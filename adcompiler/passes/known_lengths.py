@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adcompiler.ir.nodes import Element, Func, Size, const
-from adcompiler.ir.resized import Resized
+from adcompiler.ir.walk import Resized
 from adcompiler.passes.arrays.unroll import LANES
 from adcompiler.passes.pipeline import SIMPLIFY, run
 

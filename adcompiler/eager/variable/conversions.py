@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adcompiler.eager.graph.packed import refuse_packed
+from adcompiler.eager.graph.graph import refuse_packed
 from adcompiler.eager.graph.provenance import take, take_array
 from adcompiler.eager.variable.operators import Operators
 from adcompiler.errors import DtypeError, ShapeError

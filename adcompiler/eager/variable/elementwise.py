@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.graph.graph import Cotangents, Entry, Stub, Variable, is_variable, perform, state
-from adcompiler.eager.graph.packed import refuse_packed
+from adcompiler.eager.graph.graph import (
+    Cotangents,
+    Entry,
+    Stub,
+    Variable,
+    is_variable,
+    perform,
+    refuse_packed,
+    state,
+)
 from adcompiler.eager.graph.provenance import identities, take_array
 from adcompiler.eager.variable.linear import cleared, expand, index, reduced, scatter
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError

@@ -19,10 +19,10 @@ from adcompiler.eager.graph.graph import (
     Variable,
     is_variable,
     perform,
+    refuse_packed,
     settle,
     state,
 )
-from adcompiler.eager.graph.packed import refuse_packed
 from adcompiler.eager.graph.provenance import begin, identity
 from adcompiler.eager.graph.views import read_again, stand_for
 from adcompiler.eager.variable.elementwise import apply, word

@@ -13,8 +13,7 @@ from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.indexing.iterables import Iterable, iterable
-from adcompiler.frontend.indexing.unpack import unpacked
+from adcompiler.frontend.indexing.iterables import Iterable, iterable, unpacked
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array, listed
 from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Value

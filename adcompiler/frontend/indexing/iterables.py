@@ -11,7 +11,7 @@ from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing import ragged
 from adcompiler.frontend.indexing.struct_rows import axes_of_items, entries, length_of_items
-from adcompiler.frontend.values.open_axes import ZERO, open_axes
+from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import (
     array,
@@ -22,6 +22,7 @@ from adcompiler.frontend.values.rearranging import (
     numbered,
     stepped,
 )
+from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.frontend.values.values import AnyValue, Held, Masked, RaggedRows, Value, describe
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
@@ -31,6 +32,7 @@ from adcompiler.pytree.containers import Container, Rows
 ITERATORS = ("range", "enumerate", "zip")
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
+FIT = "write as many names as there are elements"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +266,30 @@ def _iterations(context: Context, distance: Linear, step: int) -> Element:
     if context.binders.sure(distance) or (is_const(iterations) and iterations.value >= 0):
         return iterations
     return combine("maximum", iterations, ZERO)
+
+
+def unpacked(context: Context, value: AnyValue, count: int, span: Span) -> tuple[AnyValue, ...]:
+    """`count` parts of a value. The length of an array is known, or demanded of the call."""
+    if isinstance(value, Container) and value.sequence:
+        value = value.parts
+    if isinstance(value, Value) and value.rank:
+        value = _rows(context, value, count, span)
+    if not isinstance(value, tuple):
+        context.fail(ParseError, f"cannot unpack {describe(value)}", span, "assign it to one name")
+    if len(value) != count:
+        cause = f"{len(value)} values for {count} names"
+        context.fail(ParseError, cause, span, f"write {len(value)} names")
+    return value
+
+
+def _rows(context: Context, value: Value, count: int, span: Span) -> tuple[AnyValue, ...]:
+    """The elements of an array, or its rows."""
+    sizes, length = context.sizes, context.sizes.find(value.shape[0])
+    what = f"unpacking into {count} names"
+    if is_const(length):
+        count = int(length.value)
+    elif count == 1:
+        sizes.require(Constraint(length, ONE, what, span, FIT, merged=False))
+    else:
+        sizes.merge(const(count, "i64"), length, what, span, FIT)
+    return tuple(context.aliases.rows([rows(context, value).at(const(k, "i64")) for k in range(count)]))

@@ -6,12 +6,12 @@ to all, and a reduction takes those that the mask selects: nothing is moved, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
-from adcompiler.frontend.indexing.generators import NEUTRAL
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import array, matmul
 from adcompiler.frontend.values.reductions import REDUCTIONS, Mean, count, degrees
@@ -19,13 +19,42 @@ from adcompiler.frontend.values.scaled_norms import root_of_squares
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL
 from adcompiler.frontend.values.unmasked import alike, has_selection
-from adcompiler.frontend.values.values import AnyValue, Masked, Row, Value, as_array, describe
+from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Masked, Row, Value, as_array, describe
 from adcompiler.ir.nodes import Element, Index, Shape
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import cast
 
 Axes = tuple[int, ...] | None
+# What a reduction of nothing is: it stands where the condition of a generator does not hold.
+NEUTRAL: dict[str, float | bool] = {
+    "sum": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "logsumexp": -math.inf, "any": False,
+    "all": True,
+}  # fmt: skip
+
+
+def reduce_family(context: Context, name: str, family: GeneratorValue, span: Span) -> AnyValue:
+    """The reduction called `name` over the axes of a generator, where its conditions hold."""
+    axes = tuple(range(len(family.axes)))
+    value = family.value_of(family.value.element)
+    if family.guard is None:
+        if name in ("argmin", "argmax") and len(axes) > 1:
+            context.fail(ParseError, f"{name} of a generator takes one `for`", span, "use one index")
+        return REDUCTIONS[name](context, value, axes, False, span)
+    holds = family.value_of(family.guard, own=False)
+    if name == "mean":
+        ones = Value(holds.shape, cast(holds.element, "i64"), weak=True)
+        number = REDUCTIONS["sum"](context, ones, axes, False, span)
+        total = REDUCTIONS["sum"](context, context.where(holds, value, 0, span), axes, False, span)
+        return Mean(context, number, span).of(total, number)
+    if name not in NEUTRAL:
+        context.fail(
+            ParseError, f"{name} of a generator with a condition", span, "use where(...) over a list"
+        )
+    other = NEUTRAL[name]
+    if not is_float(value.dtype) and isinstance(other, float) and name in ("amax", "amin"):
+        other = -(2**63) if other < 0 else 2**63 - 1
+    return REDUCTIONS[name](context, context.where(holds, value, other, span), axes, False, span)
 
 
 def is_mask(index: AnyValue) -> bool:

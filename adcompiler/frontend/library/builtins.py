@@ -12,8 +12,7 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing import ragged
-from adcompiler.frontend.indexing.generators import reduce_family
-from adcompiler.frontend.indexing.selections import length, product, reduced
+from adcompiler.frontend.indexing.selections import length, product, reduce_family, reduced
 from adcompiler.frontend.indexing.struct_rows import axes_of_items, length_of_items
 from adcompiler.frontend.library import functionals
 from adcompiler.frontend.library.conversions import CONVERSIONS, with_dtype

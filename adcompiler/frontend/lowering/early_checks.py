@@ -22,10 +22,9 @@ from adcompiler.frontend.indexing.iterables import ITERATE, called, spanned
 from adcompiler.frontend.indexing.subscripts import not_an_index, subscript
 from adcompiler.frontend.library.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
 from adcompiler.frontend.library.functionals import is_partial
-from adcompiler.frontend.lowering.closures import seen
 from adcompiler.frontend.lowering.expressions import Steps
 from adcompiler.frontend.lowering.program import no_result, result_span
-from adcompiler.frontend.lowering.statements import Lowering, Returned
+from adcompiler.frontend.lowering.statements import Lowering, Returned, seen
 from adcompiler.frontend.values.builtin_arguments import BoundError
 from adcompiler.frontend.values.operations import NOTHING
 from adcompiler.frontend.values.reductions import axes_of

@@ -7,13 +7,14 @@ a scalar an array) it is lowered again on that, until the types are those that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold_left
 from typing import Any
 
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ShapeError, Span
+from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.lowering.printing import TALLIES, after
 from adcompiler.frontend.lowering.printing import carried as summed
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
@@ -34,7 +35,7 @@ from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of,
 from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Reduce, Shape, closed, const, select
 from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, read_by, substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by, substitute
 from adcompiler.ops.build import apply, cast
 
 MOST_WIDENINGS = 8
@@ -43,6 +44,7 @@ LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop"
 KEEP = "let it keep its shape"
 LENGTH = "let it keep its length, and store in a part of it: v[:k] = ..."
 Scope = dict[str, AnyValue]
+WALKED = ("enumerate", "zip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,3 +430,70 @@ def _any(context: Context, test: Element) -> Array:
     body = substitute(select(test, ONE, ZERO), {a: Index(p) for p, a in enumerate(lead)})
     lengths = tuple(context.binders.lengths[a] for a in lead)
     return Map((), apply("greater", Read(Reduce("max", (), lengths, body), ()), ZERO))
+
+
+def is_live(loop: tree.For, scope: Mapping[str, AnyValue]) -> bool:
+    """Whether a loop runs over arrays, or slices of them, in which its body stores, and whose names it gives
+    to nothing else: so what stands behind `in` means the same elements in every iteration."""
+    names = _walked(loop.iterable, scope)
+    if not names:
+        return False
+    stored, bound = set[str](), set(_names(loop.target))
+    for node in postorder(list[tree.Tree](loop.body), _statements):
+        for target in _targets(node):
+            (stored if isinstance(target, tree.Subscript) else bound).update(_names(target))
+        if isinstance(node, tree.Augmented):
+            stored.update(_names(node.target))
+    return bool(stored & names) and not bound & names
+
+
+def _walked(node: tree.Expression, scope: Mapping[str, AnyValue]) -> set[str]:
+    """The arrays that are iterated over; none if something else is."""
+    match node:
+        case tree.Name(id=name):
+            value = as_array(scope.get(name))
+            return {name} if isinstance(value, Value) and value.rank else set()
+        case tree.Subscript(value=value, indices=indices) if all(map(_is_fixed, indices)):
+            return _walked(value, scope)
+        case tree.Attribute(value=value, name="T"):
+            return _walked(value, scope)
+        case tree.Call(function=tree.Name(id=name), arguments=arguments) if name in WALKED:
+            return set[str]().union(*(_walked(argument, scope) for argument in arguments))
+    return set()
+
+
+def _is_fixed(index: tree.Expression) -> bool:
+    """Whether an index is a slice or a number with the same bounds in every iteration."""
+    nodes = postorder(list[tree.Tree]([index]), tree.children)
+    return all(isinstance(n, tree.Slice | tree.Number | tree.Unary | tree.Ellipsis) for n in nodes)
+
+
+def _statements(node: tree.Tree) -> list[tree.Tree]:
+    """The statements inside one; those of a def are its own."""
+    found = [] if isinstance(node, tree.Def) else tree.children(node)
+    return [n for n in found if isinstance(n, tree.Statement)]
+
+
+def _targets(node: tree.Tree) -> Iterator[tree.Expression]:
+    """What a statement assigns to."""
+    work = list(node.targets) if isinstance(node, tree.Assign) else []
+    work += [node.target] if isinstance(node, tree.For) else []
+    while work:
+        target = work.pop()
+        if isinstance(target, tree.Sequence):
+            work += target.items
+        else:
+            yield target
+
+
+def _names(target: tree.Expression) -> Iterator[str]:
+    """The names that a target binds, or stores in."""
+    work = [target]
+    while work:
+        match work.pop():
+            case tree.Name(id=name):
+                yield name
+            case tree.Subscript(value=value):
+                work.append(value)
+            case tree.Sequence(items=items):
+                work += items

@@ -11,21 +11,19 @@ from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Sp
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import appended, assigned, leaves, returns
 from adcompiler.frontend.indexing.annotations import annotate
-from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal
+from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
 from adcompiler.frontend.indexing.scattering import updated
 from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.subscripts import READ, stored
-from adcompiler.frontend.indexing.unpack import unpacked
 from adcompiler.frontend.library.suggestions import alone
 from adcompiler.frontend.lowering.break_continue import BROKEN
-from adcompiler.frontend.lowering.closures import seen
 from adcompiler.frontend.lowering.custom_rules import ruled
 from adcompiler.frontend.lowering.expressions import Steps, named
 from adcompiler.frontend.lowering.list_append import Appending
-from adcompiler.frontend.lowering.live import is_live
-from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, run_loop
+from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
+from adcompiler.frontend.lowering.return_in_loops import RETURNED
 from adcompiler.frontend.values.values import (
     RESULT,
     AnyValue,
@@ -48,6 +46,17 @@ from adcompiler.ops.build import apply, cast
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
 MOST_BRANCHES = 10_000  # with what follows them, which each of two has for itself
+OWN = "give it a value first, pass it as an argument, or use another name for what is assigned"
+
+
+def seen(closure: Closure) -> dict[str, AnyValue]:
+    """The names around a definition. What its body binds is its own from the beginning, without a value."""
+    names = {n: v for n, v in closure.scope.items() if n not in (BROKEN, RETURNED, RESULT)}
+    if isinstance(closure.scope, Frame):
+        bound = [n for n in assigned(closure.definition.body, lists=False, stores=False) if n in names]
+        own = Foreign(f"assigned in {closure.name}: a name of its own there, without a value yet", OWN)
+        names.update(dict.fromkeys(bound, own))
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
-from adcompiler.ir.resized import Resized
-from adcompiler.ir.walk import is_computed, rewrite
+from adcompiler.ir.walk import Resized, is_computed, rewrite
 from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"

@@ -17,8 +17,7 @@ from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.emit.parallel_scan import ParallelScan, StrandWriter
 from adcompiler.kernels.emit.recurrence import recurrence
-from adcompiler.kernels.emit.reductions import neutral, update
-from adcompiler.kernels.emit.statements import Statements
+from adcompiler.kernels.emit.statements import Statements, neutral, update
 from adcompiler.kernels.emit.writer import Row, Writer, zero
 from adcompiler.kernels.schedule.branches import ALWAYS, cases, meet
 from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, ties_of

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adcompiler.ir import nodes
 from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.types import is_float
 from adcompiler.kernels.emit.calls import call
-from adcompiler.kernels.emit.reductions import neutral, update
-from adcompiler.kernels.emit.writer import Row, Writer
+from adcompiler.kernels.emit.writer import Row, Writer, constant
 from adcompiler.kernels.schedule.schedule_tree import Task
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
     Assign,
+    Binary,
+    Call,
     Comment,
     Expr,
     If,
@@ -22,6 +25,23 @@ from adcompiler.loopir.nodes import (
     assignment,
     literal,
 )
+
+
+def neutral(array: Array) -> Expr:
+    """The value that a reduction, or a scatter, starts from."""
+    op = array.op if isinstance(array, Reduce) else "sum"
+    return constant(nodes.neutral(op, array.dtype))
+
+
+def update(array: Array, total: Expr, value: Expr, fixed: bool = False) -> Expr:
+    """One step of a reduction; sums of floats may be reassociated by the vectoriser unless `fixed`."""
+    assert isinstance(array, Reduce)
+    if array.op == "sum":
+        reassociated = is_float(array.dtype) and not fixed
+        return Call("reduce_add", (total, value)) if reassociated else Binary("+", total, value)
+    if array.op == "prod":
+        return Binary("*", total, value)
+    return Call(f"{'reduce_' if is_float(array.dtype) else ''}{array.op}", (total, value))
 
 
 class Statements:

@@ -11,7 +11,7 @@ from adcompiler.errors import Error
 from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Map, Read, Reduce, const
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.emit.kernel import Buffer
-from adcompiler.kernels.emit.reductions import neutral, update
+from adcompiler.kernels.emit.statements import neutral, update
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed, reads_of, tasks_of

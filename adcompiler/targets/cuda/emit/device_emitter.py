@@ -15,8 +15,7 @@ from functools import partial
 
 from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Reduce
 from adcompiler.ir.types import Dtype
-from adcompiler.kernels.emit.reductions import neutral, update
-from adcompiler.kernels.emit.statements import kept
+from adcompiler.kernels.emit.statements import kept, neutral, update
 from adcompiler.kernels.emit.writer import Row, Writer
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed, tasks_of
