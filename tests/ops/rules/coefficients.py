@@ -1,4 +1,4 @@
-"""Computes the numbers in adcompiler/targets/llvm/vectormath/coefficients.py, and writes them there.
+"""Computes the numbers in adcompiler/targets/llvm/vectormath/coefficients.json, and writes them there.
 
 A polynomial is the best one, up to its rounding: it is found by Remez's method in numbers of 300 bits. Errors
 are weighted by what the polynomial is multiplied with, so that the error of the whole function is the least.
@@ -8,6 +8,7 @@ PYTHONPATH=tests python tests/ops/rules/coefficients.py
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from mpmath import mpf
 
 from adcompiler.targets.llvm import vectormath
 
-PATH = Path(vectormath.__file__).with_name("coefficients.py")
+PATH = Path(vectormath.__file__).with_name("coefficients.json")
 BITS = 300
 DOUBLE, FLOAT = 53, 24
 KINDS = {DOUBLE: "double", FLOAT: "float"}
@@ -231,35 +232,21 @@ def sin(bits: int) -> Numbers:
 
 FUNCTIONS = (exp, log, erf, tanh, erfc, sin)
 
-HEAD = '''\
-"""Coefficients of the elementary functions (`elementary.py`); tests/ops/rules/coefficients.py wrote them."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-# fmt: off
-'''
-
 
 def page() -> str:
-    """The text of the module."""
-    lines = [HEAD]
+    """The text of the file: JSON, the numbers of each function's tables by their names."""
+    parts = []
     for bits, kind in KINDS.items():
-        lines.append(f"{kind.upper()}: Mapping[str, tuple[float, ...]] = {{")
         with mpmath.workprec(BITS):
-            numbers = {k: v for f in FUNCTIONS for k, v in f(bits).items()}
-        for name, values in numbers.items():
-            line = f'    "{name}": ('
-            for text in (f"{shown(v, bits)}, " for v in values):
-                if len(line) + len(text) > 108:
-                    lines.append(line.rstrip())
-                    line = "        "
-                line += text
-            lines.append(line.rstrip() + "),")
-        lines += ["}", ""]
-    lines.append('COEFFICIENTS = {"double": DOUBLE, "float": FLOAT}')
-    return "\n".join(lines) + "\n"
+            tables = {k: v for f in FUNCTIONS for k, v in f(bits).items()}
+        parts.append(f'"{kind}": {{\n' + ",\n".join(line(n, v, bits) for n, v in tables.items()) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def line(name: str, values: Sequence[float], bits: int) -> str:
+    """A table in JSON, on lines of 110 characters at most."""
+    text = f'"{name}": [{", ".join(shown(v, bits) for v in values)}]'
+    return textwrap.fill(text, 108, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def shown(value: float, bits: int) -> str:

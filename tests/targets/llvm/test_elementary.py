@@ -12,7 +12,7 @@ import adcompiler as adc
 from adcompiler.targets.llvm.libmvec import WIDEST, vectors
 from adcompiler.targets.llvm.runtime.entry import translated
 from adcompiler.targets.llvm.runtime.jit import optimised
-from adcompiler.targets.llvm.vectormath.coefficients import COEFFICIENTS
+from adcompiler.targets.llvm.vectormath.approximation import COEFFICIENTS
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 
 FLOATS = (np.float64, np.float32)

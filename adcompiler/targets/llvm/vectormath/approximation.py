@@ -6,14 +6,18 @@ The coefficients are computed by tests/ops/rules/coefficients.py.
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from adcompiler.targets.llvm.libmvec import WIDEST
-from adcompiler.targets.llvm.vectormath.coefficients import COEFFICIENTS
 from adcompiler.targets.llvm.vectormath.inlined import Inlined, Kind
 
+COEFFICIENTS: Mapping[str, Mapping[str, Sequence[float]]] = json.loads(
+    Path(__file__).with_name("coefficients.json").read_text("utf-8")
+)
 LARGE = {"double": 1e5, "float": 1e4}  # angles from which on pi in three parts is not exact enough
 
 
@@ -26,7 +30,7 @@ class Power(NamedTuple):
 
 
 class Approximation(Inlined):
-    """Writes a function of vectors by the numbers of `coefficients.py`."""
+    """Writes a function of vectors by the numbers of `coefficients.json`."""
 
     def __init__(self, kind: Kind, params: str = "x") -> None:
         super().__init__(kind, params)

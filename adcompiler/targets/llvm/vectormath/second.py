@@ -44,9 +44,9 @@ SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for 
 @cache
 def version() -> str:
     """What is another for other functions: machine code that is kept depends on them."""
-    names = ("second", "inlined", "newton", "elementary", "approximation", "coefficients")
-    files = (Path(__file__).with_name(f"{name}.py") for name in names)
-    return sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+    names = ("second", "inlined", "newton", "elementary", "approximation")
+    files = (*(f"{name}.py" for name in names), "coefficients.json")
+    return sha256(b"".join(Path(__file__).with_name(f).read_bytes() for f in files)).hexdigest()
 
 
 class Replaced:
