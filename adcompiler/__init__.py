@@ -74,7 +74,7 @@ _HOMES = {
     "adcompiler.explain.why.why": ("why_none",),
 }
 provided.compile.home = "adcompiler.api.compile"
-provided.call.home = "adcompiler.eager.aggregates.aggregate"
+provided.call_with_variables.home = "adcompiler.eager.aggregates.aggregate"
 provided.ended.home = provided.unfilled.home = provided.unused.home = "adcompiler.explain.why.why"
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

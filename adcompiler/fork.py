@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-PATIENCE = 10.0  # seconds until a fork does not wait any longer
+PATIENCE_SECONDS = 10.0  # seconds until a fork does not wait any longer
 LIBRARIES = {"adcompiler", "lark", "llvmlite", "numba", "numpy", "scipy"}
 
 _holders: WeakSet[Any] = WeakSet()
@@ -36,7 +36,7 @@ def _renew() -> None:
 
 def _wait_for_imports() -> None:
     """A module that another thread is importing would be half there for ever."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_SECONDS
     while _importing() and time.monotonic() < end:
         time.sleep(0.001)
 

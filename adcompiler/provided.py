@@ -24,7 +24,7 @@ class Provided:
         return function(*args, **options)
 
 
-call = Provided("call")  # of a compiled function with Variables
+call_with_variables = Provided("call_with_variables")  # of a compiled function with Variables
 compile = Provided("compile")
 ended = Provided("ended")  # why no gradient flows from a Variable
 unfilled = Provided("unfilled")  # why `.grad` is empty

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from adcompiler.errors import Error
 
-DIGEST = 32  # bytes, in front of the content
-STALE = 3600  # seconds after which nobody writes a temporary file any more
+DIGEST_BYTES = 32  # bytes, in front of the content
+STALE_SECONDS = 3600  # seconds after which nobody writes a temporary file any more
 _told: list[Path] = []  # what the user was told of: once is enough
 
 
@@ -56,8 +56,8 @@ def find(source: str, ending: str) -> bytes | None:
     path = _place(digest.hexdigest()[:32], ending)
     with suppress(OSError):
         content = _read(path) if path is not None else b""
-        if content[:DIGEST] == sha256(digest.digest() + content[DIGEST:]).digest():
-            return content[DIGEST:]
+        if content[:DIGEST_BYTES] == sha256(digest.digest() + content[DIGEST_BYTES:]).digest():
+            return content[DIGEST_BYTES:]
     return None
 
 
@@ -219,7 +219,7 @@ def _sweep(place: Path) -> None:
 def _is_written(entry: os.DirEntry[str]) -> bool:
     """Whether a process that runs may be writing this file. If one of another machine is, it only keeps
     nothing."""
-    if time.time() - entry.stat().st_mtime > STALE:
+    if time.time() - entry.stat().st_mtime > STALE_SECONDS:
         return False
     process = entry.name.partition("-")[0]
     if os.name == "nt" or not process.isdecimal():

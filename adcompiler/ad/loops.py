@@ -64,7 +64,7 @@ from adcompiler.ir.walk import (
     with_args,
 )
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import costly, is_costly
+from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
 from adcompiler.ops.table import TABLE
 
 Cotangents = Sequence[Array | None]
@@ -315,9 +315,6 @@ def forward(loop: Loop, tangents: Mapping[Array, Array], jvp: Push) -> list[Arra
 # again from those, or from what is there in any iteration.
 
 
-UNKNOWN = 32  # elements that an axis of unknown length counts as, where parts are compared with the whole
-
-
 def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
     """The roots of an iteration with functions of elements as arrays of their own, which can be saved; those
     that are not are inlined again."""
@@ -435,7 +432,7 @@ def _free(array: Array, places: Sequence[Element | None]) -> Shape:
 
 def _elements(lengths: Shape) -> int:
     """How many elements there are, more or less."""
-    return prod(int(n.value) if isinstance(n, Const) else UNKNOWN for n in lengths)
+    return prod(int(n.value) if isinstance(n, Const) else NOMINAL_ROW for n in lengths)
 
 
 def _extent(array: Array) -> int:

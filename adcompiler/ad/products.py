@@ -23,7 +23,7 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
 # Up to so many factors, products over all but one of them are written out (`passes/arrays/unroll.py`).
-SHORT = 4
+SHORT_AXIS = 4
 
 
 def others(product: Reduce) -> Element:
@@ -46,7 +46,7 @@ def _along_last(domain: Shape, body: Element) -> Element:
     """The product over all other places of the last axis: of those before, times that of those behind."""
     last = len(domain) - 1
     length = domain[last]
-    if is_const(length) and length.value <= SHORT:
+    if is_const(length) and length.value <= SHORT_AXIS:
         again = Index(last + 1)
         one = const(1, body.dtype)
         factor = select(apply("equal", Index(last), again), one, substitute(body, {last: again}))

@@ -16,7 +16,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
-from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.ir.nodes import Apply, Element, Index, Read, Shape, const, is_const
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
@@ -85,7 +85,7 @@ def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
         return None
     for axis, other in permutations(parts):
         longer = linear(_positive(size)) - linear(_positive(domain[axis]))
-        more = (linear(_positive(domain[other])) - whole(1)) * abs(parts[other])
+        more = (linear(_positive(domain[other])) - linear_constant(1)) * abs(parts[other])
         ends = longer == more and _positive(domain[axis]) is not domain[axis]
         if parts[axis] == 1 and (ends or longer == more * -1):
             return _Affine(axis, 1, (form - linear(Index(axis))).element())

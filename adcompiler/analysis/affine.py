@@ -67,7 +67,7 @@ def _plus(total: Element, part: tuple[Element, int]) -> Element:
     return apply("add", total, _scaled(atom, factor))
 
 
-def whole(value: int) -> Linear:
+def linear_constant(value: int) -> Linear:
     """A constant."""
     return Linear({None: value} if value else {})
 

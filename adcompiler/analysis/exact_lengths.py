@@ -17,7 +17,7 @@ from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Select, Shap
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed
 
-MOST = 2**57  # elements of an axis
+MOST_ELEMENTS = 2**57  # elements of an axis
 LONG = "more memory than there is"
 BOUNDS = tuple(2**k for k in range(56, 0, -4))
 
@@ -42,7 +42,9 @@ class Lengths:
             if whole or any(n not in axes for n in known):
                 self.domains.setdefault(known, array)
         # Up to which length those of a call make none that is too long.
-        self.bound = next((b for b in BOUNDS if all(self.most(d, b) <= MOST for d in self.domains)), 0)
+        self.bound = next(
+            (b for b in BOUNDS if all(self.most(d, b) <= MOST_ELEMENTS for d in self.domains)), 0
+        )
 
     def most(self, domain: Shape, bound: int) -> int:
         """What the lengths of a domain, and all that they are made of, are at most for such lengths."""
@@ -70,7 +72,9 @@ class Lengths:
             lengths = _exact(domain, sizes)
             longest = max((abs(n) for n in lengths.values()), default=0)
             points = prod(max(lengths[n], 0) for n in domain)
-            if longest >= 2**63 or (points > MOST if self.whole else any(lengths[n] > MOST for n in domain)):
+            if longest >= 2**63 or (
+                points > MOST_ELEMENTS if self.whole else any(lengths[n] > MOST_ELEMENTS for n in domain)
+            ):
                 most = points if self.whole and longest < 2**63 else longest
                 raise LimitError(
                     f"{most:,} elements take {LONG}",

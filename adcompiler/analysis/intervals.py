@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from adcompiler.analysis.affine import MOST_TERMS, Linear, linear, whole
+from adcompiler.analysis.affine import MOST_TERMS, Linear, linear, linear_constant
 from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ir.walk import elements_of
@@ -35,14 +35,16 @@ def up_to(length: Element) -> Range:
     match length:
         case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
             length = n
-    return Range(linear(length) - whole(1))
+    return Range(linear(length) - linear_constant(1))
 
 
 def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> bool:
     """Whether a form is surely not negative where `facts` are not negative either."""
     facts = list(facts)
     known = facts + _iterations(form, ranges)
-    positive = frozenset(m for m in _moduli(form) if never_negative(linear(m) - whole(1), ranges, known))
+    positive = frozenset(
+        m for m in _moduli(form) if never_negative(linear(m) - linear_constant(1), ranges, known)
+    )
     for one in (form, *(form - fact for fact in facts)):
         low = lowest(one, ranges, positive)
         if low is None:
@@ -97,7 +99,7 @@ def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozense
 
 def _least(atom: Element, ranges: Ranges) -> Linear | None:
     """A lower bound of an index, or of a remainder."""
-    return whole(0) if atom in ranges or _remainder(atom) else None
+    return linear_constant(0) if atom in ranges or _remainder(atom) else None
 
 
 def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear | None:
@@ -107,7 +109,7 @@ def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear
     modulus = _remainder(atom)
     if modulus is None:
         return None
-    most = linear(modulus) - whole(1)
+    most = linear(modulus) - linear_constant(1)
     if is_const(modulus) or modulus in positive:
         return most
     return Linear({apply("maximum", most.element(), const(0, "i64")): 1})
@@ -153,11 +155,11 @@ def facts_of(condition: Element) -> list[Linear]:
     x, y = (linear(a) for a in condition.args)
     match condition.op:
         case "less":
-            return [y - x - whole(1)]
+            return [y - x - linear_constant(1)]
         case "less_equal":
             return [y - x]
         case "greater":
-            return [x - y - whole(1)]
+            return [x - y - linear_constant(1)]
         case "greater_equal":
             return [x - y]
         case "equal":

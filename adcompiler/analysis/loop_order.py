@@ -9,12 +9,12 @@ from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input,
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
 
-SHORT = 16  # iterations of a loop that is written out
+SHORT_ITERATIONS = 16  # iterations of a loop that is written out
 
 
 def is_short(length: Element) -> bool:
     """Whether a loop of this length is written out."""
-    return isinstance(length, Const) and length.value <= SHORT
+    return isinstance(length, Const) and length.value <= SHORT_ITERATIONS
 
 
 def long_axes(array: Array) -> list[int]:

@@ -35,10 +35,10 @@ F64, F32 = NUMPY["f64"], NUMPY["f32"]
 RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
 COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
 MANY_ENTRIES = 1000  # of one argument, up to which finite differences are taken at each
-DIRECTIONS = 8  # through all entries of an argument that has more
+RANDOM_DIRECTIONS = 8  # through all entries of an argument that has more
 FEWEST_ENTRIES, MOST_POINTS = 8, 2**22  # what is sampled of larger ones, and in all
 MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
-NOISE = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
+NOISE_FACTOR = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class _Check:
         scale = max(1.0, float(np.linalg.norm((exact * size).ravel().astype(np.float64))))
         allowed = self.allowed(RTOL, exact)
         found = []
-        for _ in range(DIRECTIONS):
+        for _ in range(RANDOM_DIRECTIONS):
             direction = size * self.random.choice([-1, 1], size.shape).astype(size.dtype)
             expected = slope_along(value, self.point, k, direction)
             slope = float(np.vdot(exact.astype(np.float64), direction.astype(np.float64)))
@@ -280,7 +280,8 @@ class _Check:
                 self.fail(found[-1])
         self.comparisons.append(max(found, key=lambda c: c.error))
         self.notes.append(
-            f"finite differences along {DIRECTIONS} directions through all {exact.size} entries of {name}"
+            f"finite differences along {RANDOM_DIRECTIONS} directions through all {exact.size} entries "
+            f"of {name}"
         )
 
     def sampled(self, exact: np.ndarray) -> list[tuple[int, ...]]:
@@ -313,7 +314,7 @@ class _Check:
         if off := [tuple(int(i) for i in p) for p in np.argwhere(error > _allowed(COMPLEX_RTOL, exact))]:
             near = np.full(exact.shape, np.nan)
             _put(near, off, steps.slopes(k, off, near=True))
-            moved = NOISE * abs(near - expected) / _scale(expected)
+            moved = NOISE_FACTOR * abs(near - expected) / _scale(expected)
             error = np.where(np.isnan(near), error, np.maximum(0.0, error - moved))
         return expected, error
 

@@ -20,7 +20,7 @@ from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.reports.show import default_types
 
-LENGTH = 3  # of every axis of a sample
+SAMPLE_LENGTH = 3  # of every axis of a sample
 
 
 @public
@@ -85,7 +85,7 @@ def _sample(f: Function) -> tuple[Any, ...]:
 
 def _of_type(kind: Any, random: np.random.Generator) -> Any:
     assert isinstance(kind, ArgType)
-    shape = tuple(1 if one else LENGTH for one in kind.ones)
+    shape = tuple(1 if one else SAMPLE_LENGTH for one in kind.ones)
     if is_float(kind.dtype):
         found = random.uniform(0.5, 1.5, shape)
         return found.astype(NUMPY[kind.dtype]) if shape else float(found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
-STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
+RELATIVE_STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
 FINER = tuple(10.0**-k for k in range(7))
 
 
@@ -81,7 +81,7 @@ def _scales(start: np.ndarray, place: Place) -> set[float]:
 
 def _best(at: At, place: Place, scales: Iterable[float], dtype: np.dtype) -> Estimate:
     """The most certain of the estimates with steps of some scales."""
-    estimates = [_extrapolated(at, place, scale * STEP * _coarser(dtype)) for scale in scales]
+    estimates = [_extrapolated(at, place, scale * RELATIVE_STEP * _coarser(dtype)) for scale in scales]
     return min(estimates, key=lambda e: e[1])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.programs.calculus import CALCULUS
 from adcompiler.api.pairs.into import write
-from adcompiler.eager.aggregates.replay import MISSED, Replay
+from adcompiler.eager.aggregates.call_cache import MISSED, CallCache
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered, lower
@@ -36,7 +36,7 @@ from adcompiler.runtime.arguments.signature import (
 )
 from adcompiler.runtime.arguments.struct_arrays import is_open
 from adcompiler.runtime.programs.batches import batches_of, check_batches
-from adcompiler.runtime.programs.integer_lists import decided, settled
+from adcompiler.runtime.programs.integer_lists import convert_lists, with_integer_lists
 from adcompiler.runtime.programs.options import Options
 from adcompiler.runtime.programs.printing import show_prints
 from adcompiler.runtime.programs.specialise import Specialisation, Types, maker
@@ -79,12 +79,12 @@ class Function(Displayed):
         self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
         self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
         self._specialisations: dict[Types, Specialisation] = {}
-        self._settled: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
+        self._list_types: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
         self._last: Types | None = None
         self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
         self._derived: dict[Any, Function] = {}
         self._splits: dict[Any, SplitFunction] = {}
-        self.replay: Replay | None = None  # of calls with Variables
+        self.call_cache: CallCache | None = None  # of calls with Variables
         self.__call__ = self._call
 
     @property
@@ -146,12 +146,12 @@ class Function(Displayed):
         if self.batched:
             check_batches(self, found, bound)
         if any(map(is_open, found)):
-            found, values = decided(self, found, values)
+            found, values = convert_lists(self, found, values)
         return found, values, all(map(is_of_numbers, found))
 
-    def settled(self, types: Types) -> Types:
+    def with_integer_lists(self, types: Types) -> Types:
         """The types of arguments where some are lists that the program decides on: see `integer_lists.py`."""
-        return settled(types, self.trace)
+        return with_integer_lists(types, self.trace)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -165,8 +165,8 @@ class Function(Displayed):
                 from adcompiler.api.pairs.into import call_into
 
                 return call_into(self, keywords.pop("_result"), args, keywords)
-            if self.replay is not None and not keywords:
-                results = self.replay(args)
+            if self.call_cache is not None and not keywords:
+                results = self.call_cache(args)
                 if results is not MISSED:
                     return results
             names = (p.name for p in self.parameters)
@@ -183,7 +183,7 @@ class Function(Displayed):
             self.__call__ = found.door(lengths, types, args, plain, self._call)
         return unflatten(with_rows(found.lowered.structure, types, values), results)
 
-    def performed(self, args: Sequence[Any]) -> Any:
+    def call_as_is(self, args: Sequence[Any]) -> Any:
         """A call whose arguments kernels take as they are, in order, whatever library they are of."""
         types, values, plain = self.describe(args, {})
         found = self.specialise(types, values)
@@ -282,13 +282,13 @@ class Function(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_settled", "replay", *CACHED)
+        made = ("_specialisations", "_splits", "_derived", "_list_types", "call_cache", *CACHED)
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._specialisations, self._splits, self._derived, self._settled = {}, {}, {}, {}
-        self.replay = None
+        self._specialisations, self._splits, self._derived, self._list_types = {}, {}, {}, {}
+        self.call_cache = None
         self.__call__ = self._call
 
     # -- SlangPy's styles ----------------------------------------------------------------------

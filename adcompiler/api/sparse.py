@@ -31,8 +31,8 @@ from adcompiler.runtime.arguments.adapters import is_adapted
 from adcompiler.runtime.arguments.signature import bind, find_hook, wrapper_of
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 
-ENTRIES = 2**22  # of the seeds of one run: more directions are done in several runs
-REMEMBERED = 8  # colorings of one program
+SEED_ENTRIES = 2**22  # of the seeds of one run: more directions are done in several runs
+MOST_COLORINGS = 8  # colorings of one program
 
 
 class SparseDerivative(Derived):
@@ -145,7 +145,7 @@ class _Program:
             if key not in self._colorings:
                 self._colorings[key] = self._colored(integers, sizes)
             self._colorings.move_to_end(key)
-            while len(self._colorings) > REMEMBERED:
+            while len(self._colorings) > MOST_COLORINGS:
                 self._colorings.popitem(last=False)
             return self._colorings[key]
 
@@ -240,7 +240,7 @@ class _Program:
         self, colors: np.ndarray, count: int, reverse: bool, values: Sequence[Any], sizes: Sequence[int]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """The directions of all colors, so many at a time: the first color, and a row for each."""
-        at_once = max(1, ENTRIES // max(len(colors), 1))
+        at_once = max(1, SEED_ENTRIES // max(len(colors), 1))
         for first in range(0, max(count, 1), at_once):
             number = max(1, min(at_once, count - first))
             here = np.flatnonzero((colors >= first) & (colors < first + number))

@@ -55,10 +55,10 @@ class Derived(Function):
     def prints(self) -> bool:  # type: ignore[override]
         return self.of.prints
 
-    def settled(self, types: Types) -> Types:
+    def with_integer_lists(self, types: Types) -> Types:
         """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
         count = len(self.of.parameters)
-        own, rest = self.of.settled(types[:count]), typed(types[count:], frozenset())
+        own, rest = self.of.with_integer_lists(types[:count]), typed(types[count:], frozenset())
         if rest and isinstance(self.wrt, tuple):
             rest = tuple(alike(own[k], kind) for k, kind in zip(self.wrt, rest, strict=True))
         return (*own, *rest)

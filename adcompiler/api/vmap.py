@@ -21,7 +21,7 @@ from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.structures import arrays_in, batched, parts_like
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import REQUIRED, ArgumentError, Parameter
-from adcompiler.runtime.programs.integer_lists import settled
+from adcompiler.runtime.programs.integer_lists import with_integer_lists
 from adcompiler.runtime.programs.specialise import Types
 
 SAME = "mapped axes are equally long"
@@ -41,8 +41,8 @@ class Mapped(Derived):
         """What a single case prints has other shapes than the arguments here."""
         return False
 
-    def settled(self, types: Types) -> Types:
-        return settled(types, self.trace)
+    def with_integer_lists(self, types: Types) -> Types:
+        return with_integer_lists(types, self.trace)
 
     def trace(self, types: Types) -> Lowered:
         axes: list[int | None] = []

@@ -33,7 +33,7 @@ Examples:
   adc run --arg x=3 -- "-x**2"
 """
 TYPE = {"float64": "f64", "float32": "f32", "int64": "i64", "bool": "bool"}
-SHOWN = 24  # numbers of an array; the rest is in --json and -o
+NUMBERS_SHOWN = 24  # numbers of an array; the rest is in --json and -o
 
 
 class Run(Verb):
@@ -159,10 +159,10 @@ def _type(value: np.ndarray) -> str:
 def _text(value: np.ndarray, width: int = 75) -> str:
     if not value.ndim:
         return repr(value.item())
-    return np.array2string(value, max_line_width=width, threshold=SHOWN, edgeitems=3)
+    return np.array2string(value, max_line_width=width, threshold=NUMBERS_SHOWN, edgeitems=3)
 
 
 def _line(name: str, value: np.ndarray) -> str:
     """One line; the type of an array that is not shown whole follows it."""
     text = re.sub(r"\s*\n\s*", " ", _text(value))
-    return f"{name} = {text}" + (f"  # {_type(value)}" if value.size > SHOWN else "")
+    return f"{name} = {text}" + (f"  # {_type(value)}" if value.size > NUMBERS_SHOWN else "")

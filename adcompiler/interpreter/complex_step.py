@@ -20,7 +20,7 @@ from adcompiler.ops.table import TABLE
 
 H = 1e-20
 COMPLEX = np.dtype(np.complex128)
-MOST, POINTS = 64, 2**13  # steps in one pass, and entries of the arguments of all of them
+MOST_STEPS, MOST_ENTRIES = 64, 2**13  # steps in one pass, and entries of the arguments of all of them
 
 
 class NotAnalytic(Exception):  # noqa: N818 (an answer rather than an error)
@@ -64,7 +64,7 @@ class ComplexStep:
         self.one, self.sizes, self.k = Reference(func, NUMBERS), tuple(sizes), k
         self.many = None if mapped is None else Reference(mapped, NUMBERS)
         self.args = [np.asarray(a, _dtypes()[i.dtype]) for a, i in zip(args, func.inputs, strict=True)]
-        self.at_once = min(MOST, max(1, POINTS // max(1, sum(a.size for a in self.args))))
+        self.at_once = min(MOST_STEPS, max(1, MOST_ENTRIES // max(1, sum(a.size for a in self.args))))
 
     def slopes(
         self, places: Sequence[tuple[int, ...]], weights: Sequence[np.ndarray] | None = None

@@ -39,8 +39,8 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
-BLOCK = 2**24  # points that are computed at once
-LARGEST = 2**59  # points that no memory holds: NumPy itself answers with a ValueError
+BLOCK_POINTS = 2**24  # points that are computed at once
+LARGEST_POINTS = 2**59  # points that no memory holds: NumPy itself answers with a ValueError
 Values = dict[Array, np.ndarray]
 
 
@@ -184,9 +184,9 @@ def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: A
     if isinstance(array, Call):
         return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
     domain = extent(array.domain, sizes, values)
-    if prod(domain) >= LARGEST:
+    if prod(domain) >= LARGEST_POINTS:
         raise MemoryError
-    if prod(domain) > BLOCK and domain[0] > 1:
+    if prod(domain) > BLOCK_POINTS and domain[0] > 1:
         product = _as_einsum(array, domain, values)
         return _in_blocks(array, domain, values, sizes, numbers) if product is None else product
     return _whole(array, array.elements, domain, values, sizes, numbers)
@@ -214,7 +214,7 @@ def _blocks(
     array: Array, domain: tuple[int, ...], values: Values, sizes: Sequence[int], numbers: Arithmetic
 ) -> Iterator[tuple[int, np.ndarray]]:
     """The blocks of a domain: where each begins, and the array over it alone."""
-    step = max(1, BLOCK // max(prod(domain[1:]), 1))
+    step = max(1, BLOCK_POINTS // max(prod(domain[1:]), 1))
     for start in range(0, domain[0], step):
         moved: dict[int, Element] = {0: apply("add", Index(0), const(start, "i64"))}
         elements = tuple(substitute(e, moved) for e in array.elements)

@@ -26,7 +26,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.library import CONSTANT, LIBRARY
 from adcompiler.ops.table import TABLE
 
-MOST = 2**28  # points of a domain, or pairs of an entry and what it depends on
+MOST_POINTS = 2**28  # points of a domain, or pairs of an entry and what it depends on
 MOST_ITERATIONS = 1024  # of a loop that is followed iteration by iteration
 Pattern = Any  # scipy.sparse.csr_array of truth values
 Patterns = dict[Array, Pattern]
@@ -71,7 +71,7 @@ def _product(left: Pattern, right: Pattern) -> Pattern:
 
 
 def _limit(count: int) -> None:
-    if count > MOST:
+    if count > MOST_POINTS:
         raise LimitError(
             f"the derivative is not sparse: its pattern has about {count:.1e} entries",
             remedy="use products with it: adc.jvp, adc.vjp, adc.hvp",

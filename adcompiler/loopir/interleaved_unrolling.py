@@ -30,11 +30,20 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Restructurer, numbered
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.unroll_and_jam import DIVISION, ITERATIONS, LEAST, LOAD, OPERATION, STORE, Jam, jammed
+from adcompiler.loopir.unroll_and_jam import (
+    DIVISION,
+    ITERATIONS_AT_ONCE,
+    LEAST_GAIN,
+    LOAD,
+    OPERATION,
+    STORE,
+    Jam,
+    jammed,
+)
 from adcompiler.loopir.unroll_and_jam import several as with_several
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
-WIDEST = 4.0  # the cost of what one iteration computes: registers are few
+MOST_COST = 4.0  # the cost of what one iteration computes: registers are few
 
 
 def several(function: Function) -> Function:
@@ -54,7 +63,7 @@ class _InOrder(Restructurer):
             return s
         if isinstance(s, For):
             inner = _inner(s)
-            if inner is not None and _may(s, inner, self.mentioned) and _gain(s, inner) >= LEAST:
+            if inner is not None and _may(s, inner, self.mentioned) and _gain(s, inner) >= LEAST_GAIN:
                 return _together(s, inner)
         return super().stmt(s)
 
@@ -124,7 +133,11 @@ def _gain(loop: For, inner: For) -> float:
     shared = sum(_moved(stored) for at, stored in found if not variables(*at.indices) & own)
     alone = sum(_moved(stored) for at, stored in found if variables(*at.indices) & own)
     alone += sum(map(_computed, (n for s in statements([inner]) for n in read_by(s))))
-    return ITERATIONS * (alone + shared) / (ITERATIONS * alone + shared) if alone <= WIDEST else 0.0
+    return (
+        ITERATIONS_AT_ONCE * (alone + shared) / (ITERATIONS_AT_ONCE * alone + shared)
+        if alone <= MOST_COST
+        else 0.0
+    )
 
 
 def _moved(stored: bool) -> float:
@@ -148,7 +161,7 @@ def _computed(node: Node) -> float:
 def _together(loop: For, inner: For) -> Jam:
     """The loop with several iterations element by element."""
     local = set(assigned(loop)) - {inner.axis}
-    copies = [numbered(local, k) for k in range(ITERATIONS)]
+    copies = [numbered(local, k) for k in range(ITERATIONS_AT_ONCE)]
 
     def each(found: list[Stmt]) -> list[Stmt]:
         return [copy.stmt(s) for copy in copies for s in found]

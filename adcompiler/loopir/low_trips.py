@@ -24,8 +24,8 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.walk import is_of_program, mentions, statements, variables, walk
 
-LOW = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
-WIDTH = 4  # lanes of its vectors
+MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
+LANES = 4  # lanes of its vectors
 
 
 def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
@@ -38,7 +38,7 @@ def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Se
     places = [k for k, size in enumerate(sizes) if size in used]
     if not places or not used <= known:
         return None
-    return lambda given: all(given[k] <= LOW for k in places)
+    return lambda given: all(given[k] <= MOST_LOW_TRIPS for k in places)
 
 
 def _inside(loop: For | While) -> Iterator[For]:

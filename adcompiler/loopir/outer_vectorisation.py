@@ -50,15 +50,25 @@ from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.tiled import Tiled, tiled
 from adcompiler.loopir.unroll_and_jam import chosen as jam
 from adcompiler.loopir.unroll_and_jam import depends
-from adcompiler.loopir.vector_statements import COPY, LANE, Alone, Kept, Lane, Lanes, Total, added_up, filled
+from adcompiler.loopir.vector_statements import (
+    COPY,
+    LANE,
+    Lane,
+    LaneByLane,
+    Lanes,
+    LaneTotal,
+    LaneUpdate,
+    added_up,
+    filled,
+)
 from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
 T = TypeVar("T", int, int | None)
 
-LEAST, MOST = 4, 16  # lanes of a vector: rows have place for so many
-RECORD = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
-DEEP = 2  # loops around what makes it worth while
-AXES = 2  # indices of a row of one axis: the block, and that axis
+LEAST_LANES, MOST_LANES = 4, 16  # lanes of a vector: rows have place for so many
+RECORD_ELEMENTS = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
+LEAST_DEPTH = 2  # loops around what makes it worth while
+ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
 
 def vectorised(function: Function, rows: Collection[str]) -> Function:
@@ -110,7 +120,7 @@ def plan_lanes(functions: tuple[Function, ...], rows: frozenset[str]) -> LanePla
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
     """The lengths of a row, known or not, with place for all lanes."""
     *others, last = lengths
-    return (*others, last and last * MOST)
+    return (*others, last and last * MOST_LANES)
 
 
 class _Nest:
@@ -128,7 +138,9 @@ class _Nest:
         self.places = [(at, stored, depth) for s, depth in self.statements() for at, stored in _places(s)]
         self.sums = dict(self.sums_of_lanes())
         self.copies = {
-            at.array: self.other(at) for at, _, depth in self.places if depth >= DEEP and self.is_far(at)
+            at.array: self.other(at)
+            for at, _, depth in self.places
+            if depth >= LEAST_DEPTH and self.is_far(at)
         }
 
     def statements(self) -> Iterator[tuple[Stmt, int]]:
@@ -155,12 +167,12 @@ class _Nest:
         each other: to LLVM such records are too wide for vectors."""
         deepest = max((depth for _, depth in self.statements()), default=0)
         if deepest:
-            return deepest >= DEEP
+            return deepest >= LEAST_DEPTH
         records: Counter[str] = Counter()
         lengths = _short_loops(self.loop)
         for at in dict.fromkeys(at for at, _, _ in self.places if self.is_far(at)):
             records[at.array] += prod(lengths[n] for n in variables(*at.indices) & lengths.keys())
-        return max(records.values(), default=0) > RECORD
+        return max(records.values(), default=0) > RECORD_ELEMENTS
 
     def may_copy(self, name: str) -> bool:
         """Whether copies of rows do for all that iterations do with their parts of an array; not if they ask
@@ -180,11 +192,13 @@ class _Nest:
             case If(test=head):
                 return not mentions(self.own, head)
         places = list(_places(statement))
-        if depth >= DEEP and any(len(at.indices) > AXES for at, _ in places if at.array in self.rows):
+        if depth >= LEAST_DEPTH and any(
+            len(at.indices) > ROW_INDICES for at, _ in places if at.array in self.rows
+        ):
             return False
         for at, stored in places:
             if stored and not self.is_own(at):
-                return at.array in self.sums or (depth < DEEP and _operation(statement) in REDUCTIONS)
+                return at.array in self.sums or (depth < LEAST_DEPTH and _operation(statement) in REDUCTIONS)
         return not isinstance(statement, Update)
 
     def may_stand_alone(self, loop: For) -> bool:
@@ -199,7 +213,7 @@ class _Nest:
         """The partial sums of a block of which each lane has its own until the block ends, with their
         operation and rank. In loops in loops it would cost far more than the addition to add up all lanes."""
         added: dict[str, set[tuple[str, int]]] = {}
-        deep = {at.array for at, _, depth in self.places if depth >= DEEP}
+        deep = {at.array for at, _, depth in self.places if depth >= LEAST_DEPTH}
         for s, _ in self.statements():
             for at, stored in _places(s):
                 first, *others = at.indices
@@ -223,7 +237,7 @@ class _Nest:
         else -1."""
         own = [k for k, i in enumerate(at.indices) if i == Var(self.axis)]
         alone = sum(mentions(self.own, i) for i in at.indices) == 1
-        return 1 - own[0] if own and alone and len(at.indices) == AXES else -1
+        return 1 - own[0] if own and alone and len(at.indices) == ROW_INDICES else -1
 
     def is_beside(self, at: Access) -> bool:
         """Whether the iteration is the last index, and the others are the same for all iterations."""
@@ -311,18 +325,18 @@ class _Across(Rewriter):
     def added(self, s: Store) -> Stmt:
         """What an iteration adds to an element that all have, as what lanes add to theirs, or to it."""
         if s.at.array not in self.nest.sums:
-            return Total(self.access(s.at), self.expr(s.value))
+            return LaneTotal(self.access(s.at), self.expr(s.value))
         assert isinstance(s.value, Call)
         _, value = s.value.args
         own = Lane(s.at.array, s.at.indices[1:], row=True)
-        return Kept(own, Call(s.value.name, (own, self.expr(value))))
+        return LaneUpdate(own, Call(s.value.name, (own, self.expr(value))))
 
-    def alone(self, s: For) -> Alone:
+    def alone(self, s: For) -> LaneByLane:
         """A loop that each lane does for itself."""
         loop = _OfOne(self.nest.rows).stmt(s)
         assert isinstance(loop, For)
         used = sorted((reads(loop).keys() & self.names) - assigned(loop).keys())
-        return Alone(self.expr(s.start), self.expr(s.stop), loop, used)
+        return LaneByLane(self.expr(s.start), self.expr(s.stop), loop, used)
 
     def access(self, at: Access) -> Access:
         name = at.array

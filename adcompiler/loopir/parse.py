@@ -52,7 +52,7 @@ CONSTANTS: Mapping[str, float] = {
 DTYPES: Mapping[str, Dtype] = {
     "np.bool": "bool", "np.int64": "i64", "np.float32": "f32", "np.float64": "f64"
 }  # fmt: skip
-ATTEMPTS = 100  # to parse
+MOST_ATTEMPTS = 100  # to parse
 PROGRAM = "iteration"  # what the axes of a program's loops begin with
 
 
@@ -62,7 +62,7 @@ def parsed(text: str) -> ast.Module:
     Python 3.11 counts the depth of trees for all threads together: where another thread parses as well, it
     finds fault with a good tree (gh-106905).
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         try:
             return ast.parse(text)
         except (SystemError, RecursionError):

@@ -39,7 +39,7 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.tiled import Tiled
 from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, Alone, Lane, Lanes
+from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes
 
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
 
@@ -173,7 +173,7 @@ def _lines(s: Stmt) -> Iterator[str]:
             yield f"# {found}"
         case Foreign(text=found):
             yield found
-        case Alone(loop=loop):
+        case LaneByLane(loop=loop):
             yield from _block("for each lane:", [loop])
         case _:
             raise AssertionError(f"no text for {type(s).__name__}")

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
-from adcompiler.analysis.loop_order import SHORT
+from adcompiler.analysis.loop_order import SHORT_ITERATIONS
 from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
 from adcompiler.loopir.walk import walk
 
-LARGEST = 700  # nodes that a loop is written out to
-FOLDING = 18_000  # where it asks which iteration it is, as blocks of a Jacobian do: most of it folds then
-MOST = 32  # iterations of such a loop and those inside
+MOST_NODES = 700  # nodes that a loop is written out to
+MOST_NODES_THAT_FOLD = (
+    18_000  # where it asks which iteration it is, as blocks of a Jacobian do: most of it folds then
+)
+MOST_ITERATIONS = 32  # iterations of such a loop and those inside
 
 
 _known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # a kernel that is dropped leaves nothing
@@ -36,10 +38,12 @@ def _short(loop: For) -> range | None:
             start=Call(name="uint64", args=(Literal(value=int(first)),)),
             stop=Call(name="uint64", args=(Literal(value=int(stop)),)),
             body=body,
-        ) if stop - first <= SHORT:
+        ) if stop - first <= SHORT_ITERATIONS:
             found = range(first, stop)
-            folds = len(found) * _iterations(body) <= MOST and _asks(body, axis)
-            return found if len(found) * _size(body) <= (FOLDING if folds else LARGEST) else None
+            folds = len(found) * _iterations(body) <= MOST_ITERATIONS and _asks(body, axis)
+            return (
+                found if len(found) * _size(body) <= (MOST_NODES_THAT_FOLD if folds else MOST_NODES) else None
+            )
     return None
 
 

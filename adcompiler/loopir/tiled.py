@@ -24,7 +24,7 @@ from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import Jam, depends
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
-TILE = 16  # iterations: rows that are a power of two apart lie in few sets of a cache
+TILE_ITERATIONS = 16  # iterations: rows that are a power of two apart lie in few sets of a cache
 
 
 @dataclass(eq=False, slots=True)

@@ -22,11 +22,11 @@ from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
 
-ITERATIONS = 4  # at once
-LARGEST = 80  # statements that may be written several times
-LEAST = 1.25  # how many times less an inner loop must cost
-WIDEST = 12.0  # the cost of what one iteration does alone in an inner loop: registers are few
-DEEPER = 32  # how much more often a loop inside another is taken to run
+ITERATIONS_AT_ONCE = 4  # at once
+MOST_STATEMENTS = 80  # statements that may be written several times
+LEAST_GAIN = 1.25  # how many times less an inner loop must cost
+MOST_COST = 12.0  # the cost of what one iteration does alone in an inner loop: registers are few
+NOMINAL_TRIPS = 32  # how much more often a loop inside another is taken to run
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
 
@@ -58,7 +58,7 @@ def chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | 
     if isinstance(statement, For):
         gains = dict(_gains(statement, stored)) if gains is None else gains
         best = max((gains.get(s, 0.0) for s in statements([statement])), default=0.0)
-        if best >= LEAST and gains.get(statement) == best:
+        if best >= LEAST_GAIN and gains.get(statement) == best:
             return _jam(statement)
     if isinstance(statement, For | If):
         return replace(statement, body=[chosen(s, stored, gains) for s in statement.body])
@@ -70,7 +70,7 @@ def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
     inner = [s for s in loop.body if isinstance(s, For)]
     for s in inner:
         yield from _gains(s, stored)
-    if inner and len(statements(loop.body)) <= LARGEST and are_independent(loop, stored):
+    if inner and len(statements(loop.body)) <= MOST_STATEMENTS and are_independent(loop, stored):
         yield loop, _gain(loop)
 
 
@@ -82,11 +82,11 @@ def _gain(loop: For) -> float:
     own, before, after = own_of(loop), 0.0, 0.0
     for inner, depth in _innermost(loop, own, 0):
         alone, shared = _costs(inner, own)
-        if alone > WIDEST or _stores(inner, own):
+        if alone > MOST_COST or _stores(inner, own):
             return 0.0
-        weight = float(DEEPER**depth)
-        before += weight * ITERATIONS * (alone + shared)
-        after += weight * (ITERATIONS * alone + shared)
+        weight = float(NOMINAL_TRIPS**depth)
+        before += weight * ITERATIONS_AT_ONCE * (alone + shared)
+        after += weight * (ITERATIONS_AT_ONCE * alone + shared)
     return before / after if after else 0.0
 
 
@@ -141,13 +141,13 @@ def _jam(loop: For) -> Jam:
     totals = only_added(statements(loop.body))
     names = {loop.axis, *stored} - inner_axes(loop) - totals
     own = own_of(loop)
-    copies = [numbered(names, k) for k in range(ITERATIONS)]
+    copies = [numbered(names, k) for k in range(ITERATIONS_AT_ONCE)]
     return several(loop, list(_together(loop.body, own, copies)))
 
 
 def several(loop: For, together: list[Stmt]) -> Jam:
     """A loop that has statements for several iterations."""
-    axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS)]
+    axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS_AT_ONCE)]
     bounds = loop.start, loop.stop
     return Jam(loop.axis, *bounds, loop.body, loop.step, loop.kind, together=together, axes=axes)
 

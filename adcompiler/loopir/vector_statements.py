@@ -57,7 +57,7 @@ class Lane(Access):
 
 
 @dataclass(eq=False, slots=True)
-class Alone(Stmt):
+class LaneByLane(Stmt):
     """A loop that lanes do one after the other, each with its own bounds: `start` and `stop` have those of
     all lanes. It reads the variables `names` of the lane."""
 
@@ -72,12 +72,12 @@ class Alone(Stmt):
 
 
 @dataclass(eq=False, slots=True)
-class Total(Store):
+class LaneTotal(Store):
     """What all lanes add to one element of an array: a call of the element, and of what each lane has."""
 
 
 @dataclass(eq=False, slots=True)
-class Kept(Store):
+class LaneUpdate(Store):
     """What each lane that has an iteration adds to a sum of its own."""
 
 
@@ -89,7 +89,7 @@ def filled(name: str, how: str, rank: int) -> Stmt:
 def added_up(name: str, how: str, rank: int) -> Stmt:
     """Loops that add the sums of all lanes to those of the block."""
     spot = Access(name, (BLOCK, *axes(rank)))
-    return all_over(name, rank, Total(spot, Call(how, (spot, Lane(name, axes(rank), row=True)))))
+    return all_over(name, rank, LaneTotal(spot, Call(how, (spot, Lane(name, axes(rank), row=True)))))
 
 
 def axes(rank: int) -> tuple[Var, ...]:

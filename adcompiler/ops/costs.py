@@ -28,13 +28,14 @@ CHEAP = frozenset(
 INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "rsqrt", "sign", "floor", "ceil", "trunc", "fma"))
 
 Length = Callable[[Element], int]  # what a length is, or is taken to be
-NOMINAL = 1000  # a length that no call has told yet, or that the program computes
-CHEAP_TIME, COSTLY_TIME = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
+NOMINAL_LENGTH = 1000  # a length that no call has told yet, or that the program computes
+NOMINAL_ROW = 32  # a length that is not known either, where parts of an array are compared with the whole
+CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
 
 
 def nanoseconds(element: Element) -> float:
     """The nominal time of one operation."""
-    return COSTLY_TIME if is_costly(element) else CHEAP_TIME
+    return COSTLY_NANOSECONDS if is_costly(element) else CHEAP_NANOSECONDS
 
 
 def is_costly(element: Element) -> bool:

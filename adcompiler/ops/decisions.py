@@ -16,7 +16,7 @@ CONTINUOUS = frozenset(("abs", "hypot", "copysign"))  # their derivatives say th
 DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - CONTINUOUS
 
 
-def decided(array: Array) -> Iterator[tuple[Element, ...]]:
+def decision_operands(array: Array) -> Iterator[tuple[Element, ...]]:
     """For each decision in an array, the floats that it is about: what an extremum is taken of, too."""
     if is_extremum(array) and is_float(array.dtype):
         yield (array.body,)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from adcompiler.ir.nodes import Element, Func, Size, const
 from adcompiler.ir.walk import Resized
-from adcompiler.passes.arrays.unroll import LANES
+from adcompiler.passes.arrays.unroll import MOST_COORDINATES
 from adcompiler.passes.pipeline import SIMPLIFY, run
 
-MANY = 64  # the least longest length of a call for whose short ones a kernel is compiled
+LEAST_LONGEST_LENGTH = 64  # the least longest length of a call for whose short ones a kernel is compiled
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -36,7 +36,7 @@ def short(sizes: Sequence[int], axes: frozenset[int] | None = None) -> Pairs:
     """The lengths that sums over them are written out for, of `axes` if they are given. One of 1 is a
     constant of the types of arguments."""
     within = range(len(sizes)) if axes is None else sorted(axes)
-    return tuple((k, sizes[k]) for k in within if 1 < sizes[k] <= LANES)
+    return tuple((k, sizes[k]) for k in within if 1 < sizes[k] <= MOST_COORDINATES)
 
 
 def for_lengths(func: Func, known: Known) -> Func:

@@ -18,7 +18,7 @@ import numpy as np
 from adcompiler.errors import DtypeError, LimitError
 from adcompiler.pytree.records import Records, records, structured
 
-DEEPEST = 64  # containers inside each other
+MOST_DEPTH = 64  # containers inside each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def opened(value: Any, name: str) -> Container | None:
     texts, and for a dataclass with a field that is not set. A structured array has its fields as parts.
     """
     kind = type(value)
-    if kind is tuple or (kind is list and not _numbers(value, DEEPEST)):
+    if kind is tuple or (kind is list and not _numbers(value, MOST_DEPTH)):
         return Container(kind, tuple(range(len(value))), tuple(value))
     if isinstance(value, dict):
         for key in value:
@@ -183,5 +183,5 @@ def _is_number(value: Any) -> bool:
 
 def check_depth(depth: int, name: str) -> None:
     """Raise LimitError for containers that nest too deeply, as one that holds itself does."""
-    if depth > DEEPEST:
-        raise LimitError(f"{name[:60]}...: containers nest deeper than {DEEPEST}", remedy="flatten them")
+    if depth > MOST_DEPTH:
+        raise LimitError(f"{name[:60]}...: containers nest deeper than {MOST_DEPTH}", remedy="flatten them")

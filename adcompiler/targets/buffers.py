@@ -23,11 +23,11 @@ import numpy as np
 
 from adcompiler.fork import Locked
 
-SMALLEST = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
-LARGEST = 1 << 62  # bytes that NumPy would not even ask for
-MOST = 1 << 28  # bytes that are kept at most, idle and in use
+SMALLEST_BYTES = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
+LARGEST_BYTES = 1 << 62  # bytes that NumPy would not even ask for
+MOST_BYTES = 1 << 28  # bytes that are kept at most, idle and in use
 MOST_ARRAYS = 64  # that are looked through at a call
-LINE = 64  # bytes of a line of the cache, and of the longest vectors
+LINE_BYTES = 64  # bytes of a line of the cache, and of the longest vectors
 
 # For each result the array to put it into, or None; None for all.
 Into = Sequence[np.ndarray | None] | None
@@ -50,9 +50,9 @@ class Pool:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array with any content, as `np.empty`."""
         size = prod(shape) * dtype.itemsize
-        if size > LARGEST:
+        if size > LARGEST_BYTES:
             raise MemoryError
-        if size < SMALLEST:
+        if size < SMALLEST_BYTES:
             return np.empty(shape, dtype)
         if size > self.limit:
             return aligned(shape, dtype)
@@ -67,7 +67,7 @@ class Pool:
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
         """`empty` for many arrays that are alike."""
-        small = prod(shape) * dtype.itemsize < SMALLEST
+        small = prod(shape) * dtype.itemsize < SMALLEST_BYTES
         return partial(np.empty, shape, dtype) if small else partial(self.empty, shape, dtype)
 
     def keep(self, array: np.ndarray) -> None:
@@ -86,8 +86,8 @@ class Pool:
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array with any content that begins at a line of the cache."""
     size = prod(shape) * dtype.itemsize
-    memory: np.ndarray = np.empty(size + LINE, np.uint8)
-    first = -memory.ctypes.data % LINE
+    memory: np.ndarray = np.empty(size + LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % LINE_BYTES
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
@@ -119,4 +119,4 @@ def put(results: list[Any], into: Into) -> list[Any]:
     return results
 
 
-POOL = Pool(0 if os.environ.get("ADC_RECYCLE") == "0" else MOST)
+POOL = Pool(0 if os.environ.get("ADC_RECYCLE") == "0" else MOST_BYTES)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.targets.buffers import MOST, POOL
+from adcompiler.targets.buffers import MOST_BYTES, POOL
 
 N = 20_000
 X = np.arange(float(N))
@@ -18,9 +18,9 @@ X = np.arange(float(N))
 
 @pytest.fixture(autouse=True)
 def pool():
-    adc.recycle(MOST)
+    adc.recycle(MOST_BYTES)
     yield
-    adc.recycle(MOST)
+    adc.recycle(MOST_BYTES)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_memory_that_somebody_holds_is_not(double, hold):
 @pytest.mark.parametrize("shape", [(N,), (N + 1,), (3, N), (7, 13, 401)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_large_results_begin_at_a_line_of_the_cache(double, shape, dtype):
-    for limit in (MOST, 0):
+    for limit in (MOST_BYTES, 0):
         adc.recycle(limit)
         found = double(np.ones(shape, dtype))
         assert (found.shape, found.dtype) == (shape, dtype)
@@ -160,5 +160,5 @@ def test_a_limit(double):
 def test_many_results_do_not_grow_the_pool(double):
     for n in range(N, N + 400):
         double(np.arange(float(n)))
-    assert POOL.bytes <= MOST
+    assert POOL.bytes <= MOST_BYTES
     assert len(POOL.arrays) <= 64

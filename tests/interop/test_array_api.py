@@ -197,5 +197,5 @@ def test_arrays_on_a_device_are_its_kernels_arguments(monkeypatch):
             raise AssertionError("it is not read here")
 
     f, array = adc.compile("x * x", backend="cuda"), There()
-    monkeypatch.setattr(type(f), "performed", lambda self, args: args)
+    monkeypatch.setattr(type(f), "call_as_is", lambda self, args: args)
     assert f(array) == (array,)

@@ -117,7 +117,7 @@ def short_constants(beside_any: bool) -> Iterator[None]:
     """Short lengths are constants of kernels that are compiled inside, whatever the others are, if so."""
     with pytest.MonkeyPatch.context() as patch:
         if beside_any:
-            patch.setattr(specialise, "MANY", 0)
+            patch.setattr(specialise, "LEAST_LONGEST_LENGTH", 0)
         yield
 
 

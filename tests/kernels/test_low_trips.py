@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.loopir.low_trips import LOW, are_low, have_no_order
+from adcompiler.loopir.low_trips import MOST_LOW_TRIPS, are_low, have_no_order
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.parse import functions
 from adcompiler.targets.llvm.runtime.entry import translated
@@ -26,7 +26,7 @@ def f(A: f64[n, n], x: f64[n], y: f64[t, n]):
         total += x @ A @ x
     return total
 """
-LENGTHS = [0, 1, 2, 3, 4, 5, 7, LOW, LOW + 1, 3 * LOW]
+LENGTHS = [0, 1, 2, 3, 4, 5, 7, MOST_LOW_TRIPS, MOST_LOW_TRIPS + 1, 3 * MOST_LOW_TRIPS]
 
 
 def arguments(n: int, dtype: type = np.float64) -> list[np.ndarray]:
@@ -43,7 +43,7 @@ def test_results_are_those_of_the_reference_for_all_lengths(n):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("n", [3, LOW])
+@pytest.mark.parametrize("n", [3, MOST_LOW_TRIPS])
 def test_second_order_and_float32(n):
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
     point = arguments(n)
@@ -70,15 +70,15 @@ def test_lengths_choose_the_kernel():
         sizes[n], sizes[t] = length, steps
         return kernels.at(sizes)
 
-    assert at(LOW, 1000).mode.low_trips
-    assert at(LOW + 1, 1000) is kernels.general
-    assert "vectorize.width" in translated(at(LOW, 1000).source, True).text
+    assert at(MOST_LOW_TRIPS, 1000).mode.low_trips
+    assert at(MOST_LOW_TRIPS + 1, 1000) is kernels.general
+    assert "vectorize.width" in translated(at(MOST_LOW_TRIPS, 1000).source, True).text
     assert "vectorize.width" not in translated(kernels.general.source, True).text
 
 
 def test_a_call_of_other_lengths_takes_the_other_kernel():
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
-    for n in (LOW, LOW + 1, LOW, LOW + 1):
+    for n in (MOST_LOW_TRIPS, MOST_LOW_TRIPS + 1, MOST_LOW_TRIPS, MOST_LOW_TRIPS + 1):
         for _ in range(2):  # the second call takes the door
             np.testing.assert_allclose(f(*arguments(n)), reference(*arguments(n)), rtol=1e-12)
 

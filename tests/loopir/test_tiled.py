@@ -9,10 +9,19 @@ import adcompiler as adc
 from adcompiler.kernels.emit.block_partition import LINE
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.outer_vectorisation import transformed
-from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.walk import walk
 
-LENGTHS = [(0, 3), (3, 0), (1, 1), (2, 3), (TILE, TILE), (TILE + 1, 3 * TILE - 1), (100, 1000), (1000, 70)]
+LENGTHS = [
+    (0, 3),
+    (3, 0),
+    (1, 1),
+    (2, 3),
+    (TILE_ITERATIONS, TILE_ITERATIONS),
+    (TILE_ITERATIONS + 1, 3 * TILE_ITERATIONS - 1),
+    (100, 1000),
+    (1000, 70),
+]
 PROGRAMS = {
     "copy": "x.T",
     "beside": "x.T * y + 1.0",
@@ -59,7 +68,7 @@ def test_values_and_gradients_are_those_of_the_reference(body, lengths):
 
 @pytest.mark.parametrize("name", ["sum", "three axes", "products of rows"])
 def test_second_order(name):
-    body, point = PROGRAMS[name], arguments(2 * TILE + 1, 9)
+    body, point = PROGRAMS[name], arguments(2 * TILE_ITERATIONS + 1, 9)
     point[0] *= point[0]
     square = f"({body}) ** 2"
     found, expected = (

@@ -12,7 +12,15 @@ from adcompiler.interpreter.reference import Reference
 from adcompiler.kernels.emit import block_partition as cuts
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.passes.order.interchange import FEW, FEWEST, LONGEST, SHARE, WIDEST, interchange, pays
+from adcompiler.passes.order.interchange import (
+    ELEMENTS_AN_ITERATION,
+    FEWEST_ITERATIONS,
+    FEWEST_WIDE_ITERATIONS,
+    LONGEST_SUM,
+    LONGEST_WIDE_SUM,
+    interchange,
+    pays,
+)
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.runtime.programs.specialise import BACKENDS
 from adcompiler.targets.cpu import targets
@@ -139,13 +147,13 @@ def test_other_sums_stay_as_they_are(name):
 
 
 def test_lengths_decide():
-    assert pays((LONGEST, FEWEST))
-    assert not pays((LONGEST + 1, FEWEST))
-    assert not pays((LONGEST, FEWEST - 1))
-    assert pays((WIDEST // 2, 2, WIDEST // SHARE))
-    assert not pays((WIDEST // 2, 2, WIDEST // SHARE - 1))
-    assert not pays((WIDEST // 2, 3, WIDEST))
-    assert not pays((1, 1, FEW - 1))
+    assert pays((LONGEST_SUM, FEWEST_ITERATIONS))
+    assert not pays((LONGEST_SUM + 1, FEWEST_ITERATIONS))
+    assert not pays((LONGEST_SUM, FEWEST_ITERATIONS - 1))
+    assert pays((LONGEST_WIDE_SUM // 2, 2, LONGEST_WIDE_SUM // ELEMENTS_AN_ITERATION))
+    assert not pays((LONGEST_WIDE_SUM // 2, 2, LONGEST_WIDE_SUM // ELEMENTS_AN_ITERATION - 1))
+    assert not pays((LONGEST_WIDE_SUM // 2, 3, LONGEST_WIDE_SUM))
+    assert not pays((1, 1, FEWEST_WIDE_ITERATIONS - 1))
 
 
 @pytest.mark.parametrize(("n", "m"), [(600, 80), (80, 600), (5, 4)])
@@ -292,7 +300,7 @@ def test_products_that_are_not_called_are_interchanged_where_lengths_say_so():
     assert isinstance(made, KernelSelector)
     names = {"n": 200, "d": D, "k": K}
     many = [names[name] for name in func.size_names]
-    names["n"] = FEW - 1
+    names["n"] = FEWEST_WIDE_ITERATIONS - 1
     few = [names[name] for name in func.size_names]
     one, other = made.at(many), made.at(few)
     assert isinstance(one, CpuKernel)

@@ -12,7 +12,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.parse import ATTEMPTS, parsed
+from adcompiler.loopir.parse import MOST_ATTEMPTS, parsed
 
 
 class Lazy:
@@ -104,7 +104,7 @@ def test_texts_are_parsed_again_where_pythons_parser_is_confused_by_threads(monk
 
     monkeypatch.setattr(ast, "parse", parse)
     assert ast.unparse(parsed("x + 1")) == "x + 1"
-    faults += [RecursionError() for _ in range(ATTEMPTS + 1)]
+    faults += [RecursionError() for _ in range(MOST_ATTEMPTS + 1)]
     with pytest.raises(RecursionError):
         parsed("x")
 

@@ -126,14 +126,14 @@ def _without_first(axes: Axes) -> Axes:
     return {a: k - 1 for a, k in axes.items()}
 
 
-TAYLOR = 3  # from this order on, Taylor mode has fewer operations than nested forward mode
+TAYLOR_ORDER = 3  # from this order on, Taylor mode has fewer operations than nested forward mode
 
 
 class Modes:
     """Forward mode for derivatives by one variable, reverse mode for gradients."""
 
     def along(self, result: Array, tangents: Mapping[Array, Array], order: int) -> Array | None:
-        if order >= TAYLOR:
+        if order >= TAYLOR_ORDER:
             return taylor((result,), tangents, order)[0][-1]
         found: Array | None = result
         for _ in range(order):

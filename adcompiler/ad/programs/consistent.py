@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from adcompiler.ir.nodes import Array, Element, Input
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
-from adcompiler.ops.decisions import decided, is_repeatable
+from adcompiler.ops.decisions import decision_operands, is_repeatable
 
 
 def consistent(results: Iterable[Array], saved: Collection[Array]) -> set[Array]:
@@ -27,7 +27,7 @@ def consistent(results: Iterable[Array], saved: Collection[Array]) -> set[Array]
 def _decided(results: Iterable[Array], saved: Collection[Array]) -> Iterator[tuple[Element, ...]]:
     """What the decisions of a program that reads the saved arrays are about."""
     for array in postorder(results, lambda a: () if a in saved else arrays_read(a)):
-        yield from () if array in saved else decided(array)
+        yield from () if array in saved else decision_operands(array)
 
 
 def _made_of_others(group: Iterable[Element], saved: Collection[Array]) -> Iterator[Array]:

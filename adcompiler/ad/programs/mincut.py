@@ -25,10 +25,9 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Func, Index, Input, Map, Node, Read, Shape, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
-from adcompiler.ops.costs import CHEAP_TIME, Length, nanoseconds
+from adcompiler.ops.costs import CHEAP_NANOSECONDS, NOMINAL_LENGTH, Length, nanoseconds
 
 READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than writing to it
-ITERATIONS = 1000  # of a loop whose number of iterations nobody knows
 FINITE, ENDLESS = 2**29, 2**30  # all finite capacities together, and one that no cut pays (SciPy takes int32)
 
 
@@ -94,7 +93,7 @@ def _work(array: Array, length: Length) -> float:
     if isinstance(array, Item):
         return _iterations(array.loop, length)
     if isinstance(array, Call):  # routines on n x n matrices take about n multiplications an element
-        return CHEAP_TIME * max(_points(a.shape, length) * length(a.shape[-1]) for a in array.operands)
+        return CHEAP_NANOSECONDS * max(_points(a.shape, length) * length(a.shape[-1]) for a in array.operands)
     if isinstance(array, Map) and isinstance(array.body, Const):
         return 0.0
     time = 0.0
@@ -102,13 +101,13 @@ def _work(array: Array, length: Length) -> float:
         if not isinstance(element, Const | Index | Size):
             plain = not isinstance(element, Read) or all(isinstance(i, Index) for i in element.args)
             axes = tuple(array.domain[k] for k in element.axes)
-            time += _points(axes, length) * (nanoseconds(element) if plain else 10 * CHEAP_TIME)
-    return time if isinstance(array, Map) else time + CHEAP_TIME * _points(array.domain, length)
+            time += _points(axes, length) * (nanoseconds(element) if plain else 10 * CHEAP_NANOSECONDS)
+    return time if isinstance(array, Map) else time + CHEAP_NANOSECONDS * _points(array.domain, length)
 
 
 def _iterations(loop: Loop, length: Length) -> float:
     """Nanoseconds of all iterations."""
-    iterations = ITERATIONS if loop.length is None else length(loop.length)
+    iterations = NOMINAL_LENGTH if loop.length is None else length(loop.length)
     seen: set[Node] = set()
     time = 1.0
     for array in arrays_of(loop.roots):

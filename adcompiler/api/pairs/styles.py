@@ -23,7 +23,7 @@ from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Ty
 from adcompiler.runtime.programs.splitting import wrapped
 
 simplified = partial(run, SIMPLIFY)
-DEEPEST = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
+MOST_ORDERS = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
 
 
 class Differentiable(Traceable, Protocol):
@@ -109,9 +109,9 @@ class Forward(Style):
 
 def checked(order: int) -> int:
     """How deep pairs nest, if that is not too deep."""
-    if order > DEEPEST:
+    if order > MOST_ORDERS:
         raise LimitError(
-            f"pairs nest {order} deep, {DEEPEST} at most",
+            f"pairs nest {order} deep, {MOST_ORDERS} at most",
             remedy="adc.taylor gives derivatives of high order along one direction",
         )
     return order

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from adcompiler.ad.programs.split import Pattern, split
-from adcompiler.eager.aggregates.replay import Replay, Run, kernel_array, kernel_value, runner
+from adcompiler.eager.aggregates.call_cache import CallCache, Run, kernel_array, kernel_value, runner
 from adcompiler.eager.graph.graph import Cotangents, Entry, Node, fresh_name, is_variable, perform, state
 from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
@@ -32,7 +32,7 @@ _deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int,
 _deeper = WeakKeyDictionary()
 
 
-def call(function: Any, bound: Sequence[Any]) -> Any:
+def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     """The results of a compiled function, as Variables nested like its results."""
     given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
     types, values, _ = function.describe(given, {})
@@ -45,9 +45,9 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     else:
         run = _recorded(function, function.split().at(types, wanted, values), values)
     function._last = types  # what `show` shows
-    if function.replay is None:
-        function.replay = Replay(function)
-    function.replay.keep(bound, types, run)
+    if function.call_cache is None:
+        function.call_cache = CallCache(function)
+    function.call_cache.keep(bound, types, run)
     return run(args, values)
 
 

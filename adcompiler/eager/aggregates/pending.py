@@ -184,7 +184,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 MOST_OPERATIONS = 200  # of one graph: what is longer is cut
 MOST_SITES = 20_000  # of one function, which forgets them all and begins anew
-FEWEST = 3  # operations that are worth a kernel
+FEWEST_OPERATIONS = 3  # operations that are worth a kernel
 EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
 MOST_PATTERNS = 20  # of results that are held, at one place
 REFUSED = "refused"
@@ -517,7 +517,7 @@ class Graph:
         """Run the plan for a graph that was seen before; False if there is none."""
         site, key = self.site, (self.recording, alive)
         plan = site.plans.get(key)
-        if not site.seen or plan is REFUSED or len(self.refs) < FEWEST:
+        if not site.seen or plan is REFUSED or len(self.refs) < FEWEST_OPERATIONS:
             site.seen = True
             return False
         if plan is None and len(site.plans) >= MOST_PATTERNS:

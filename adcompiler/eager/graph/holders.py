@@ -8,7 +8,7 @@ from typing import Any
 from adcompiler.eager.graph.graph import Entry, Variable, is_variable, reachable
 from adcompiler.errors import DtypeError, GraphError
 
-FEW = 3  # leaves that a message names
+MOST_NAMED = 3  # leaves that a message names
 
 
 def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:
@@ -32,7 +32,7 @@ def leaves_of(v: Variable) -> str:
     """`: a, b` for a message: the leaves that require a gradient which a Variable was computed from."""
     edges = (e for n in reachable([v]) for e in n.edges if e.requires_grad and e.entry is None)
     names = list({e.serial: e.origin.name for e in edges if e.origin is not None}.values())
-    return f": {', '.join(names[:FEW])}{', ...' if len(names) > FEW else ''}" if names else ""
+    return f": {', '.join(names[:MOST_NAMED])}{', ...' if len(names) > MOST_NAMED else ''}" if names else ""
 
 
 def behind_freed(entries: Sequence[Entry]) -> dict[int, None]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from adcompiler.eager.graph.user_lines import UserLine, here
 
-BITS = 1021  # of a mask; a prime, for serial numbers may come in steps
-MOST = 256  # values taken that are remembered
+MASK_BITS = 1021  # of a mask; a prime, for serial numbers may come in steps
+MOST_TAKEN = 256  # values taken that are remembered
 
 serials = itertools.count()  # of Variables and operations, in the order in which they came to be
 OTHER = object()  # stands for an operand without an identity
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
         return f"{v.name}{self.how}" if self.how[0] == "." else f"{v.name} by {self.how}"
 
 
-_taken: deque[tuple[Any, ...]] = deque(maxlen=MOST)
+_taken: deque[tuple[Any, ...]] = deque(maxlen=MOST_TAKEN)
 
 
 def take(how: str, value: Any, v: Any) -> None:
@@ -89,7 +89,7 @@ def taken() -> list[Taken]:
 
 def bit(serial: int) -> int:
     """The mask of a leaf."""
-    return 1 << serial % BITS
+    return 1 << serial % MASK_BITS
 
 
 def roots_of(v: Any) -> int:
@@ -102,7 +102,7 @@ def roots_of(v: Any) -> int:
 
 def begin(v: Any, how: str, sources: Sequence[Any] = (), given: Any = None) -> None:
     """Say that `v`, which has no entry, was made here, of these Variables."""
-    roots: int = 1 << v.serial % BITS
+    roots: int = 1 << v.serial % MASK_BITS
     serials: tuple[int, ...] = ()
     if sources:
         serials = tuple([s.serial for s in sources])

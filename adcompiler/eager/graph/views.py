@@ -17,7 +17,7 @@ from adcompiler.eager.graph.user_lines import here
 from adcompiler.errors import GraphError
 
 See = Callable[[Variable], Variable]
-FEW = 32  # references of views that a root keeps before those that are gone are looked for
+FEWEST_REFERENCES = 32  # references of views that a root keeps before those that are gone are looked for
 
 
 class View:
@@ -60,7 +60,7 @@ def view(x: Variable, made: Variable, see: See, where: Any = None) -> Variable:
         root.__dict__["_views"] = [ref(made)]
     else:
         shown.append(ref(made))
-        if len(shown) >= FEW and not len(shown) & (len(shown) - 1):
+        if len(shown) >= FEWEST_REFERENCES and not len(shown) & (len(shown) - 1):
             shown[:] = [v for v in shown if v() is not None]
     return made
 

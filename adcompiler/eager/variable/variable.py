@@ -364,7 +364,7 @@ class Variable(Conversions):
 
     def __adc_call__(self, function: Any, bound: Sequence[Any]) -> Any:
         """A compiled function called with Variables: one entry, however long the function is."""
-        return provided.call(function, bound)
+        return provided.call_with_variables(function, bound)
 
     @public
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:

@@ -25,7 +25,7 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
-LONGEST = 60  # characters of an operand
+LONGEST_OPERAND = 60  # characters of an operand
 MOST_OPERANDS = 4
 
 
@@ -214,7 +214,7 @@ class SourceWords:
             nodes = [array, *array.elements[-1:]]
         for origin in (self.table.nodes[n] for n in nodes if n in self.table.nodes):
             found = self.text(origin.source, origin.span) if origin.of is None else ""
-            if 0 < len(found) <= LONGEST:
+            if 0 < len(found) <= LONGEST_OPERAND:
                 return found
         if isinstance(element, Apply) and element.op not in TABLE:
             return self.named(element.args[0], frame)  # a conversion

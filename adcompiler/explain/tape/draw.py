@@ -13,7 +13,7 @@ from adcompiler.explain.tape.picture import as_dot, as_text, picture
 from adcompiler.explain.tape.svg import as_svg
 from adcompiler.frames import public
 
-LIMIT = 200
+MOST_ENTRIES = 200
 
 
 class Drawing(str):
@@ -25,7 +25,7 @@ class Drawing(str):
 
 @public
 def draw(
-    output: Variable | Sequence[Variable], path: str | PathLike[str] | None = None, limit: int = LIMIT
+    output: Variable | Sequence[Variable], path: str | PathLike[str] | None = None, limit: int = MOST_ENTRIES
 ) -> Drawing:
     """The graph behind a Variable, or several: each operation with its line, shapes and values, who holds a
     gradient, and what was cut and why.

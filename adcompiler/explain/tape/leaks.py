@@ -18,7 +18,7 @@ from adcompiler.eager.graph.graph import Entry, Variable, is_variable, live, rea
 from adcompiler.eager.graph.user_lines import OURS, locals_of
 from adcompiler.frames import public
 
-MOST, DEEP = 10, 4
+MOST_HOLDERS, DEEPEST_HOLDER = 10, 4
 
 ITEM = "keep .item() or .detach() of them, which hold no graph"
 UNSEEN = "held where Python's collector does not look, such as arrays of objects and expressions that run"
@@ -75,11 +75,13 @@ def leaks() -> Leaks:
     holders = [_holder(kind, what, list(found.values())) for (kind, what), found in held.items()]
     holders.sort(key=lambda h: (h.kind == "name", -h.operations))
     title = f"{_count(len(entries))} recorded and held, with {_size(_bytes(entries))} of arrays"
-    more = [f"  and {len(holders) - MOST} more"] if len(holders) > MOST else []
+    more = [f"  and {len(holders) - MOST_HOLDERS} more"] if len(holders) > MOST_HOLDERS else []
     told = {e.number for e in reachable([v for found in held.values() for v in found.values()])}
     if unseen := sum(e.number not in told for e in entries):
         more.append(f"  {_count(unseen)}: {UNSEEN}")
-    made = Leaks("\n".join([title, *map(str, holders[:MOST]), *more]) if entries else "no graph is held")
+    made = Leaks(
+        "\n".join([title, *map(str, holders[:MOST_HOLDERS]), *more]) if entries else "no graph is held"
+    )
     made.holders = tuple(holders)
     return made
 
@@ -184,7 +186,7 @@ class Finder:
         """Where a container is: its name, or what holds it."""
         if id(container) in self.names:
             return f", {self.names[id(container)]}"
-        for one in self.above([container]) if depth < DEEP else ():
+        for one in self.above([container]) if depth < DEEPEST_HOLDER else ():
             if isinstance(one, CellType):
                 return f", in {self.closure(one)}"
             if isinstance(one, dict) and self.owner(one) is None:

@@ -16,7 +16,7 @@ from adcompiler.runtime.reports.cut_words import words
 CHARACTER, LINE, PAD, GAP, BETWEEN, LONGEST = 6.3, 15, 10, 24, 44, 60  # in pixels; LONGEST in characters
 FILLS = {"operation": "#ffffff", "output": "#dbe9ff", "leaf": "#dff3e0", "constant": "#f0f0f0"}
 RED, SWEEPS = "#c0392b", 8
-FAR = 4  # layers over which a leaf is not drawn again where it is read
+FAR_LAYERS = 4  # layers over which a leaf is not drawn again where it is read
 
 
 class Spot:
@@ -81,7 +81,7 @@ def _layers(found: Picture) -> tuple[list[list[Spot]], list[tuple[Arrow, list[Sp
     paths: list[tuple[Arrow, list[Spot]]] = []
     for arrow in found.arrows:
         first, end = spots[arrow.tail], spots[arrow.head]
-        if end.layer - first.layer > FAR and arrow.tail.kind in ("leaf", "constant"):
+        if end.layer - first.layer > FAR_LAYERS and arrow.tail.kind in ("leaf", "constant"):
             first = Spot(
                 end.layer - 1, [(arrow.tail.title, "#000")], Box(arrow.tail.title, kind=arrow.tail.kind)
             )

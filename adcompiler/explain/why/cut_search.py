@@ -22,7 +22,7 @@ from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.eager.variable.elementwise import Elementwise
 from adcompiler.errors import Error
 
-SPARSE = 10  # a mask of so few bits is right but for one in a hundred
+SPARSE_BITS = 10  # a mask of so few bits is right but for one in a hundred
 
 
 class Cut(NamedTuple):
@@ -163,7 +163,7 @@ class Search:
         mask = roots_of(self.target)
         if roots & mask != mask:
             return None
-        return self.target.entry is None and roots.bit_count() <= SPARSE
+        return self.target.entry is None and roots.bit_count() <= SPARSE_BITS
 
     def leads(self, serial: int, entry: Entry | None) -> bool:
         """Whether a value was computed from the input, also where no derivative passes."""

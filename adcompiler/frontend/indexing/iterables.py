@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing import ragged
@@ -99,13 +99,13 @@ def rows(context: Context, value: Value) -> Iterable:
         return Value(value.shape[1:], substitute(value.element, {**places, 0: index}), value.weak, held)
 
     over = () if value.held is None or value.rank > 1 else (value.held,)
-    return Iterable(length, linear(length) - whole(1), at, over=over)
+    return Iterable(length, linear(length) - linear_constant(1), at, over=over)
 
 
 def _ragged(context: Context, value: RaggedRows) -> Iterable:
     """The rows of a list of arrays of different lengths."""
     length = ragged.length(context, value)
-    return Iterable(length, linear(length) - whole(1), lambda index: ragged.row(value, index))
+    return Iterable(length, linear(length) - linear_constant(1), lambda index: ragged.row(value, index))
 
 
 def _selected(context: Context, value: Masked) -> Iterable:
@@ -122,7 +122,7 @@ def items(context: Context, value: Container) -> Iterable:
     def at(index: Element) -> AnyValue:
         return entries(part, lambda leaf: rows(context, leaf).at(index))
 
-    return Iterable(length, linear(length) - whole(1), at)
+    return Iterable(length, linear(length) - linear_constant(1), at)
 
 
 def _numbered(
@@ -165,7 +165,7 @@ def _zipped(
 
     return Iterable(
         length,
-        fixed[0].last if length is fixed[0].length else linear(length) - whole(1),
+        fixed[0].last if length is fixed[0].length else linear(length) - linear_constant(1),
         lambda i: tuple(p.at(i) for p in fixed),
         1,
         guard if guards else None,
@@ -209,7 +209,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
         return Value((), (linear(first) + linear(index) * step).element(), weak=True)
 
     guard = None if length is iterations else (lambda index: apply("less", index, iterations))
-    return Iterable(length, distance - whole(1), at, abs(step), guard)
+    return Iterable(length, distance - linear_constant(1), at, abs(step), guard)
 
 
 def _is_natural(value: AnyValue) -> bool:
@@ -237,7 +237,9 @@ def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
     def at(index: Element) -> Value:
         return Value((), index, weak=True)
 
-    return Iterable(length, linear(end) - whole(1), at, 1, lambda index: apply("greater_equal", index, first))
+    return Iterable(
+        length, linear(end) - linear_constant(1), at, 1, lambda index: apply("greater_equal", index, first)
+    )
 
 
 def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) -> Element:
@@ -259,7 +261,7 @@ def _iterations(context: Context, distance: Linear, step: int) -> Element:
     if known is not None:
         return integer(max(-(-known // step), 0))
     if step < 2**31:
-        rounded = (distance + whole(step - 1)).element()
+        rounded = (distance + linear_constant(step - 1)).element()
         iterations = combine("floor_divide", rounded, const(step, "i64"))
     else:
         iterations = stepped(distance.element(), step)

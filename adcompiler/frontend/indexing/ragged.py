@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing.dimensions import Axis, Dimensions
@@ -111,7 +111,7 @@ def _place(context: Context, count: Element, index: AnyValue, span: Span) -> Ele
     if not binders.sure(form):
         at = select(apply("less", at, ZERO), apply("add", at, count), at)
     inside = apply("logical_and", apply("less_equal", ZERO, at), apply("less", at, count))
-    if not (binders.sure(form) and binders.sure(linear(count) - form - whole(1))):
+    if not (binders.sure(form) and binders.sure(linear(count) - form - linear_constant(1))):
         binders.check(inside, (), OUTSIDE, INSIDE, span)
     return at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.indexing import ragged
@@ -101,7 +101,7 @@ def _of_growing(
     if isinstance(index, int) and index < 0:
         place = combine("add", value.count, place)
     sure, form = context.binders.sure, linear(place)
-    if not (sure(form) and sure(linear(value.count) - form - whole(1))):
+    if not (sure(form) and sure(linear(value.count) - form - linear_constant(1))):
         inside = apply("less_equal", ZERO, place), apply("less", place, value.count)
         context.binders.check(apply("logical_and", *inside), (), OUTSIDE, INSIDE, span)
     return subscript(context, value.buffer, [Value((), place), *indices[1:]], span)
@@ -311,7 +311,7 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
     if not binders.path and (length - form).constant == 1:  # x[n - 1]
         _demand(context, size, ONE, "negative index", span)
         return index
-    low, high = binders.sure(form, shape), binders.sure(length - form - whole(1), shape)
+    low, high = binders.sure(form, shape), binders.sure(length - form - linear_constant(1), shape)
     if not low:
         index = select(apply("less", index, ZERO), apply("add", index, size), index)
         low = binders.sure(form + length, shape)
@@ -322,7 +322,7 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
         if not low:
             _demand(context, size, combine("subtract", size, index), "negative index", span)
         return index
-    least = lowest(length - form - whole(1), binders.within(shape))
+    least = lowest(length - form - linear_constant(1), binders.within(shape))
     if low and least is not None and not binders.path and not is_computed(least.element()):
         _demand(context, size, (length - least).element(), "index", span)
         return index

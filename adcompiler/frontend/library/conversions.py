@@ -9,7 +9,7 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
@@ -91,21 +91,21 @@ def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> Any
     return Value(x.shape, cast(x.element, known), dtype in ("float", "int", "bool"))
 
 
-def with_dtype(builtin: Builtin) -> Builtin:
+def with_dtype(function: Builtin) -> Builtin:
     """What makes an array, with a `dtype=` besides."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         dtype = keywords.pop("dtype", None)
-        return converted(context, builtin(context, args, keywords, span), dtype, span)
+        return converted(context, function(context, args, keywords, span), dtype, span)
 
     return call
 
 
 CONVERSIONS: Mapping[str, Builtin] = MappingProxyType(
     {
-        "int": taking("int", ("x",), _integer),
-        "float": taking("float", ("x",), _float),
-        "bool": taking("bool", ("x",), _truth),
+        "int": builtin("int", ("x",), _integer),
+        "float": builtin("float", ("x",), _float),
+        "bool": builtin("bool", ("x",), _truth),
     }
-    | {name: taking(name, ("x", "dtype"), _array, optional=1) for name in ("array", "asarray")}
+    | {name: builtin(name, ("x", "dtype"), _array, optional=1) for name in ("array", "asarray")}
 )

@@ -7,9 +7,8 @@ need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.library.prelude import called as prelude
@@ -17,7 +16,7 @@ from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.matrices import matrix
 from adcompiler.frontend.linalg.solving import called, square
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtins
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
 from adcompiler.ir.nodes import Element, Shape, const
@@ -169,15 +168,16 @@ def expm(context: Context, a: AnyValue, span: Span) -> AnyValue:
     return prelude(context, "expm", [square(context, "expm", a, span)], span)
 
 
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "eigh": (("a",), eigh, 0),
-    "eigvalsh": (("a",), eigvalsh, 0),
-    "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
-    "qr": (("a", "mode"), qr, 1),
-    "pinv": (("a", "rcond"), pinv, 1),
-    "lstsq": (("a", "b", "rcond"), lstsq, 1),
-    "expm": (("a",), expm, 0),
-}
 DECOMPOSITIONS: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "eigh": (("a",), eigh, 0),
+            "eigvalsh": (("a",), eigvalsh, 0),
+            "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
+            "qr": (("a", "mode"), qr, 1),
+            "pinv": (("a", "rcond"), pinv, 1),
+            "lstsq": (("a", "b", "rcond"), lstsq, 1),
+            "expm": (("a",), expm, 0),
+        }
+    )
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import located, not_an_index, subscript
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.reductions import axes_of
@@ -150,7 +149,7 @@ def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: 
         along = min(parts[0].rank - 1, 1) if axis is None else axis
         return rearranging.join(context, parts, along, span)
 
-    return taking(name, ("arrays",), operation)
+    return builtin(name, ("arrays",), operation)
 
 
 def _joined_rows(context: Context, name: str, x: Value, span: Span) -> AnyValue:
@@ -424,7 +423,7 @@ def _like(name: str, number: float) -> Builtin:
     def operation(context: Context, x: AnyValue, span: Span) -> Value:
         return full_like(context, x, number, span)
 
-    return taking(name, ("x",), operation)
+    return builtin(name, ("x",), operation)
 
 
 def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Value:
@@ -436,27 +435,28 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
     return Value(like.shape, cast(filled.element, like.dtype), like.weak)
 
 
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "atleast_1d": (("x",), _at_least(1), 0),
-    "atleast_2d": (("x",), _at_least(2), 0),
-    **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
-    "imag": (("x",), imag, 0),
-    "tile": (("x", "reps"), tile, 0),
-    "repeat": (("x", "repeats", "axis"), repeat, 1),
-    "squeeze": (("x", "axis"), squeeze, 1),
-    "expand_dims": (("x", "axis"), expand_dims, 0),
-    "moveaxis": (("x", "source", "destination"), moveaxis, 0),
-    "swapaxes": (("x", "axis1", "axis2"), swapaxes, 0),
-    "broadcast_to": (("x", "shape"), broadcast_to, 0),
-    "roll": (("x", "shift", "axis"), roll, 1),
-    "flip": (("x", "axis"), flip, 1),
-    "take": (("x", "indices", "axis", "mode"), take, 2),
-    "take_along_axis": (("x", "indices", "axis"), take_along_axis, 1),
-    "pad": (("x", "pad_width", "mode", "constant_values"), pad, 2),
-    "full_like": (("x", "fill_value"), full_like, 0),
-}
 MOVING: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "atleast_1d": (("x",), _at_least(1), 0),
+            "atleast_2d": (("x",), _at_least(2), 0),
+            **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
+            "imag": (("x",), imag, 0),
+            "tile": (("x", "reps"), tile, 0),
+            "repeat": (("x", "repeats", "axis"), repeat, 1),
+            "squeeze": (("x", "axis"), squeeze, 1),
+            "expand_dims": (("x", "axis"), expand_dims, 0),
+            "moveaxis": (("x", "source", "destination"), moveaxis, 0),
+            "swapaxes": (("x", "axis1", "axis2"), swapaxes, 0),
+            "broadcast_to": (("x", "shape"), broadcast_to, 0),
+            "roll": (("x", "shift", "axis"), roll, 1),
+            "flip": (("x", "axis"), flip, 1),
+            "take": (("x", "indices", "axis", "mode"), take, 2),
+            "take_along_axis": (("x", "indices", "axis"), take_along_axis, 1),
+            "pad": (("x", "pad_width", "mode", "constant_values"), pad, 2),
+            "full_like": (("x", "fill_value"), full_like, 0),
+        }
+    )
     | {name: _like(name, number) for name, number in (("zeros_like", 0.0), ("ones_like", 1.0))}
     | {
         "hstack": _joining("hstack", _vector, None),

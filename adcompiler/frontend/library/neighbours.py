@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,7 @@ from adcompiler.frontend.indexing.subscripts import subscript
 from adcompiler.frontend.library.functionals import diff as derivative
 from adcompiler.frontend.library.moving import one_axis, own_index, replaced
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins, known_integer
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.sizes import unit
@@ -170,12 +170,13 @@ def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span
     )
 
 
-DIFFERENCES = taking("diff", ("x", "n", "axis", "prepend", "append"), differences, 4)
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "trapezoid": (("y", "x", "dx", "axis"), trapezoid, 3),
-    "convolve": (("a", "v", "mode"), convolve, 1),
-    "cross": (("a", "b", "axis"), cross, 1),
-}
+DIFFERENCES = builtin("diff", ("x", "n", "axis", "prepend", "append"), differences, 4)
 NEIGHBOURS: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "trapezoid": (("y", "x", "dx", "axis"), trapezoid, 3),
+            "convolve": (("a", "v", "mode"), convolve, 1),
+            "cross": (("a", "b", "axis"), cross, 1),
+        }
+    )
 )

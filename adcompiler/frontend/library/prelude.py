@@ -11,7 +11,7 @@ from adcompiler.errors import Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.parse import parse
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.values import AnyValue, Closure, Value
 from adcompiler.ir.types import as_float
@@ -158,5 +158,5 @@ _OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "betainc": (("a", "b", "x"), _of("betainc", "betainc")),
 }
 INCOMPLETE: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation) for name, (params, operation) in _OPERATIONS.items()}
+    {name: builtin(name, params, operation) for name, (params, operation) in _OPERATIONS.items()}
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.errors import Span
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, known_integer
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO
@@ -87,7 +87,7 @@ def _builtin(name: str) -> Builtin:
     def operation(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
         return running(context, name, x, axis, span)
 
-    return taking(name, ("x", "axis"), operation, 1)
+    return builtin(name, ("x", "axis"), operation, 1)
 
 
 RUNNING: Mapping[str, Builtin] = MappingProxyType({name: _builtin(name) for name in STEPS})

@@ -17,7 +17,7 @@ from adcompiler.frontend.library.moving import flat_or_along, own_index, replace
 from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.solving import called
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.reductions import axes_of
@@ -88,7 +88,7 @@ def _last_or(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Spa
 
 def _along_last(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     """A builtin of an array and an axis: the last one if none is given; None for all elements."""
-    inner = taking(name, ("x", "axis"), operation, 1)
+    inner = builtin(name, ("x", "axis"), operation, 1)
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         given = len(args) > 1 or "axis" in keywords or not args
@@ -284,14 +284,15 @@ def interp(
     return context.where(do("less", (points, start), span), first if left is None else left, found, span)
 
 
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "median": (("x", "axis", "keepdims"), median, 2),
-    "quantile": (("x", "q", "axis", "method", "keepdims"), _quantile("quantile", 1.0), 3),
-    "percentile": (("x", "q", "axis", "method", "keepdims"), _quantile("percentile", 100.0), 3),
-    "searchsorted": (("a", "v", "side"), searchsorted, 1),
-    "interp": (("x", "xp", "fp", "left", "right"), interp, 2),
-}
 SORTING: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "median": (("x", "axis", "keepdims"), median, 2),
+            "quantile": (("x", "q", "axis", "method", "keepdims"), _quantile("quantile", 1.0), 3),
+            "percentile": (("x", "q", "axis", "method", "keepdims"), _quantile("percentile", 100.0), 3),
+            "searchsorted": (("a", "v", "side"), searchsorted, 1),
+            "interp": (("x", "xp", "fp", "left", "right"), interp, 2),
+        }
+    )
     | {name: _along_last(name, operation) for name, operation in (("sort", sort), ("argsort", argsort))}
 )

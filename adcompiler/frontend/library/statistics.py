@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +10,12 @@ from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import not_an_index, subscript
 from adcompiler.frontend.library.moving import one_axis, own_index, squeeze
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, known_integer, taking
+from adcompiler.frontend.values.builtin_arguments import (
+    Builtin,
+    bind_arguments,
+    builtins,
+    known_integer,
+)
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO
@@ -175,13 +180,14 @@ def _added(
     return Read(made, tuple(Index(a) for a in lead) + identity(shape))
 
 
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "average": (("x", "axis", "weights", "keepdims"), average, 3),
-    "cov": (("m", "y", "rowvar", "bias", "ddof"), cov, 4),
-    "bincount": (("x", "weights", "minlength", "length"), bincount, 3),
-    "segment_sum": (("data", "segment_ids", "num_segments"), segment_sum, 0),
-}
 STATISTICS: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "average": (("x", "axis", "weights", "keepdims"), average, 3),
+            "cov": (("m", "y", "rowvar", "bias", "ddof"), cov, 4),
+            "bincount": (("x", "weights", "minlength", "length"), bincount, 3),
+            "segment_sum": (("data", "segment_ids", "num_segments"), segment_sum, 0),
+        }
+    )
     | {name: _softmax(name) for name in ("softmax", "log_softmax")}
 )

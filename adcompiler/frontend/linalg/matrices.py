@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.einsum import contracted
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, known_integer, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins, known_integer
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.sizes import unit
@@ -107,7 +107,7 @@ def _triangle(name: str, keeps: str) -> Builtin:
             value.shape, select(apply(keeps, index(value, -1), last), value.element, zero), value.weak
         )
 
-    return taking(name, ("x", "k"), operation, 1)
+    return builtin(name, ("x", "k"), operation, 1)
 
 
 def flat(context: Context, name: str, x: AnyValue, span: Span) -> Value:
@@ -202,19 +202,20 @@ def _identity(context: Context, n: AnyValue, span: Span) -> Value:
     return eye(context, n, None, None, span)
 
 
-_OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any], int]] = {
-    "eye": (("n", "m", "k"), eye, 2),
-    "identity": (("n",), _identity, 0),
-    "diag": (("x", "k"), diag, 1),
-    "diagonal": (("x", "k"), diagonal, 1),
-    "trace": (("x",), trace, 0),
-    "outer": (("x", "y"), outer, 0),
-    "inner": (("x", "y"), inner, 0),
-    "vdot": (("x", "y"), vdot, 0),
-    "tensordot": (("x", "y", "axes"), tensordot, 1),
-    "kron": (("x", "y"), kron, 0),
-}
 MATRICES: Mapping[str, Builtin] = MappingProxyType(
-    {name: taking(name, params, operation, count) for name, (params, operation, count) in _OPERATIONS.items()}
+    builtins(
+        {
+            "eye": (("n", "m", "k"), eye, 2),
+            "identity": (("n",), _identity, 0),
+            "diag": (("x", "k"), diag, 1),
+            "diagonal": (("x", "k"), diagonal, 1),
+            "trace": (("x",), trace, 0),
+            "outer": (("x", "y"), outer, 0),
+            "inner": (("x", "y"), inner, 0),
+            "vdot": (("x", "y"), vdot, 0),
+            "tensordot": (("x", "y", "axes"), tensordot, 1),
+            "kron": (("x", "y"), kron, 0),
+        }
+    )
     | {"tril": _triangle("tril", "less_equal"), "triu": _triangle("triu", "greater_equal")}
 )

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.matrices import eye, index, matrix
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, taking
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -158,11 +158,11 @@ def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue
 
 LINALG: Mapping[str, Builtin] = MappingProxyType(
     {
-        "solve": taking("solve", ("a", "b"), solve),
-        "inv": taking("inv", ("a",), inv),
-        "det": taking("det", ("a",), det),
-        "slogdet": taking("slogdet", ("a",), slogdet),
-        "cholesky": taking("cholesky", ("a",), cholesky),
-        "solve_triangular": taking("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
+        "solve": builtin("solve", ("a", "b"), solve),
+        "inv": builtin("inv", ("a",), inv),
+        "det": builtin("det", ("a",), det),
+        "slogdet": builtin("slogdet", ("a",), slogdet),
+        "cholesky": builtin("cholesky", ("a",), cholesky),
+        "solve_triangular": builtin("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
     }
 )

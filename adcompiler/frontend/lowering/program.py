@@ -29,7 +29,7 @@ from adcompiler.frontend.values.values import (
     describe,
     instead_of,
     is_number,
-    whole,
+    value_of_array,
 )
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item
@@ -177,7 +177,7 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
     lowering.names[inputs[-1]] = name
     if given.dtype == "i64" and not shape:
         lowering.sizes.whole[inputs[-1]] = name
-    return whole(inputs[-1], given.weak)
+    return value_of_array(inputs[-1], given.weak)
 
 
 def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.subscripts import READ, stored
 from adcompiler.frontend.library.suggestions import alone
 from adcompiler.frontend.lowering.break_continue import BROKEN
-from adcompiler.frontend.lowering.custom_rules import ruled
 from adcompiler.frontend.lowering.expressions import Steps, named
 from adcompiler.frontend.lowering.list_append import Appending
 from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.return_in_loops import RETURNED
+from adcompiler.frontend.lowering.rule_calls import ruled
 from adcompiler.frontend.values.values import (
     RESULT,
     AnyValue,
@@ -104,7 +104,7 @@ class Lowering(Appending):
             match statement:
                 case tree.Return():
                     value = self.aliases.read_all(self.expression(statement.value, scope), statement.span)
-                    return Returned(self.settled(value))
+                    return Returned(self.with_current_names(value))
                 case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
                 case tree.If() if (parts := self.apart(statement, scope)) is not None:
@@ -429,10 +429,10 @@ class Lowering(Appending):
             return returned.value
         self.never_returns(closure)
 
-    def settled(self, value: AnyValue) -> AnyValue:
+    def with_current_names(self, value: AnyValue) -> AnyValue:
         """What is returned: a definition of this call sees its names as they are now."""
         if isinstance(value, tuple) and not isinstance(value, Listed):
-            return tuple(map(self.settled, value))
+            return tuple(map(self.with_current_names, value))
         if isinstance(value, Closure) and value.scope is self.frame:
             return replace(value, scope=Frame(dict(self.frame)))
         return value

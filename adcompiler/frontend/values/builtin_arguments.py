@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from adcompiler.errors import ParseError, Span
@@ -52,7 +52,7 @@ def bind_arguments(
     return [bound.get(p) for p in params]
 
 
-def taking(
+def builtin(
     name: str, params: tuple[str, ...], operation: Callable[..., AnyValue], optional: int = 0
 ) -> Builtin:
     """A builtin that calls `operation(context, *arguments, span)`; optional arguments left out are None."""
@@ -62,6 +62,11 @@ def taking(
         return operation(context, *bound, span)
 
     return call
+
+
+def builtins(rows: Mapping[str, tuple[tuple[str, ...], Callable[..., AnyValue], int]]) -> dict[str, Builtin]:
+    """Builtins by name, from rows of their parameters, operation and number of optional arguments."""
+    return {name: builtin(name, *row) for name, row in rows.items()}
 
 
 def known_integer(context: Context, what: str, value: AnyValue, default: int, span: Span) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, reduce
 
-from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Range, facts_of, never_negative
 from adcompiler.errors import Error, OutOfRangeError, Span
 from adcompiler.frontend.values.values import Tally
@@ -115,7 +115,9 @@ class Binders:
     def within(self, shape: Shape) -> dict[Element, Range]:
         """The ranges of the indices around, and of a value's own axes of lengths `shape`."""
         own = enumerate(shape)
-        return self.ranges | {Index(k): Range(linear(n) - whole(1), 1, len(self.ranges) + 1) for k, n in own}
+        return self.ranges | {
+            Index(k): Range(linear(n) - linear_constant(1), 1, len(self.ranges) + 1) for k, n in own
+        }
 
     def inside(self, axis: int | None, length: Element) -> None:
         """What is lowered from now on happens once for each index below a length, or not at all."""

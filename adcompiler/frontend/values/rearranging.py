@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 
-from adcompiler.analysis.affine import Linear, linear, whole
-from adcompiler.analysis.exact_lengths import LONG, MOST
+from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.exact_lengths import LONG, MOST_ELEMENTS
 from adcompiler.analysis.intervals import lowest
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.open_axes import open_axes
@@ -208,7 +208,7 @@ def longest(context: Context, distance: Linear, iterations: Element, step: int) 
     if not is_computed(iterations):
         low = lowest(distance * -1, context.binders.ranges)
         if low is not None:
-            high = low * -1 + whole(step - 1)
+            high = low * -1 + linear_constant(step - 1)
             symbols = {a: f for a, f in high.terms.items() if a is not None}
             for size in symbols:
                 if symbols == {size: 1} and step == 1 and high.terms.get(None, 0) <= 0:
@@ -231,7 +231,7 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
     if not is_const(length) and not context.binders.sure(linear(length)):
         context.sizes.demand(length, ZERO, "a length", span)
         if is_computed(length):  # what is checked by value is used before it is refused
-            fits = apply("less_equal", length, integer(MOST))
+            fits = apply("less_equal", length, integer(MOST_ELEMENTS))
             context.binders.check(
                 fits, (), f"a length takes {LONG}", "pass a smaller length", span, ShapeError
             )
@@ -323,7 +323,7 @@ def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -
     if not -len(shape) - 1 <= axis <= len(shape):
         context.fail(OutOfRangeError, f"axis {axis} is out of range", span, f"use 0 to {len(shape)}")
     axis %= len(shape) + 1
-    whole = context.ranked((*shape[:axis], integer(len(values)), *shape[axis:]), span)
+    linear_constant = context.ranked((*shape[:axis], integer(len(values)), *shape[axis:]), span)
     element: Element | None = None
     for k in reversed(range(len(values))):
         own = over(values[k], shape, dtype)
@@ -331,7 +331,7 @@ def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -
         index = ZERO if len(values) == 1 else Index(axis)
         element = here if element is None else select(apply("equal", index, integer(k)), here, element)
     assert element is not None
-    return Value(whole, element, weak)
+    return Value(linear_constant, element, weak)
 
 
 def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:

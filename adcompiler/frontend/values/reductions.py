@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
@@ -90,7 +90,7 @@ def _is_some(context: Context, number: Element) -> bool:
     parts = (e for e in elements_of((number,)) if not isinstance(e, Const))
     if all(e not in given if isinstance(e, Size) else getattr(e, "op", "") == "multiply" for e in parts):
         return True
-    return context.binders.sure(linear(number) - whole(1))
+    return context.binders.sure(linear(number) - linear_constant(1))
 
 
 def mean(context: Context, x: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
@@ -204,11 +204,11 @@ REDUCTIONS: dict[str, Reduction] = {
 def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Value:
     """An array that is `value` everywhere."""
     lengths = shape if isinstance(shape, tuple) else (shape,)
-    whole = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in lengths), span)
+    linear_constant = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in lengths), span)
     filled = rearranging.array(context, "full", value, span)
     if filled.rank:
         context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
-    return Value(whole, filled.element, filled.weak)
+    return Value(linear_constant, filled.element, filled.weak)
 
 
 def arange(context: Context, bounds: list[Any], span: Span) -> Value:

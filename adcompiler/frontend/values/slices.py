@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adcompiler.analysis.affine import Linear, linear, whole
+from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values.open_axes import ONE, open_axes
 from adcompiler.frontend.values.operations import Context
@@ -86,7 +86,7 @@ def is_single(part: SliceValue) -> bool:
 
 def _distance(part: SliceValue) -> Linear:
     first, end = (
-        linear(b.element) if isinstance(b, Value) else whole(0 if b is None else b)
+        linear(b.element) if isinstance(b, Value) else linear_constant(0 if b is None else b)
         for b in (part.start, part.stop)
     )
     return end - first

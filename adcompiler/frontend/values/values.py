@@ -247,7 +247,7 @@ def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
 AnyValue: TypeAlias = Any
 
 
-def whole(array: Array, weak: bool = False) -> Value:
+def value_of_array(array: Array, weak: bool = False) -> Value:
     """The value that is all of `array`."""
     return Value(array.shape, Read(array, identity(array.shape)), weak)
 

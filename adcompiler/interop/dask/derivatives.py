@@ -157,9 +157,9 @@ class Pullback(Derived):
         names = distinct([f"d{n}" for n, here in named if here], [p.name for p in of.parameters])
         super().__init__(of, wrt, "vjp", tuple(Parameter(n, False, False) for n in names))
 
-    def settled(self, types: Types) -> Types:
+    def with_integer_lists(self, types: Types) -> Types:
         count = len(self.of.parameters)
-        return (*self.of.settled(types[:count]), *types[count:])
+        return (*self.of.with_integer_lists(types[:count]), *types[count:])
 
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)

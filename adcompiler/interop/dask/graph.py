@@ -29,7 +29,7 @@ from adcompiler.ir.walk import is_computed
 from adcompiler.passes.chunks.blocks import Leaf
 from adcompiler.passes.chunks.partition import Output, Partition, Stage
 
-FAN_IN = 8
+MOST_PARTS_JOINED = 8
 Index = tuple[int, ...]
 Chunks = tuple[int, ...]
 
@@ -213,7 +213,7 @@ class Graph:
         """A tree over `parts`; its root is the task of `point`."""
         level = 0
         while True:
-            groups = [parts[k : k + FAN_IN] for k in range(0, len(parts), FAN_IN)]
+            groups = [parts[k : k + MOST_PARTS_JOINED] for k in range(0, len(parts), MOST_PARTS_JOINED)]
             last = len(groups) == 1
             inner = f"{name}-level-{level}"
             here = [(name, *point)] if last else [(inner, *point, k) for k in range(len(groups))]

@@ -267,11 +267,11 @@ def collected(
         raise
     except BaseException:  # one has failed: the others are not lost
         spans = [range(k, min(k + batch, count)) for k in range(0, count, batch)]
-        found = [settled(future, span) for future, span in zip(futures, spans, strict=True)]
+        found = [batch_of(future, span) for future, span in zip(futures, spans, strict=True)]
     return found
 
 
-def settled(future: Any, cases: range) -> Batch:
+def batch_of(future: Any, cases: range) -> Batch:
     """What a task gives, or its error for each of its cases: as when it killed its workers."""
     try:
         batch: Batch = future.result()

@@ -36,10 +36,10 @@ from adcompiler.targets.llvm.values import UnsupportedError
 
 MAJOR = 0  # of the interface whose layout this is
 API, STAGE, ARGS, RETS = 16, 32, 72, 112  # bytes: places in a call frame
-DATA = 24  # of a buffer
-CREATE = 48  # of the function for errors in XLA_FFI_Api
+DATA_OFFSET = 24  # of a buffer
+CREATE_ERROR_OFFSET = 48  # of the function for errors in XLA_FFI_Api
 EXECUTE, OUT_OF_RANGE, EXHAUSTED = 3, 11, 8
-ALIGNED = 64
+ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,9 @@ class _Handler:
                 self.word("ptr", self.data("%rets", places[p]))
             else:
                 self.word("ptr", self.place(self.data("%rets", results), taken))
-                taken += max(-(-prod(shape) * dtype.itemsize // ALIGNED), 1) * ALIGNED  # what is empty too
+                taken += (
+                    max(-(-prod(shape) * dtype.itemsize // ALIGNMENT_BYTES), 1) * ALIGNMENT_BYTES
+                )  # what is empty too
             self.numbers(shape)
         return taken
 
@@ -222,7 +224,7 @@ class _Handler:
 
     def data(self, base: str, k: int) -> str:
         """Where the array of an operand or a result stands."""
-        return self.load("ptr", self.place(self.load("ptr", self.place(base, 8 * k)), DATA))
+        return self.load("ptr", self.place(self.load("ptr", self.place(base, 8 * k)), DATA_OFFSET))
 
 
 WORDS = {1: "i8", 4: "i32", 8: "i64"}  # by the bytes of a number
@@ -240,7 +242,7 @@ define internal ptr @error(ptr %frame, ptr %message, i32 %code) {{
   store i32 %code, ptr %number
   %at = getelementptr i8, ptr %frame, i64 {API}
   %api = load ptr, ptr %at
-  %place = getelementptr i8, ptr %api, i64 {CREATE}
+  %place = getelementptr i8, ptr %api, i64 {CREATE_ERROR_OFFSET}
   %create = load ptr, ptr %place
   %made = call ptr %create(ptr %args)
   ret ptr %made

@@ -60,9 +60,9 @@ class TorchFunction(Guarded):
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
         """The results for tensors, nested as the function's."""
-        return self.performed(bind(self.function.__name__, self.function.parameters, args, keywords))
+        return self.call_in_order(bind(self.function.__name__, self.function.parameters, args, keywords))
 
-    def performed(self, args: Sequence[Any]) -> Any:
+    def call_in_order(self, args: Sequence[Any]) -> Any:
         """A call with the arguments in order."""
         key, leaves = self.key(args)
         site = self.sites.get(key)
@@ -72,7 +72,7 @@ class TorchFunction(Guarded):
 
     def entered(self, args: Sequence[Any]) -> Any:
         """A call of the compiled function itself; the next one with tensors comes here at once."""
-        found = self.performed(args)
+        found = self.call_in_order(args)
         self.function.__call__ = self.door
         return found
 

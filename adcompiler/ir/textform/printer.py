@@ -75,9 +75,9 @@ from adcompiler.ir.textform.notation import (
 )
 from adcompiler.ir.walk import arrays_read, elements_of, inputs_of_rule, is_computed, postorder
 
-DEEPEST: Final = 4
-WIDEST: Final = 100
-SHORT: Final = 24  # letters of a length in a message
+MOST_DEPTH: Final = 4
+MOST_COLUMNS: Final = 100
+MOST_LENGTH_LETTERS: Final = 24  # letters of a length in a message
 Text = tuple[str, int]  # what is printed, and how tightly it binds
 
 
@@ -95,7 +95,9 @@ def short_lengths(func: Func, shape: Shape, name: str | None = None) -> list[str
     """The lengths of a shape for a message: of one that is long to write `?`, or of the array of this name
     `len(name)`, `len(name[0])`."""
     unknown = ("?" if name is None else f"len({name}{'[0]' * k})" for k in range(len(shape)))
-    return [n if len(n) <= SHORT else u for n, u in zip(lengths(func, shape), unknown, strict=True)]
+    return [
+        n if len(n) <= MOST_LENGTH_LETTERS else u for n, u in zip(lengths(func, shape), unknown, strict=True)
+    ]
 
 
 def show_name(func: Func, array: Array) -> str:
@@ -162,7 +164,7 @@ def _own_lines(roots: tuple[Element, ...]) -> list[Element]:
     height: dict[Element, int] = {}
     for e in order:
         tall = 0 if _is_leaf(e) else 1 + max((height[a] for a in e.args), default=0)
-        own = tall and (uses[e] > 1 or (tall >= DEEPEST and e not in roots))
+        own = tall and (uses[e] > 1 or (tall >= MOST_DEPTH and e not in roots))
         height[e] = 0 if own else tall
     return [e for e in order if not height[e] and not _is_leaf(e)]
 
@@ -337,7 +339,7 @@ class _Printer:
         texts, lines = self._texts(array.elements, axes, names)
         *indices, body = (texts[e][0] for e in array.elements)
         last = f"[{', '.join(indices)}] += {body}" if isinstance(array, Accumulate) else body
-        if not lines and len(head) + len(last) < WIDEST:
+        if not lines and len(head) + len(last) < MOST_COLUMNS:
             return f"{head} {last} }}"
         return "\n    ".join((head, *lines, last)) + "\n  }"
 

@@ -49,7 +49,7 @@ from adcompiler.ir.types import DTYPES, Dtype
 # Operators are parsed by precedence: only brackets, signs and `**` nest, and no deeper than `DEEPEST`.
 
 
-DEEPEST: Final = 100
+MOST_DEPTH: Final = 100
 INFIX: Final = {op.symbol: (name, op) for name, op in BINARY.items()}
 SIGNS: Final = {op.symbol.strip(): (name, op) for name, op in PREFIX.items()}
 COMPARING: Final = frozenset(op.symbol for op in BINARY.values() if op.level == COMPARE)
@@ -164,8 +164,8 @@ class ElementReader(Cursor):
     def expression(self, level: int = OR) -> Element:
         """Operands joined by operators that bind at least as tightly as `level`."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise LimitError(f"the text of an element nests deeper than {DEEPEST}")
+        if self.depth > MOST_DEPTH:
+            raise LimitError(f"the text of an element nests deeper than {MOST_DEPTH}")
         left = self.operand(level)
         while self.token.text in INFIX and INFIX[self.token.text][1].level >= level:
             token = self.step()

@@ -12,8 +12,7 @@ from adcompiler.kernels.emit.calls import is_product, tile
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
-from adcompiler.loopir.outer_vectorisation import LEAST
-from adcompiler.loopir.outer_vectorisation import MOST as LANES
+from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
 from adcompiler.loopir.printer import ATOM
 
 BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
@@ -75,8 +74,8 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
         rows = max(
             1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
         )
-        if lanes and (rows >= LEAST or iterations >= FEWEST * LANES):
-            rows = -(-max(rows, ADDING if adding else 1) // LANES) * LANES
+        if lanes and (rows >= LEAST_LANES or iterations >= FEWEST * MOST_LANES):
+            rows = -(-max(rows, ADDING if adding else 1) // MOST_LANES) * MOST_LANES
         elif tiled and iterations >= FEWEST * LINE:
             rows = -(-rows // LINE) * LINE
         return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points

@@ -23,7 +23,7 @@ from adcompiler.kernels.schedule.branches import ALWAYS, cases, meet
 from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, ties_of
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import (
-    HERE,
+    UNNUMBERED,
     Loop,
     Recurrence,
     Schedule,
@@ -236,7 +236,7 @@ class Emitter(Statements):
     def strand(self, strands: ParallelScan) -> None:
         """A loop of the program as a nest, which does all iterations of a block."""
         k, rec = len(self.nests), strands.rec
-        writer = self.function(Loop(strands.size, HERE, strands.tasks), ())
+        writer = self.function(Loop(strands.size, UNNUMBERED, strands.tasks), ())
         self.strands[k] = rec
         self.nested |= set(strands.tasks)
         sums = {s: o for o, s in strands.collected if o in strands.sums}
@@ -248,7 +248,7 @@ class Emitter(Statements):
 
     def product(self, task: Task) -> None:
         """A product of matrices as a nest over the tiles of its result."""
-        k, writer = len(self.nests), self.function(Loop(calls.tiles(task.array), HERE, [task]), ())
+        k, writer = len(self.nests), self.function(Loop(calls.tiles(task.array), UNNUMBERED, [task]), ())
         calls.call(writer, task.array, Var("start"), Var("stop"))
         self.divide(k, writer)
 

@@ -23,9 +23,9 @@ from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.emit.calls import PRODUCTS
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
-from adcompiler.ops.costs import NOMINAL, is_costly
+from adcompiler.ops.costs import NOMINAL_LENGTH, is_costly
 
-MOST = 1 << 16  # points of nested loops that are looked at
+MOST_POINTS = 1 << 16  # points of nested loops that are looked at
 FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 Operations = Counter[tuple[str, Dtype]]
@@ -65,7 +65,7 @@ class Space:
     def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:
         """The iterations of a loop inside, from `start` to before `stop` at each point."""
         iterations = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
-        count = np.minimum(iterations, max(1, MOST // max(len(self.weight), 1)))
+        count = np.minimum(iterations, max(1, MOST_POINTS // max(len(self.weight), 1)))
         parent = np.repeat(np.arange(len(count)), count)
         nth = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
         step = iterations[parent] / np.maximum(count[parent], 1)
@@ -244,7 +244,7 @@ class Counted:
         reads = {e.array for e in elements_of((element,)) if isinstance(e, Read)}
         if not reads <= self.values.keys() or not all(a in space.index for a in element.axes):
             work.exact = False
-            return np.full(1, NOMINAL)
+            return np.full(1, NOMINAL_LENGTH)
         known: dict[Element, Any] = {Index(k): v for k, v in space.index.items()}
         found = evaluate((element,), (), self.values, self.sizes, REAL, known)[0]
         return np.atleast_1d(np.asarray(found))

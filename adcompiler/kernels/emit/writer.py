@@ -14,7 +14,7 @@ from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Selec
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.kernels.schedule.branches import Conditions
-from adcompiler.kernels.schedule.schedule_tree import HERE, Loop
+from adcompiler.kernels.schedule.schedule_tree import UNNUMBERED, Loop
 from adcompiler.loopir.nodes import (
     Access,
     Assign,
@@ -78,7 +78,7 @@ def repeats(op: str, dtype: Dtype) -> bool:
 
 
 Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
-BRANCH = -(10**9) - 1  # the axis of a branch, which nothing has
+BRANCH_AXIS = -(10**9) - 1  # the axis of a branch, which nothing has
 INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this
 TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
 
@@ -131,7 +131,7 @@ class Writer:
     @property
     def iterations(self) -> list[str]:
         """The numbers of the iterations of loops of the program around what is written."""
-        return [axis_name(loop.number) for loop in self.loops if HERE < loop.number < 0]
+        return [axis_name(loop.number) for loop in self.loops if UNNUMBERED < loop.number < 0]
 
     def expect(self, roots: Iterable[Element]) -> None:
         """Count the uses of what is going to be written."""
@@ -165,7 +165,7 @@ class Writer:
             yield
             return
         tests = [self.written(c) if holds else Unary("not", self.written(c)) for c, holds in conditions]
-        self.open(Loop(const(0, "i64"), BRANCH, needed=conditions), If(all_of(tests)))
+        self.open(Loop(const(0, "i64"), BRANCH_AXIS, needed=conditions), If(all_of(tests)))
         self.base += 1
         floors = self.floors
         self.floors, self.levels = {**floors, **dict.fromkeys(arrays, len(self.loops))}, {}
@@ -246,7 +246,7 @@ class Writer:
         levels = [
             p + 1
             for p, loop in enumerate(self.loops)
-            if loop.number in element.axes or (loop.number == BRANCH and self.is_only_in(element, loop))
+            if loop.number in element.axes or (loop.number == BRANCH_AXIS and self.is_only_in(element, loop))
         ]
         return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from adcompiler.analysis.affine import linear, whole
+from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, never_negative
 from adcompiler.analysis.predicates import ties
 from adcompiler.ir.nodes import (
@@ -196,12 +196,14 @@ def _side(condition: Element, axis: int) -> Bound | None:
         return None
     exchanged, more = ORDERS[condition.op]
     low, high = (linear(a) for a in (condition.args[::-1] if exchanged else condition.args))
-    rest = high - low - whole(more)  # 0 or more where the condition holds
+    rest = high - low - linear_constant(more)  # 0 or more where the condition holds
     factor = rest.terms.get(Index(axis), 0)
     rest -= linear(Index(axis)) * factor
     if any(a >= 0 for a in rest.axes) or factor not in (1, -1):
         return None
-    return ("start", (rest * -1).element()) if factor == 1 else ("stop", (rest + whole(1)).element())
+    return (
+        ("start", (rest * -1).element()) if factor == 1 else ("stop", (rest + linear_constant(1)).element())
+    )
 
 
 ORDERS = {"less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "greater_equal": (True, 0)}

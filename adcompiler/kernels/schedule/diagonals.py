@@ -15,7 +15,7 @@ from adcompiler.ir.walk import postorder, substitute
 from adcompiler.kernels.schedule.branches import Conditions, assume, join
 from adcompiler.kernels.schedule.schedule_tree import Task
 
-MOST = 8  # places in a row
+MOST_PLACES = 8  # places in a row
 
 Tie = tuple[Element, Element]  # that an axis is at a place, and the place
 
@@ -31,7 +31,7 @@ def ties_of(task: Task, axis: int) -> list[Tie]:
         for place in _places(element, axis):
             found[element] = place
     (rest,) = assume(task.elements, elsewhere((), list(found.items())))
-    return list(found.items()) if len(found) <= MOST and axis not in rest.axes else []
+    return list(found.items()) if len(found) <= MOST_PLACES and axis not in rest.axes else []
 
 
 def _places(condition: Element, axis: int) -> list[Element]:

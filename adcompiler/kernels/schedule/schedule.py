@@ -45,7 +45,7 @@ from adcompiler.ir.walk import (
 from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.kernels.schedule.carried_updates import CarriedStore, scattered, stores
 from adcompiler.kernels.schedule.schedule_tree import (
-    HERE,
+    UNNUMBERED,
     Loop,
     Recurrence,
     Schedule,
@@ -54,7 +54,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     reads_of,
 )
 from adcompiler.ops.costs import costly, is_function
-from adcompiler.passes.order.orders import settled
+from adcompiler.passes.order.orders import settled_orders
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ CPU = Style(
 
 def schedule(func: Func, style: Style = CPU) -> Schedule:
     """The loop nests of `func`."""
-    return _arranged(func.roots, {}, count(), style, settled(func))
+    return _arranged(func.roots, {}, count(), style, settled_orders(func))
 
 
 def _arranged(
@@ -298,7 +298,7 @@ class _Placer:
             for producer, reads in self.reads[task].items():
                 if producer in position:
                     start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
-            wanted = Loop(size, HERE, under=task.conditions(depth, self.style.rows))
+            wanted = Loop(size, UNNUMBERED, under=task.conditions(depth, self.style.rows))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
             elif self.style.rows:  # between the two is a row

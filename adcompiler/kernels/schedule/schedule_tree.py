@@ -87,7 +87,7 @@ def common(bodies: Iterable[tuple[str, Element]]) -> list[Element]:
     return found or []
 
 
-HERE = -(10**9)  # the axis of a loop that has no number yet
+UNNUMBERED = -(10**9)  # the axis of a loop that has no number yet
 
 
 @dataclass(eq=False)
@@ -160,7 +160,7 @@ class Task:
         places: dict[int, Element] = {
             k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
         }
-        places[axis] = Index(HERE)
+        places[axis] = Index(UNNUMBERED)
         found = conditions(self.op, self.array.elements[-1])
         own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
         return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)

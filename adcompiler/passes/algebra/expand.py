@@ -28,7 +28,7 @@ from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 
-LARGEST = 16  # the exponent up to which a power is written as multiplications
+LARGEST_EXPONENT = 16  # the exponent up to which a power is written as multiplications
 
 
 def expand(func: Func) -> Func:
@@ -102,7 +102,9 @@ def _power(element: Apply) -> Element:
     """A power with a small whole exponent, or one half more, by repeated squaring and a square root: exact up
     to some roundings, and fast."""
     base, exponent = element.args
-    if not isinstance(exponent, Const) or 2 * exponent.value not in range(-2 * LARGEST, 2 * LARGEST + 1):
+    if not isinstance(exponent, Const) or 2 * exponent.value not in range(
+        -2 * LARGEST_EXPONENT, 2 * LARGEST_EXPONENT + 1
+    ):
         return element
     count, half = divmod(int(2 * abs(exponent.value)), 2)
     if exponent.value < 0 and not is_float(element.dtype):

@@ -40,7 +40,7 @@ from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrit
 from adcompiler.ops.build import apply, cast, evaluated
 from adcompiler.ops.costs import costly
 
-FEW = 16  # elements of a map that is computed again at a place
+MOST_ELEMENTS_AGAIN = 16  # elements of a map that is computed again at a place
 
 # What the largest and the smallest element of nothing are.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
@@ -171,7 +171,7 @@ def _stored(body: Element, places: dict[int, Element]) -> Element | None:
 def _of_stored(body: Element, places: dict[int, Element]) -> Element | None:
     """What a map holds at a place that decides what all arrays are that it reads: y * y after y[1] = x."""
     elements = elements_of((body,))
-    if len(elements) > FEW or costly(body, {}):
+    if len(elements) > MOST_ELEMENTS_AGAIN or costly(body, {}):
         return None
     found: dict[Element, Element] = {}
     for read in elements:

@@ -23,7 +23,7 @@ from adcompiler.ir.walk import arrays_of, elements_of, postorder, substitute
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
 
-TINY = 1e-30  # float32 is normal from 1e-38 on
+SMALLEST_DIVISOR = 1e-30  # float32 is normal from 1e-38 on
 # A number that a value is not below, as far as its form tells (0 where it tells nothing), and whether it is
 # surely not negative.
 Bounds = tuple[float, bool]
@@ -86,7 +86,7 @@ class _Reciprocal(StrictRewriter):
 
 def _is_normal(element: Element, known: dict[Element, Bounds]) -> bool:
     """Whether a value is 0, or far from the subnormal numbers; `known` remembers the bounds of elements."""
-    return (isinstance(element, Apply) and element.op == "sqrt") or least(element, known) > TINY
+    return (isinstance(element, Apply) and element.op == "sqrt") or least(element, known) > SMALLEST_DIVISOR
 
 
 def least(element: Element, known: dict[Element, Bounds]) -> float:

@@ -17,10 +17,10 @@ from functools import reduce as fold_left
 
 from adcompiler.ir.nodes import Apply, Array, Element, Func, const, is_const
 from adcompiler.ops.build import apply
-from adcompiler.passes.algebra.reciprocal import TINY, Bounds, least
+from adcompiler.passes.algebra.reciprocal import SMALLEST_DIVISOR, Bounds, least
 from adcompiler.passes.algebra.strict import StrictRewriter
 
-MOST = 32  # the factors and products of factors that are looked at
+MOST_FACTORS = 32  # the factors and products of factors that are looked at
 
 
 def roots(func: Func) -> Func:
@@ -55,7 +55,7 @@ class _Roots(StrictRewriter):
 
     def product(self, x: Element, square: Element) -> Element | None:
         """x / sqrt(square), if the square is a factor of x."""
-        if least(square, self.bounds) <= TINY:
+        if least(square, self.bounds) <= SMALLEST_DIVISOR:
             return None
         root = apply("sqrt", square)
         match x:
@@ -66,7 +66,7 @@ class _Roots(StrictRewriter):
 
     def cancelled(self, x: Element, square: Element) -> Element | None:
         """x sqrt(square), if the reciprocal of the root is a factor of x."""
-        if least(square, self.bounds) <= TINY:
+        if least(square, self.bounds) <= SMALLEST_DIVISOR:
             return None
         return _without(x, apply("rsqrt", square))
 
@@ -74,7 +74,7 @@ class _Roots(StrictRewriter):
 def _without(x: Element, factor: Element) -> Element | None:
     """A product without one of its factors; None if that is none of the first."""
     work: list[tuple[Element, tuple[Element, ...]]] = [(x, ())]
-    for _ in range(MOST):
+    for _ in range(MOST_FACTORS):
         if not work:
             break
         element, others = work.pop()

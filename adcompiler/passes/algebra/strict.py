@@ -36,7 +36,7 @@ from adcompiler.ir.walk import (
     with_args,
 )
 from adcompiler.ops.build import apply
-from adcompiler.ops.decisions import decided, is_extremum, is_repeatable
+from adcompiler.ops.decisions import decision_operands, is_extremum, is_repeatable
 
 STRICT = "strict"
 
@@ -62,7 +62,11 @@ class _Decided:
         self.sums: dict[Body, set[Array]] = {}
         self.followed: set[tuple[Body, Array]] = set()
         self.pending = [
-            (body, e) for body, a in self.arrays.items() for array in a for g in decided(array) for e in g
+            (body, e)
+            for body, a in self.arrays.items()
+            for array in a
+            for g in decision_operands(array)
+            for e in g
         ]
         self.spread()
         for body, marked in self.marked.items():

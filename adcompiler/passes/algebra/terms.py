@@ -44,13 +44,14 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import nanoseconds
+from adcompiler.ops.costs import NOMINAL_LENGTH, nanoseconds
 from adcompiler.passes.algebra.factor import of_some
 from adcompiler.passes.algebra.strict import StrictRewriter
 
-LONG = 1000.0  # what the length of an axis is taken to be
-MOST = 16  # the factors of a product, and the terms of a sum, that are looked at
-LARGEST = 2.0**10  # numbers before cores are not above it, nor their reciprocals: products stay in range
+MOST_FACTORS = 16  # the factors of a product, and the terms of a sum, that are looked at
+LARGEST_NUMBER = (
+    2.0**10
+)  # numbers before cores are not above it, nor their reciprocals: products stay in range
 Scaled = tuple[float, Element]  # a number, and what it is multiplied with
 
 
@@ -72,7 +73,7 @@ def _time(roots: Iterable[Array]) -> float:
             if isinstance(element, Apply) and (array.domain, element) not in seen:
                 seen.add((array.domain, element))
                 long = sum(not isinstance(array.domain[k], Const) for k in element.axes)
-                time += nanoseconds(element) * LONG**long
+                time += nanoseconds(element) * float(NOMINAL_LENGTH) ** long
     return time
 
 
@@ -98,14 +99,14 @@ class _Terms(StrictRewriter):
         known = self.known(array, core)
         number, core = self.positive(array.body)
         if known is not None:
-            made = Map(array.shape, self.whole(signed, known))
+            made = Map(array.shape, self.times(signed, known))
         elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
             self.sums.add(array)  # if it is no register it would be read and written once more
             return array
         else:
             total = Reduce("sum", array.shape, array.reduced, core)
             self.sums.add(total)
-            made = Map(array.shape, self.whole(number, Read(total, identity(array.shape))))
+            made = Map(array.shape, self.times(number, Read(total, identity(array.shape))))
         self.drawn.add(made)
         return made
 
@@ -129,21 +130,21 @@ class _Terms(StrictRewriter):
         match element:
             case Read(array=Map(body=body) as array, args=indices) if array in self.drawn:
                 number, core = self.split(body)
-                return self.whole(number, substitute(core, dict(enumerate(indices))))
+                return self.times(number, substitute(core, dict(enumerate(indices))))
             case Apply(op="negative", args=(x,)):
                 number, core = self.split(x)
-                return self.whole(-number, core)
+                return self.times(-number, core)
             case Apply(op="multiply", args=(x, y)):
                 return self.product(element, x, y)
             case Apply(op="divide", args=(x, y)) if not isinstance(x, Const):
                 number, core = self.split(x)
-                return self.whole(number, apply("divide", core, y))
+                return self.times(number, apply("divide", core, y))
             case Apply(op="add" | "subtract" as op, args=(x, y)):
                 (one, first), (other, second) = self.split(x), self.split(y)
                 return self.total((one, first), (other if op == "add" else -other, second))
             case Select(args=(guard, then, otherwise)) if is_const(otherwise, 0):
                 number, core = self.positive(then)
-                return self.whole(number, select(guard, core, otherwise))
+                return self.times(number, select(guard, core, otherwise))
         return element
 
     # -- numbers -------------------------------------------------------------------------------
@@ -155,9 +156,9 @@ class _Terms(StrictRewriter):
     def positive(self, element: Element) -> Scaled:
         """An element as a positive number times the rest: a zero that is drawn through keeps its sign."""
         number, core = self.split(element)
-        return abs(number), core if number > 0 else self.whole(-1, core)
+        return abs(number), core if number > 0 else self.times(-1, core)
 
-    def whole(self, number: float, core: Element) -> Element:
+    def times(self, number: float, core: Element) -> Element:
         """A number times a core, as an element."""
         if number == 1:
             return core
@@ -173,18 +174,18 @@ class _Terms(StrictRewriter):
             if _is_number(one):
                 number, core = self.split(other)
                 number *= float(one.value)
-                return self.whole(number, core) if _in_range(number) else element
+                return self.times(number, core) if _in_range(number) else element
         (one_number, first), (other_number, second) = self.split(x), self.split(y)
         number = one_number * other_number
         if not _in_range(number):
             return element
-        return self.whole(number, self.multiplied(first, second))
+        return self.times(number, self.multiplied(first, second))
 
     def multiplied(self, x: Element, y: Element) -> Element:
         """The first product of the factors of two cores that was met."""
         made = apply("multiply", x, y)
         found = self.factors_of(x) + self.factors_of(y)
-        if len(found) > MOST:
+        if len(found) > MOST_FACTORS:
             return made
         made = self.products.setdefault(frozenset(Counter(found).items()), made)
         self.factors.setdefault(made, found)
@@ -198,7 +199,7 @@ class _Terms(StrictRewriter):
     def total(self, x: Scaled, y: Scaled) -> Element:
         """The sum of two terms, which may be sums themselves."""
         found = (*self.addends_of(x), *self.addends_of(y))
-        if len(found) > MOST:
+        if len(found) > MOST_FACTORS:
             return self.plain(x, y)
         signs: dict[Element, float] = {}
         for number, core in found:
@@ -229,9 +230,9 @@ class _Terms(StrictRewriter):
         least = _common((x, y))
         (one, first), (other, second) = sorted(((n / least, c) for n, c in (x, y)), key=lambda t: t[0] < 0)
         made = apply(
-            "subtract" if other < 0 else "add", self.whole(one, first), self.whole(abs(other), second)
+            "subtract" if other < 0 else "add", self.times(one, first), self.times(abs(other), second)
         )
-        return self.whole(least, made)
+        return self.times(least, made)
 
     def factored(self, found: Sequence[Scaled]) -> list[Scaled]:
         """Terms with each a z - b z as (a - b) z; the product z is one that the program has."""
@@ -267,13 +268,13 @@ class _Terms(StrictRewriter):
         start = next(k for k, (number, _) in enumerate(found) if number / least > 0)
         ordered = [found[start], *found[:start], *found[start + 1 :]]
         (number, core), *others = [(number / least, core) for number, core in ordered]
-        made = self.whole(number, core)
+        made = self.times(number, core)
         for number, core in others:
-            made = apply("add" if number > 0 else "subtract", made, self.whole(abs(number), core))
+            made = apply("add" if number > 0 else "subtract", made, self.times(abs(number), core))
         if others:
             self.addends[made] = tuple((number / least, core) for number, core in ordered)
         number, core = self.split(made)
-        return self.whole(least * number, core)
+        return self.times(least * number, core)
 
 
 def _common(found: Sequence[Scaled]) -> float:
@@ -289,4 +290,4 @@ def _is_number(element: Element) -> TypeGuard[Const]:
 
 
 def _in_range(number: float) -> bool:
-    return 1 / LARGEST <= abs(number) <= LARGEST
+    return 1 / LARGEST_NUMBER <= abs(number) <= LARGEST_NUMBER

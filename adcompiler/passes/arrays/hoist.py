@@ -31,12 +31,12 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
-from adcompiler.passes.order.orders import settled
+from adcompiler.passes.order.orders import settled_orders
 
 
 def hoist(func: Func) -> Func:
     """The program with the costly parts that loops would repeat in arrays of their own."""
-    return _Hoist(settled(func)).func(func)
+    return _Hoist(settled_orders(func)).func(func)
 
 
 class _Hoist(Rewriter):

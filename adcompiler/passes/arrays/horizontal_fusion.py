@@ -33,7 +33,7 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
 
 OPPOSITE = {"add": "subtract", "subtract": "add"}
-MOST = 16  # the terms of a sum that are looked at
+MOST_TERMS = 16  # the terms of a sum that are looked at
 
 
 def fuse_horizontally(func: Func) -> Func:
@@ -66,7 +66,7 @@ class _Merge(StrictRewriter):
         """x + y, or x - y, with y in a sum that x is or one of its terms; None if there is none."""
         others: list[tuple[str, Element]] = []
         while (made := self.together(op, x, y)) is None:
-            if len(others) == MOST or not (isinstance(x, Apply) and x.op in OPPOSITE):
+            if len(others) == MOST_TERMS or not (isinstance(x, Apply) and x.op in OPPOSITE):
                 return None
             rest, last = x.args
             if (made := self.together(op if x.op == "add" else OPPOSITE[op], last, y)) is not None:

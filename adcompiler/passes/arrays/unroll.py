@@ -26,8 +26,8 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import Rewriter, elements_of, substitute
 from adcompiler.ops.build import apply
 
-LANES = 4  # the coordinates of points, colours, quaternions
-LARGEST = 400  # elements that writing out may make
+MOST_COORDINATES = 4  # the coordinates of points, colours, quaternions
+MOST_MADE_ELEMENTS = 400  # elements that writing out may make
 STEP = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
@@ -43,12 +43,12 @@ def lanes(func: Func) -> Func:
 
 def _short(array: Array) -> list[int]:
     """The axes of the domain to write out."""
-    axes = [k for k, n in enumerate(array.domain) if isinstance(n, Const) and 0 < n.value <= LANES]
+    axes = [k for k, n in enumerate(array.domain) if isinstance(n, Const) and 0 < n.value <= MOST_COORDINATES]
     count = len(elements_of(array.elements))
     short: list[int] = []
     for k in axes:
         count *= int(_length(array, k))
-        if count <= LARGEST:
+        if count <= MOST_MADE_ELEMENTS:
             short.append(k)
     return short
 
@@ -87,7 +87,7 @@ def _one_hot(array: Accumulate) -> Array:
     for k, (index, size) in enumerate(zip(array.indices, array.shape, strict=True)):
         if isinstance(index, Index) and array.domain[index.axis] is size and index.axis not in places:
             places[index.axis] = Index(k)
-        elif isinstance(index, Const) and isinstance(size, Const) and size.value <= LANES:
+        elif isinstance(index, Const) and isinstance(size, Const) and size.value <= MOST_COORDINATES:
             guard = apply("logical_and", guard, apply("equal", Index(k), index))
         else:
             return array

@@ -44,7 +44,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, is_computed, postorder, read_by, substitute
 from adcompiler.ops.build import apply
-from adcompiler.ops.decisions import decided, is_repeatable
+from adcompiler.ops.decisions import decision_operands, is_repeatable
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.algebra.strict import strict
 from adcompiler.passes.arrays.inline_rules import inline_rules
@@ -171,7 +171,7 @@ class _Plan:
         with different last bits, and a maximum would equal none of its operands."""
         found: set[Array] = set()
         for array in self.order:
-            for group in decided(array):
+            for group in decision_operands(array):
                 below = postorder(read_by(group), lambda a: arrays_read(a) if is_repeatable(a) else ())
                 found |= {a for a in below if not (is_repeatable(a) or isinstance(a, Input))}
         return found
@@ -225,7 +225,7 @@ class _Plan:
 # A loop over blocks may also carry what does not depend on blocks; that becomes a loop of its own.
 
 
-MOST = 100  # iterations of a loop, and a fifth of those of all nested loops
+MOST_ITERATIONS = 100  # iterations of a loop, and a fifth of those of all nested loops
 
 
 def written_out(
@@ -304,7 +304,7 @@ class _Unrolled(_Bodies):
         assert loop.length is not None
         count = max(self.value(loop.length), 0)
         self.count += count
-        if count > MOST or self.count > 5 * MOST:
+        if count > MOST_ITERATIONS or self.count > 5 * MOST_ITERATIONS:
             cause = f"{count} iterations with sums over chunks would be {self.count} passes over the data"
             raise self.chunked.refused(loop.items[0], cause, OUTSIDE.removeprefix("or "))
         carried = loop.inits

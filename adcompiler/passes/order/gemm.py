@@ -32,10 +32,10 @@ from adcompiler.ir.walk import Rewriter, arrays_of, is_computed, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
-SHORTEST = 32  # each of the three lengths
-FEWEST = 2**24  # points from which a product is worth a call, and a kernel of its own
-APART = 2**20  # those from which it is worth a call beside the kernel
-LARGEST = 8  # how many times as large as both factors the result may be
+SHORTEST_LENGTH = 32  # each of the three lengths
+KERNEL_POINTS = 2**24  # points from which a product is worth a call, and a kernel of its own
+CALL_POINTS = 2**20  # those from which it is worth a call beside the kernel
+MOST_RESULT_RATIO = 8  # how many times as large as both factors the result may be
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
     # Cases are better in the fused loops: a library runs them one by one.
     return (
         not cases
-        and min(i, j, k) >= SHORTEST
-        and i * j * k >= (fewest or FEWEST)
-        and i * j <= LARGEST * k * (i + j)
+        and min(i, j, k) >= SHORTEST_LENGTH
+        and i * j * k >= (fewest or KERNEL_POINTS)
+        and i * j <= MOST_RESULT_RATIO * k * (i + j)
     )
 
 

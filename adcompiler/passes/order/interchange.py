@@ -28,12 +28,12 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.costs import is_function
 
-FEWEST = 512  # iterations of the outer loop from which it pays
-SHORTEST = 16  # elements of a sum: two vectors at a time
-LONGEST = 1 << 14  # elements of a sum that stay in the cache
-WIDEST = 1 << 12  # elements of one over several axes: each of them may be a vector
-FEW = 32  # iterations from which it pays for such a sum
-SHARE = 4  # elements of it for each iteration
+FEWEST_ITERATIONS = 512  # iterations of the outer loop from which it pays
+SHORTEST_SUM = 16  # elements of a sum: two vectors at a time
+LONGEST_SUM = 1 << 14  # elements of a sum that stay in the cache
+LONGEST_WIDE_SUM = 1 << 12  # elements of one over several axes: each of them may be a vector
+FEWEST_WIDE_ITERATIONS = 32  # iterations from which it pays for such a sum
+ELEMENTS_AN_ITERATION = 4  # elements of it for each iteration
 
 Side = list[Array]  # arrays that compute a value in one order
 
@@ -69,8 +69,10 @@ def pays(lengths: Sequence[int]) -> bool:
     along."""
     *kept, reduced = lengths
     if len(kept) == 1:
-        return SHORTEST <= kept[0] <= LONGEST and reduced >= FEWEST
-    return reduced >= FEW and prod(kept) <= min(WIDEST, SHARE * reduced)
+        return SHORTEST_SUM <= kept[0] <= LONGEST_SUM and reduced >= FEWEST_ITERATIONS
+    return reduced >= FEWEST_WIDE_ITERATIONS and prod(kept) <= min(
+        LONGEST_WIDE_SUM, ELEMENTS_AN_ITERATION * reduced
+    )
 
 
 def _values(array: Array) -> Iterator[Element]:

@@ -7,7 +7,7 @@ from adcompiler.passes.order.interchange import interchanged_order
 from adcompiler.passes.order.triangles import across_order
 
 
-def settled(func: Func) -> dict[Array, tuple[int, ...]]:
+def settled_orders(func: Func) -> dict[Array, tuple[int, ...]]:
     """The axes of arrays, outermost loop first, where a pass has settled them."""
     found = {a: interchanged_order(a) for a in func.interchanged}
     return found | {a: across_order(a, lanes) for a, lanes in func.across.items()}

@@ -38,8 +38,8 @@ from adcompiler.ops.costs import is_function
 from adcompiler.passes.order.scaled import scaled
 from adcompiler.passes.order.structural_zeros import Zeros, finite
 
-FEWEST = 64  # points, or whatever the innermost loop is over
-LEAST = 32  # rows of a triangle, times how many matrices there are
+FEWEST_POINTS = 64  # points, or whatever the innermost loop is over
+FEWEST_ROWS = 32  # rows of a triangle, times how many matrices there are
 MOST_MATRICES = 16  # beyond which it does not matter how many there are
 
 
@@ -77,7 +77,10 @@ def lengths(func: Func) -> Shape:
 def pays(lengths: Sequence[int]) -> bool:
     """Whether it does: the rows of one matrix must be longer, as laying out points takes time."""
     each = zip(*(lengths[k::3] for k in range(3)), strict=True)
-    return all(lanes >= FEWEST and rows * min(many, MOST_MATRICES) >= LEAST for lanes, rows, many in each)
+    return all(
+        lanes >= FEWEST_POINTS and rows * min(many, MOST_MATRICES) >= FEWEST_ROWS
+        for lanes, rows, many in each
+    )
 
 
 def across_order(array: Array, lanes: int) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
 from adcompiler.ops.build import apply, cast
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SHORT = 16  # iterations up to which a loop of constant length is kept whole
+SHORT_ITERATIONS = 16  # iterations up to which a loop of constant length is kept whole
 
 
 def checkpointed(budget: int, func: Func) -> Func:
@@ -64,7 +64,7 @@ def _is_long(loop: Loop) -> bool:
     length = loop.length
     if length is None or is_computed(length):
         return False
-    short = isinstance(length, Const) and length.value <= SHORT
+    short = isinstance(length, Const) and length.value <= SHORT_ITERATIONS
     return not short and any(is_float(a.dtype) for a in loop.inits)
 
 

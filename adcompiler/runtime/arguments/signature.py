@@ -23,7 +23,7 @@ from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.arguments.ragged_arrays import described
 from adcompiler.runtime.arguments.refused import no_number, refuse_masked
-from adcompiler.runtime.arguments.struct_arrays import WRITTEN_OUT, stacked
+from adcompiler.runtime.arguments.struct_arrays import MOST_ITEMS_APART, stacked
 
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)
@@ -249,7 +249,7 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
         kind, value = describe(leaf, part, depth + 1)
         types.append(kind)
         values += value if isinstance(kind, Container) else (value,)
-    if len(types) > WRITTEN_OUT and parameter.rows and (found := stacked(container, types, values)):
+    if len(types) > MOST_ITEMS_APART and parameter.rows and (found := stacked(container, types, values)):
         return found
     return Container(container.kind, container.keys, tuple(types)), values
 

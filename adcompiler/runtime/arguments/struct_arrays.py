@@ -20,7 +20,7 @@ from adcompiler.pytree.containers import Container, Rows
 from adcompiler.pytree.kinds import ArgType, Kind
 from adcompiler.pytree.structures import arrays_in, leaves
 
-WRITTEN_OUT = 8  # items of a list that are arguments of their own
+MOST_ITEMS_APART = 8  # items of a list that are arguments of their own
 
 
 def stacked(

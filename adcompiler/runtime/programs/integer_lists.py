@@ -28,9 +28,9 @@ class Deciding(Protocol):
     """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
 
     parameters: tuple[Any, ...]
-    _settled: dict[Types, tuple[Types, bool]]
+    _list_types: dict[Types, tuple[Types, bool]]
 
-    def settled(self, types: Types) -> Types: ...
+    def with_integer_lists(self, types: Types) -> Types: ...
 
 
 FLOATS: Dtype = "f64"
@@ -59,7 +59,7 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
     return tuple(map(one, types))
 
 
-def settled(types: Types, lower: Callable[[Types], Any]) -> Types:
+def with_integer_lists(types: Types, lower: Callable[[Types], Any]) -> Types:
     """The types for which `lower` takes the arguments: lists of structs as described if that can be, and as
     many floats as that allows."""
     if not any(map(struct_arrays.has_lists, types)):
@@ -104,12 +104,12 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
     return typed(types, integers)
 
 
-def decided(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
+def convert_lists(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of a call's lists as the program of `f` has them, and its values in these."""
-    known = f._settled.get(types)
+    known = f._list_types.get(types)
     if known is None:
-        found = f.settled(types)
-        known = f._settled.setdefault(types, (found, found != types))
+        found = f.with_integer_lists(types)
+        known = f._list_types.setdefault(types, (found, found != types))
     found, changes = known
     return found, converted([p.name for p in f.parameters], values, types, found) if changes else list(values)
 

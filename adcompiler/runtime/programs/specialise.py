@@ -21,7 +21,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.passes.arrays.copy_aliased import copy_aliased
-from adcompiler.passes.known_lengths import MANY, Known, short
+from adcompiler.passes.known_lengths import LEAST_LONGEST_LENGTH, Known, short
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.kinds import Kind
@@ -192,7 +192,7 @@ class Specialisation:
         """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
         that pays."""
         equal = tuple(self.equal_lengths(sizes))
-        return Known(short(sizes, self.axes) if max(sizes, default=0) >= MANY else (), equal)
+        return Known(short(sizes, self.axes) if max(sizes, default=0) >= LEAST_LONGEST_LENGTH else (), equal)
 
     @cached_property
     def likely_equal(self) -> list[tuple[int, int]]:

@@ -43,7 +43,7 @@ from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Ty
 # The generated `propagate`: all branches on None stand at its top, each calls a specialised program.
 
 
-WRITTEN_OUT = 3  # cotangents up to which every pattern has a branch of its own
+MOST_COTANGENTS_WRITTEN_OUT = 3  # cotangents up to which every pattern has a branch of its own
 
 Program = Callable[..., tuple[Any, ...]]
 
@@ -57,7 +57,11 @@ def dispatch_source(
     """
     names = Names()
     saved, *params = (names.fresh(n) for n in ("saved", *cotangents))
-    patterns = seen if len(params) > WRITTEN_OUT else list(product((True, False), repeat=len(params)))
+    patterns = (
+        seen
+        if len(params) > MOST_COTANGENTS_WRITTEN_OUT
+        else list(product((True, False), repeat=len(params)))
+    )
     lines = [
         f"def propagate({', '.join((saved, *params))}):",
         f'    """Gradients of {", ".join(wanted)} in {name}; None stands for zero, in and out."""',
@@ -68,7 +72,7 @@ def dispatch_source(
         given = ", ".join((saved, *(p for p, here in zip(params, pattern, strict=True) if here)))
         lines.append(f"    if {' and '.join(tests) or 'True'}:")
         lines.append(f'        return programs["{pattern_text(pattern)}|{asked}"]({given})')
-    if len(params) > WRITTEN_OUT:
+    if len(params) > MOST_COTANGENTS_WRITTEN_OUT:
         lines.append(f"    return programs.for_others({', '.join((saved, *params))})")
     return "\n".join(lines) + "\n"
 
@@ -175,7 +179,7 @@ class SplitProgram:
         """The pattern of the results that can carry a cotangent."""
         return tuple(p for p, d in zip(present, self.parts.differentiable, strict=True) if d)
 
-    def whole(self, compact: Pattern) -> Pattern:
+    def full_pattern(self, compact: Pattern) -> Pattern:
         """The pattern of all results from that of those which can carry a cotangent."""
         remaining = iter(compact)
         return tuple(d and next(remaining) for d in self.parts.differentiable)
@@ -190,7 +194,7 @@ class _Programs(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         compact = tuple(c == "1" for c in key.split("|")[0])
-        present = self.program.whole(compact)
+        present = self.program.full_pattern(compact)
 
         def call(saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
             part, compiled = self.program.propagate(present, self.program.parts.all_asked)
@@ -318,20 +322,7 @@ class SplitFunction:
 
         What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
         """
-        return self._forward(args, keywords, snapshot, wrapper_of(self.f, args, keywords))
-
-    def lent(self, *args: Any) -> tuple[Any, Saved]:
-        """`forward`, saving the very arguments and results: for callers that let nobody write to them."""
-        return self._forward(args, {}, lambda value: value)
-
-    def _forward(
-        self,
-        args: Sequence[Any],
-        keywords: dict[str, Any],
-        held: Callable[[Any], Any],
-        wrapper: Wrapper | None = None,
-    ) -> tuple[Any, Saved]:
-        """The results, and what is saved: as `held`, what the caller has too."""
+        wrapper = wrapper_of(self.f, args, keywords)
         types, values, plain = self.f.describe(args, keywords)
         program = self.at(types, values=values)
         self.f.seen(types)
@@ -346,7 +337,7 @@ class SplitFunction:
         everything, open_ = [*values, *found], len(values) + program.parts.count
         for k in program.kept:
             if k < open_:
-                everything[k] = held(everything[k])
+                everything[k] = snapshot(everything[k])
         saved = Saved.of(program, everything, sizes, plain, None, wrapper)
         saved.offsets = offsets
         return results, saved

@@ -30,8 +30,8 @@ from adcompiler.targets.cpu.timed import Timed, fastest
 
 FOOTPRINTS = tuple(2**k for k in range(16, 30, 2))  # bytes: from what a core's cache holds to what none does
 SECONDS = 0.05  # for each measurement
-DEGREE = 16  # of the polynomial that measures arithmetic
-CHAINS = 8  # recurrences side by side, in which arithmetic without vectors is measured
+POLYNOMIAL_DEGREE = 16  # of the polynomial that measures arithmetic
+PARALLEL_CHAINS = 8  # recurrences side by side, in which arithmetic without vectors is measured
 MEASURED_BY = "clock.ticks_a_second"  # figures that were found in another way are not used
 SIZE = Size(0)
 Rates = dict[str, float]  # how much a second, by what
@@ -89,7 +89,8 @@ def measure_again(threads: Iterable[int], operations: Iterable[tuple[str, Dtype]
 
 def _kept(what: str, measure: Callable[[], Rates], again: bool = False) -> Rates:
     """Rates of this machine, made once; measured `again`, they only become better."""
-    key = f"{what}, {processor()}, {platform.node()}, {FOOTPRINTS}, {DEGREE}, {CHAINS}, {MEASURED_BY}"
+    machine = f"{processor()}, {platform.node()}"
+    key = f"{what}, {machine}, {FOOTPRINTS}, {POLYNOMIAL_DEGREE}, {PARALLEL_CHAINS}, {MEASURED_BY}"
     found: Rates = json.loads(store.kept(key, ".json", lambda: json.dumps(measure()).encode()))
     if again:
         found = {name: max(rate, found[name]) for name, rate in measure().items()}
@@ -113,21 +114,26 @@ def _measured(threads: int) -> Rates:
 def _arithmetic(dtype: Dtype, threads: int) -> float:
     """Multiplications and additions a second, in vectors: a polynomial of numbers that the cache holds."""
     found: Element = const(0.5, dtype)
-    for _ in range(DEGREE):
+    for _ in range(POLYNOMIAL_DEGREE):
         found = apply("add", apply("multiply", found, _x(0, dtype)), const(0.5, dtype))
     n = 2**14 * threads
-    return 2 * DEGREE * n / _seconds(_map(found), n, threaded=threads > 1)
+    return 2 * POLYNOMIAL_DEGREE * n / _seconds(_map(found), n, threaded=threads > 1)
 
 
 def _scalar() -> float:
     """Multiplications and additions a second, one at a time: some recurrences side by side."""
-    inits = tuple(Map((), const(float(k), "f64")) for k in range(CHAINS))
-    slots = (Read(Slot(1 + k, "f64", ()), ()) for k in range(CHAINS))
+    inits = tuple(Map((), const(float(k), "f64")) for k in range(PARALLEL_CHAINS))
+    slots = (Read(Slot(1 + k, "f64", ()), ()) for k in range(PARALLEL_CHAINS))
     steps = (apply("add", apply("multiply", s, const(0.7, "f64")), const(0.1, "f64")) for s in slots)
     loop = Loop(SIZE, inits, (), (), tuple(Map((), s) for s in steps), (), None, False)
-    names = tuple(f"s{k}" for k in range(CHAINS))
+    names = tuple(f"s{k}" for k in range(PARALLEL_CHAINS))
     n = 2**13
-    return 2 * CHAINS * n / _seconds(((), tuple(Item(loop, k) for k in range(CHAINS)), names), n)
+    return (
+        2
+        * PARALLEL_CHAINS
+        * n
+        / _seconds(((), tuple(Item(loop, k) for k in range(PARALLEL_CHAINS)), names), n)
+    )
 
 
 def _operation(op: str, dtype: Dtype) -> Rates:

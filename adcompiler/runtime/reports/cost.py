@@ -17,7 +17,7 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Node
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.kernels.emit.traffic import Counted, Operations, Work
-from adcompiler.ops.costs import CHEAP, CHEAP_TIME, COSTLY_TIME
+from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, COSTLY_NANOSECONDS
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
@@ -32,7 +32,7 @@ from adcompiler.targets.cpu.timed import Timed, fastest
 SECONDS = 0.2  # of calls of each kernel
 FAST = 0.9  # of the least time: what is faster than that tells that the machine is
 PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-WEIGHT = round(COSTLY_TIME / CHEAP_TIME)  # operations that a costly one counts as
+WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
 
 @dataclass

@@ -20,7 +20,7 @@ from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.llvm.runtime.inline_cache import (
     ARRAY,
     FROM_FLOAT,
-    MOST,
+    MOST_WORDS,
     NUMBERS,
     SAME,
     SIZES,
@@ -62,7 +62,7 @@ def door(
         table.buffer(shape, dtype)
     table.words += blocks
     table.nest(structure, flat, plain)
-    if max(len(table.words) + len(kernel.kernel.scalars), len(table.outputs)) > MOST:
+    if max(len(table.words) + len(kernel.kernel.scalars), len(table.outputs)) > MOST_WORDS:
         return None
     return guarded(table.text(kernel.native.packed), general, table.held)
 

@@ -14,7 +14,7 @@ from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule import schedule
-from adcompiler.passes.order.gemm import APART, Product, found, with_calls
+from adcompiler.passes.order.gemm import CALL_POINTS, Product, found, with_calls
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.interchange import pays as interchange_pays
 from adcompiler.passes.order.triangles import lengths as rows
@@ -38,7 +38,7 @@ class Cpu:
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """Products after all loops of a program are worth a call earlier: the kernel stays as it is."""
         products = found(func)
-        return products, APART if products and worth(with_calls(func, products)) else None
+        return products, CALL_POINTS if products and worth(with_calls(func, products)) else None
 
     def form(self, func: Func) -> Form:
         """Passes up to the choice of the order of loops; products that come last stand after the kernel."""

@@ -15,8 +15,8 @@ from typing import Any
 from adcompiler.errors import Error
 from adcompiler.frames import public
 
-MOST = 1024  # threads
-_REMEDY = f"give a whole number from 1 to {MOST}"
+MOST_THREADS = 1024  # threads
+_REMEDY = f"give a whole number from 1 to {MOST_THREADS}"
 
 
 @public
@@ -47,7 +47,7 @@ def checked(count: Any, what: str = "") -> int:
         number = 0 if isinstance(count, bool) else operator.index(count)
     except TypeError:
         number = 0
-    if not 1 <= number <= MOST:
+    if not 1 <= number <= MOST_THREADS:
         raise Error(f"{what}{count!r} is no number of threads", remedy=_REMEDY)
     return number
 
@@ -65,7 +65,7 @@ def _from_environment() -> int:
     if given := os.environ.get("ADC_NUM_THREADS"):
         return checked(int(given) if given.strip().isdecimal() else given, "ADC_NUM_THREADS=")
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(allowed or 1, MOST)
+    return min(allowed or 1, MOST_THREADS)
 
 
 class _State:
@@ -82,7 +82,7 @@ class _State:
         with self.lock:
             made = _functions()
             if made is None:
-                self.workers = MOST  # the system has no such threads: kernels run alone
+                self.workers = MOST_THREADS  # the system has no such threads: kernels run alone
                 return
             with _without_signals():
                 while self.workers < workers:

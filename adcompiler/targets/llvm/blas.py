@@ -97,7 +97,7 @@ def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Ma
     place = f"%tile{len(code.stack)}"
     code.stack.append(f"{place} = alloca [{TILE * TILE} x {array.type}], align 64")
     code.needs.declared[f"adc_tile_{size}"] = COPY.format(size=size, width=TILE * size)
-    rest = code.emit(f"urem {array.shape[1]}, {SHARING // size}", "i64")
+    rest = code.emit(f"urem {array.shape[1]}, {SHARING_BYTES // size}", "i64")
     shares = code.emit(f"icmp eq {rest}, 0", "i1")
     with code.when(shares):
         given = f"ptr {place}, {data}, {rows}, {columns}, {array.shape[1]}"
@@ -107,7 +107,7 @@ def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Ma
 
 
 SIZES = {"double": 8, "float": 4}
-SHARING = 1024  # bytes: rows at multiples of it are in four places of the first cache or fewer
+SHARING_BYTES = 1024  # bytes: rows at multiples of it are in four places of the first cache or fewer
 COPY = """define internal void @adc_tile_{size}(
     ptr noalias %to, ptr noalias %from, i64 %rows, i64 %columns, i64 %width) nounwind {{
 entry:

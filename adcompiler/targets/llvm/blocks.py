@@ -11,10 +11,10 @@ from adcompiler.targets.llvm.values import Needs, Value, literal
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
 CONTEXT = "[5 x i64]"  # of a call: its words stand there
 STOP, STATE = 1, 2  # the word that says that the call shall end, and what Python's lock was given back with
-FUEL = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
-STRIP = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
-LEAST = 16  # iterations of a strip: lanes of vectors
-ADDING = 64  # where each lane has sums of its own, which each strip fills and adds up
+POLL_ELEMENTS = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
+STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
+STRIP_ITERATIONS = 16  # iterations of a strip: lanes of vectors
+SUM_STRIP_ITERATIONS = 64  # where each lane has sums of its own, which each strip fills and adds up
 OWN = "memory(argmem: readwrite, inaccessiblemem: readwrite)"  # a poll touches no array
 ASK = f"""define internal i1 @ask(ptr %context) noinline cold {{
 start:
@@ -49,7 +49,7 @@ class Blocks(Expressions):
                 self.call("PyMem_RawFree", "void", [self.emit(f"load ptr, ptr %{name}", "ptr")])
             self.lines.append(otherwise or end)
         self.stack += [f"%{name} = alloca ptr\nstore ptr null, ptr %{name}" for name in self.held]
-        self.stack += [f"%fuel = alloca i64\nstore i64 {FUEL}, ptr %fuel"] * self.counts
+        self.stack += [f"%fuel = alloca i64\nstore i64 {POLL_ELEMENTS}, ptr %fuel"] * self.counts
         head = f"define {head}{self.needs.attributes} {{"
         return "\n".join([head, "start:", *self.stack, *self.lines, "}"])
 
@@ -142,7 +142,7 @@ class Blocks(Expressions):
         self.counts = self.asks = True
         left = self.emit("load i64, ptr %fuel", "i64")
         with self.when(self.emit(f"icmp slt {left}, 0", "i1")):
-            self.lines.append(f"store i64 {FUEL}, ptr %fuel")
+            self.lines.append(f"store i64 {POLL_ELEMENTS}, ptr %fuel")
             self.give_up(self.emit(f"call i1 @ask(ptr %context) {OWN}", "i1"))
 
     def poll_after(self, amount: Value | int) -> None:
@@ -163,21 +163,21 @@ class Blocks(Expressions):
 
     @contextmanager
     def strips(
-        self, first: Value, stop: Value, weight: Value, fewest: int = LEAST
+        self, first: Value, stop: Value, weight: Value, fewest: int = STRIP_ITERATIONS
     ) -> Iterator[tuple[Value, Value]]:
         """A loop in strips, with a poll after each: where a strip begins and ends. `weight` is how many
         elements an iteration has; how long strips are depends on nothing else, so the order of sums does not.
         They have `fewest` iterations at least: 1, or whole vectors."""
         known = all(n.text.isdigit() for n in (weight, first, stop))
-        if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP:
+        if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP_ELEMENTS:
             yield first, stop
             return
-        often = self.emit(f"udiv i64 {STRIP}, {weight.text}", "i64")
+        often = self.emit(f"udiv i64 {STRIP_ELEMENTS}, {weight.text}", "i64")
         step = self.call("llvm.umax.i64", "i64", [often, literal(fewest)])
-        step = self.emit(f"and {step}, {-min(fewest, LEAST)}", "i64")
+        step = self.emit(f"and {step}, {-min(fewest, STRIP_ITERATIONS)}", "i64")
         with self.tile(first, stop, step) as (begin, end):
             yield begin, end
-            self.poll_after(FUEL)
+            self.poll_after(POLL_ELEMENTS)
 
     @contextmanager
     def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:

@@ -33,11 +33,11 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.tiled import TILE, Tiled
+from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, Alone, Kept, Lane, Lanes, Total
+from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes, LaneTotal, LaneUpdate
 from adcompiler.loopir.walk import accesses, assigned, names, statements
-from adcompiler.targets.llvm.blocks import ADDING, ASK, FUEL, LEAST
+from adcompiler.targets.llvm.blocks import ASK, POLL_ELEMENTS, STRIP_ITERATIONS, SUM_STRIP_ITERATIONS
 from adcompiler.targets.llvm.loops import Loops
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine, source
 from adcompiler.targets.llvm.tables import SOURCES, TYPES
@@ -154,12 +154,12 @@ class Function(Loops):
         match s:
             case Allocate(name=name, dtype=dtype, shape=lengths):
                 self.allocate(name, [self.value(n) for n in lengths], TYPES[dtype])
-            case Total(at=at, value=Call(name=how, args=(_, value))):
+            case LaneTotal(at=at, value=Call(name=how, args=(_, value))):
                 self.total(at, how, self.value(value))
-            case Kept(at=at, value=value):
+            case LaneUpdate(at=at, value=value):
                 assert self.mask is not None
                 self.store(at, self.select(self.mask, self.value(value), self.value(at)))
-            case Alone():
+            case LaneByLane():
                 self.one_by_one(s)
             case Assign(name=name, value=value):
                 self.bind(name, self.value(value))
@@ -228,7 +228,7 @@ class Function(Loops):
 
     def over_blocks(self, loop: For, first: Value, stop: Value) -> None:
         """A loop whose iterations call the function of a nest."""
-        with self.iterations(first, stop) as iteration, self.polled(FUEL // 4):
+        with self.iterations(first, stop) as iteration, self.polled(POLL_ELEMENTS // 4):
             self.iteration(loop.axis, iteration, loop.body)
 
     def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
@@ -244,9 +244,9 @@ class Function(Loops):
             self.spend(self.call("llvm.umin.i64", "i64", [self.product(count, weight), literal(1 << 40)]))
             self.elements(loop, first, stop)
         else:
-            fewest = LEAST if isinstance(loop, Lanes | Jam | Tiled) else 1
+            fewest = STRIP_ITERATIONS if isinstance(loop, Lanes | Jam | Tiled) else 1
             if isinstance(loop, Lanes) and loop.sums:
-                fewest = ADDING
+                fewest = SUM_STRIP_ITERATIONS
             with self.strips(first, stop, weight, fewest) as (begin, end):
                 self.elements(loop, begin, end)
         self.inside = False
@@ -266,7 +266,10 @@ class Function(Loops):
         """A loop for one tile of its innermost loop after the other."""
         inner_first, inner_stop = self.value(loop.inner.start), self.value(loop.inner.stop)
         begin, end = (f"{loop.inner.axis}.{k}" for k in ("begin", "end"))
-        with self.tile(inner_first, inner_stop, literal(TILE)) as (self.values[begin], self.values[end]):
+        with self.tile(inner_first, inner_stop, literal(TILE_ITERATIONS)) as (
+            self.values[begin],
+            self.values[end],
+        ):
             self.loop(loop.over(begin, end), first, stop)
         del self.values[begin], self.values[end]
 
@@ -345,7 +348,7 @@ class Function(Loops):
             self.lines.append(f"store ptr null, ptr %lanes_{array}")
         return end
 
-    def one_by_one(self, statement: Alone) -> None:
+    def one_by_one(self, statement: LaneByLane) -> None:
         """A loop that each lane does for itself."""
         assert self.mask is not None
         width, mask, values = self.width, self.mask, dict(self.values)

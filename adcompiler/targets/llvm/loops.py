@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
-from adcompiler.loopir.low_trips import WIDTH, have_no_order
+from adcompiler.loopir.low_trips import LANES, have_no_order
 from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import LANE
@@ -21,7 +21,7 @@ from adcompiler.targets.llvm.vectors import total, vectorises
 # Memory of one function: arrays on the stack or the heap, and copies of arrays for lanes.
 
 
-SMALL = 64  # elements of an array on the stack
+STACK_ELEMENTS = 64  # elements of an array on the stack
 
 
 class Memory(Variables):
@@ -35,8 +35,8 @@ class Memory(Variables):
     def allocate(self, name: str, lengths: Sequence[Value], kind: str) -> None:
         """Memory for an array: the stack if it is small, so that LLVM may keep it in registers."""
         known = all(n.text.isdigit() for n in lengths)
-        count = prod(int(n.text) for n in lengths) if known else SMALL + 1
-        if count > SMALL:
+        count = prod(int(n.text) for n in lengths) if known else STACK_ELEMENTS + 1
+        if count > STACK_ELEMENTS:
             self.from_heap(name, lengths, kind)
         elif name not in self.arrays:
             self.on_stack(name, lengths, kind)
@@ -93,8 +93,8 @@ class Memory(Variables):
         return self.emit(f"icmp ne {data}, null", "i1")
 
 
-SOME = 1 << 10  # iterations of a loop of which nothing is known
-PAIR = 2  # vectors at a time in loops that call functions
+UNKNOWN_ITERATIONS = 1 << 10  # iterations of a loop of which nothing is known
+VECTORS_OF_CALLS = 2  # vectors at a time in loops that call functions
 INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in loops that add up, for at most so many operations
 
 
@@ -138,7 +138,7 @@ class Loops(Memory):
             elif isinstance(statement, For) and short(statement) is None:
                 inner = self.product(self.length(statement, own), self.weight(statement.body, own))
             elif isinstance(statement, Invoke):  # a routine on matrices
-                inner = literal(SOME**2)
+                inner = literal(UNKNOWN_ITERATIONS**2)
             else:
                 continue
             most = self.call("llvm.umax.i64", "i64", [most, inner])
@@ -148,7 +148,7 @@ class Loops(Memory):
         """The iterations of a loop inside, if they are known before: `own` are variables of the iteration."""
         names = variables(loop.stop)
         known = {*self.values, *self.arrays}.difference(own) >= names and not any(LANE in n for n in names)
-        return self.value(loop.stop) if known else literal(SOME)
+        return self.value(loop.stop) if known else literal(UNKNOWN_ITERATIONS)
 
     @contextmanager
     def polled(self, cost: int) -> Iterator[None]:
@@ -174,9 +174,9 @@ class Loops(Memory):
         iterations = self.call(
             "llvm.usub.sat.i64", "i64", [stop, first]
         ).text  # none if it ends before it begins
-        whole = self.emit(f"and i64 {iterations}, {-PAIR * vectors.lanes('float')}", "i64").text
+        whole = self.emit(f"and i64 {iterations}, {-VECTORS_OF_CALLS * vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
-        pairs, alone = (f'interleave.count", i32 {n}' for n in (PAIR, 1))
+        pairs, alone = (f'interleave.count", i32 {n}' for n in (VECTORS_OF_CALLS, 1))
         masked = 'vectorize.predicate.enable", i1 true'
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
@@ -189,7 +189,7 @@ class Loops(Memory):
             count = interleaving(loop.body)
             return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
         free = have_no_order(loop, self.changing)
-        wide = [f'vectorize.width", i32 {WIDTH}'] if free else []
+        wide = [f'vectorize.width", i32 {LANES}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler import GraphError, Variable, tape
-from adcompiler.eager.graph.provenance import BITS
+from adcompiler.eager.graph.provenance import MASK_BITS
 
 
 def leaf(value=3.0, name=None):
@@ -410,5 +410,5 @@ def test_masks_that_collide_are_no_explanation():
 def elsewhere():
     """Takes values of leaves that are gone, with every bit among the last ones."""
     for _ in range(2):
-        total = sum((leaf(1.0) for _ in range(BITS)), leaf(0.0))
+        total = sum((leaf(1.0) for _ in range(MASK_BITS)), leaf(0.0))
         total.item()

@@ -127,7 +127,7 @@ class Trap:
         return Path.touch, (self.mark,)
 
 
-@pytest.mark.parametrize("kept", [0, store.DIGEST])
+@pytest.mark.parametrize("kept", [0, store.DIGEST_BYTES])
 def test_nothing_is_unpickled_before_its_digest_matched(filled, tmp_path, kept):
     for file, content in files(filled).items():
         file.write_bytes(content[:kept] + pickle.dumps(Trap(tmp_path / "mark")))
@@ -140,7 +140,7 @@ def test_without_the_parsers_table_it_is_made_and_kept(tmp_path):
     another += "from adcompiler.frontend.grammar.parse import parse\nparse('x + 1')"
     assert not answer(start(tmp_path, program=another))
     (table,) = tmp_path.rglob("*.table")
-    assert table.read_bytes()[store.DIGEST :].startswith(b'{"data":')  # plain data
+    assert table.read_bytes()[store.DIGEST_BYTES :].startswith(b'{"data":')  # plain data
     written = table.stat().st_mtime_ns
     assert not answer(start(tmp_path, program=another))
     assert table.stat().st_mtime_ns == written
@@ -240,7 +240,7 @@ def test_what_killed_writers_left_is_removed(tmp_path, left):
     old = tmp_path / "kernels" / f"{os.getpid()}-old.tmp"
     written.touch()
     old.touch()
-    os.utime(old, (time.time() - 2 * store.STALE,) * 2)
+    os.utime(old, (time.time() - 2 * store.STALE_SECONDS,) * 2)
     assert answer(start(tmp_path, program=NATIVE)) == ANSWERS[NATIVE]
     assert list(tmp_path.rglob("*.tmp*")) == [written], "only what a living process may be writing"
 

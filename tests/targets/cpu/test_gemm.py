@@ -156,7 +156,7 @@ def test_results_go_into_buffers_of_any_layout():
 
 
 def test_each_kernel_is_compiled_when_lengths_first_ask_for_it(monkeypatch):
-    monkeypatch.setattr("adcompiler.passes.order.gemm.FEWEST", 2**20)
+    monkeypatch.setattr("adcompiler.passes.order.gemm.KERNEL_POINTS", 2**20)
     func, _ = program("x @ y")
     kernels, called = KernelSelector(Cpu(), func), Configuration(products=(0,))
     kernels((3, 4, 5), (np.ones((3, 4)), np.ones((4, 5))))

@@ -148,7 +148,7 @@ def test_memory_is_spare_when_neither_an_array_nor_a_view_of_it_is_held() -> Non
     )
 
     def taken() -> Any:
-        return memory.lent(context, (100,), np.dtype(np.float64), 0)
+        return memory.pooled_array(context, (100,), np.dtype(np.float64), 0)
 
     def address(array: Any) -> int:
         return int(array.gpu_data.device_pointer)

@@ -11,9 +11,9 @@ import adcompiler as adc
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.nodes import Binary, Store, Var
-from adcompiler.loopir.outer_vectorisation import MOST, plan_lanes, vectorised
+from adcompiler.loopir.outer_vectorisation import MOST_LANES, plan_lanes, vectorised
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.vector_statements import Alone, Kept, Lane, Lanes
+from adcompiler.loopir.vector_statements import Lane, LaneByLane, Lanes, LaneUpdate
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel
@@ -215,14 +215,14 @@ def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     loop = lanes_of(DEEP_TOTAL)
     assert loop.sums == ["both"]
     assert plan_lanes(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
-    kept = [s.at for s in statements(loop.together) if isinstance(s, Kept)]
+    kept = [s.at for s in statements(loop.together) if isinstance(s, LaneUpdate)]
     assert kept
     assert all(isinstance(target, Lane) and target.row for target in kept)
 
 
 def test_a_loop_with_bounds_of_a_iteration_is_done_by_each_lane():
     loop = lanes_of(ALONE, {"h"})
-    (alone,) = (s for s in statements(loop.together) if isinstance(s, Alone))
+    (alone,) = (s for s in statements(loop.together) if isinstance(s, LaneByLane))
     assert alone.names == ["i", "s"]
     assert not loop.sums, "one lane after the other adds to the sums of the block"
     assert {at.alone for at, _ in accesses(alone.loop) if isinstance(at, Lane)} == {True}
@@ -293,9 +293,9 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     assert kernel.lanes.rows
     wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]
     _, _, needed, _ = kernel.layout(sizes)
-    assert all(needed[p][0][-1] == K * MOST for p in wide)
+    assert all(needed[p][0][-1] == K * MOST_LANES for p in wide)
     rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
-    assert all(r % MOST == 0 for r in rows)
+    assert all(r % MOST_LANES == 0 for r in rows)
 
 
 @pytest.mark.parametrize("n", [4, 9, 31])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.targets.buffers import LARGEST
+from adcompiler.targets.buffers import LARGEST_BYTES
 from adcompiler.targets.cuda.device.device import SIMULATED
 
 GRAIN = 512  # bytes
@@ -105,7 +105,7 @@ SPARE = Spare()
 
 def refuse(size: int) -> None:
     """Raise MemoryError for more bytes than there can be: neither NumPy nor the driver would say so."""
-    if size > LARGEST:
+    if size > LARGEST_BYTES:
         raise MemoryError
 
 
@@ -115,10 +115,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
     refuse(size)
     if SIMULATED or not size:
         return cuda.device_array(shape, dtype)
-    return lent(cuda.current_context(), shape, dtype, stream)
+    return pooled_array(cuda.current_context(), shape, dtype, stream)
 
 
-def lent(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: int) -> Any:
+def pooled_array(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: int) -> Any:
     """An array whose memory is spare again when neither it nor a view of it is held any more."""
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import AutoFreePointer

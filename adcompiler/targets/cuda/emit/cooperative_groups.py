@@ -21,7 +21,7 @@ from adcompiler.loopir.nodes import Expr, Var
 from adcompiler.loopir.printer import text
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
 from adcompiler.targets.cuda.emit.recurrence import DeviceRecurrence
-from adcompiler.targets.cuda.emit.steps import NOWHERE, chained
+from adcompiler.targets.cuda.emit.steps import NO_AXIS, chained
 
 
 class TeamEmitter(Emitter):
@@ -106,9 +106,9 @@ class TeamEmitter(Emitter):
             super().body(writer, loop.body, {})
             writer.close()
         else:
-            writer.share(chain, "_lane", "_lanes")
+            writer.enter_points(chain, "_lane", "_lanes")
             super().body(writer, chain[-1].body, {})
-            writer.unshare(chain)
+            writer.leave_points(chain)
         for task in starting:
             assert isinstance(task.array, Reduce)
             register = self.registers[task]
@@ -121,7 +121,7 @@ class TeamEmitter(Emitter):
         """A loop that scatters, on one thread."""
         writer.sync()
         team, writer.team = writer.team, ""
-        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        writer.open(Loop(const(1, "i64"), NO_AXIS), "if _lane == 0:")
         writer.base += 1
         super().body(writer, [loop], {})
         writer.base -= 1
@@ -176,7 +176,7 @@ class TeamEmitter(Emitter):
             super().statement(writer, task)
             return
         team, writer.team = writer.team, ""
-        writer.open(Loop(const(1, "i64"), NOWHERE), "if _lane == 0:")
+        writer.open(Loop(const(1, "i64"), NO_AXIS), "if _lane == 0:")
         super().statement(writer, task)
         writer.close()
         writer.team = team

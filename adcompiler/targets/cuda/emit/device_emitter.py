@@ -221,7 +221,7 @@ class DeviceEmitter(TeamEmitter):
             writer.line(line)
         if tiled:
             tiles.allocate(writer, nest.tiles)
-        writer.share(nest.chain, *POINTS[team], together=tiled)
+        writer.enter_points(nest.chain, *POINTS[team], together=tiled)
         writer.team = team
         if tiled:
             self.tiled(writer, nest, sliced)
@@ -231,7 +231,7 @@ class DeviceEmitter(TeamEmitter):
         else:
             self.body(writer, nest.chain[-1].body, {})
         writer.team = ""
-        writer.unshare(nest.chain, not team)
+        writer.leave_points(nest.chain, not team)
         for task in nest.full:
             assert isinstance(task.array, Reduce)
             writer.line(f"{self.registers[task]} = _block_{task.array.op}({self.registers[task]})")
@@ -263,9 +263,9 @@ class DeviceEmitter(TeamEmitter):
         first = writer.assign(Verbatim(f"{low} + uint64(cuda.blockIdx.y) * uint64(_chunk)"))
         last = writer.assign(Verbatim(f"min({high}, {first} + uint64(_chunk))"))
         begin, step = (f"{first} + _lane", "_lanes") if team else (first, "uint64(1)")
-        writer.stretch(inner, begin, last, step)
+        writer.enter_part(inner, begin, last, step)
         super().body(writer, inner.body, {})
-        writer.unshare([inner], several=True)
+        writer.leave_points([inner], several=True)
         self.store_slice(writer, nest, team)
 
     def store_slice(self, writer: DeviceWriter, nest: Nest, team: str = "") -> None:
@@ -310,7 +310,7 @@ class DeviceEmitter(TeamEmitter):
     def scatter_text(self, scatter: Scatter) -> KernelText:
         """The kernel that computes places, as whole numbers, and values; beyond the end for nowhere."""
         writer = self.nest_writer([scatter.task], scatter.names)
-        writer.share(scatter.chain, *POINTS[""])
+        writer.enter_points(scatter.chain, *POINTS[""])
         array = scatter.task.array
         *indices, body = scatter.task.elements
         _, inside = writer.place(array, indices, [writer.written(i) for i in indices])
@@ -325,5 +325,5 @@ class DeviceEmitter(TeamEmitter):
             place = f"select({text_of(inside)}, {place}, {total})"
         writer.line(f"_places[{point}] = {place}")
         writer.line(f"_values[{point}] = {value}")
-        writer.unshare(scatter.chain, True)
+        writer.leave_points(scatter.chain, True)
         return self.text(f"scatter{scatter.number}", writer, ["_places", "_values"])

@@ -19,8 +19,8 @@ from adcompiler.loopir.printer import lines
 
 
 MOST_LINES = 32  # of all copies together, save stores
-CALL = 12  # lines that a function counts as: it has many registers
-MOST = 4
+LINES_OF_A_CALL = 12  # lines that a function counts as: it has many registers
+MOST_COPIES = 4
 
 _ASSIGNED = re.compile(r"(\w+) = ")
 _STORED = re.compile(r"\w+\[.*?\] = ")
@@ -31,8 +31,8 @@ def copies(lines: Sequence[str]) -> int:
     if any(line.startswith(" ") or line.endswith(":") for line in lines):
         return 1
     computed = [line for line in lines if not line.startswith("#") and not _STORED.match(line)]
-    length = len(computed) + CALL * sum(line.count("math.") for line in computed)
-    return max(min(MOST, MOST_LINES // max(length, 1)), 1)
+    length = len(computed) + LINES_OF_A_CALL * sum(line.count("math.") for line in computed)
+    return max(min(MOST_COPIES, MOST_LINES // max(length, 1)), 1)
 
 
 def unrolled(
@@ -136,7 +136,7 @@ class DeviceWriter(Writer):
         if self.team and self.scopes[-1][-1:] != [barrier]:
             self.line(barrier)
 
-    def share(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
+    def enter_points(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
         """Enter loops whose points are dealt out: thread after thread takes the next one.
 
         With `together` all threads of a block stay until the last of them has none; `_here` is whether a
@@ -150,7 +150,7 @@ class DeviceWriter(Writer):
         point = f"_p{count}"
         self.line(f"{point} = {first}")
         total = " * ".join(lengths)
-        self.deal(chain, f"while {point}{' - uint64(cuda.threadIdx.x)' * together} < {total}:")
+        self.enter_as_one(chain, f"while {point}{' - uint64(cuda.threadIdx.x)' * together} < {total}:")
         if together:
             self.line(f"_here = {point} < {total}")
         rest = point
@@ -160,18 +160,18 @@ class DeviceWriter(Writer):
         self.line(f"{axis_name(chain[0].number)} = {rest}")
         self.after = [*self.after, f"{point} += {step}"]
 
-    def stretch(self, loop: Loop, first: str, last: str, step: str) -> None:
+    def enter_part(self, loop: Loop, first: str, last: str, step: str) -> None:
         """Enter a part of a loop."""
         point = f"_p{self.count}"
         self.count += 1
         self.line(f"{point} = {first}")
-        self.deal([loop], f"while {point} < {last}:")
+        self.enter_as_one([loop], f"while {point} < {last}:")
         self.line(f"{axis_name(loop.number)} = {point}")
         self.after = [*self.after, f"{point} += {step}"]
 
     after: list[str] = []  # what ends the iterations of the loops that are dealt out  # noqa: RUF012
 
-    def deal(self, chain: Sequence[Loop], header: str) -> None:
+    def enter_as_one(self, chain: Sequence[Loop], header: str) -> None:
         """Enter loops that are one in the text: their scopes are the same."""
         self.open(chain[0], header)
         for loop in chain[1:]:
@@ -179,7 +179,7 @@ class DeviceWriter(Writer):
             self.scopes.append(self.scopes[-1])
             self.values.append(self.values[-1])
 
-    def unshare(self, chain: Sequence[Loop], several: bool = False) -> None:
+    def leave_points(self, chain: Sequence[Loop], several: bool = False) -> None:
         """Leave them; with `several` an iteration has several points, where their text is straight."""
         *self.after, last = self.after
         for _ in chain[1:]:

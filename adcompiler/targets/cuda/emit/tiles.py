@@ -25,12 +25,12 @@ from adcompiler.loopir.nodes import Access, Verbatim
 from adcompiler.loopir.printer import text
 from adcompiler.targets.cuda.device.device import TILE
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
-from adcompiler.targets.cuda.emit.steps import NOWHERE, Shared, Wide
+from adcompiler.targets.cuda.emit.steps import NO_AXIS, Shared, Wide
 
 MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
 WIDE = 2**15  # bytes of wide tiles: with the others no more than every device has for a block
 FEWEST = 8  # iterations of a wide tile, else there is a barrier too often
-ANY = -(10**7)  # the axis of a wide read in whichever loop it stands
+ANY_AXIS = -(10**7)  # the axis of a wide read in whichever loop it stands
 
 
 Tiles = Mapping[Loop, Shared]
@@ -72,11 +72,11 @@ def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
     insides = {inside.number: inside for inside in loop.walk() if inside is not loop}
     for e in elements:
         if isinstance(e, Read) and loop.number in e.axes and len(e.axes) > 1 and made.get(e.array, True):
-            number = next((k for k in e.axes if k in insides), NOWHERE)
-            if number == NOWHERE or not _is_row(e, loop.number, insides[number]):
+            number = next((k for k in e.axes if k in insides), NO_AXIS)
+            if number == NO_AXIS or not _is_row(e, loop.number, insides[number]):
                 return None
             size = insides[number].size
-            key = substitute(e, {number: Index(ANY)})
+            key = substitute(e, {number: Index(ANY_AXIS)})
             assert isinstance(key, Read)
             known = wide.setdefault(key, Wide(e, insides[number]))
             if known.inside.size is not size:
@@ -141,7 +141,7 @@ def write(
     which on that is so again.
     """
     names = {read: name for read, (name, _) in _names(shared.reads).items()}
-    axis, nowhere = f"i{loop.number}", Loop(const(1, "i64"), NOWHERE)
+    axis, nowhere = f"i{loop.number}", Loop(const(1, "i64"), NO_AXIS)
     low, high = map(text, writer.limits(loop)) if loop.bounds else ("", "")
     iterations = "uint64(_iterations)" if shared.wide else "uint64(_TILE)"
     writer.open(nowhere, f"for _from in range({stretch[0]}, {stretch[1]}, {iterations}):")
@@ -181,7 +181,7 @@ def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], iteration
         column, tile = f"i{rows.inside.number}", f"_wide_{rows.read.dtype}"
         writer.line(f"_row{k} = {before}")
         writer.line("_q = uint64(cuda.threadIdx.x)")
-        writer.deal([loop, rows.inside], f"while _q < (_to - _from) * {size}:")
+        writer.enter_as_one([loop, rows.inside], f"while _q < (_to - _from) * {size}:")
         if isinstance(last, Index) and last.axis == loop.number:
             writer.line(f"{axis} = _from + _q % (_to - _from)")
             writer.line(f"{column} = _q // (_to - _from)")

@@ -29,9 +29,9 @@ from adcompiler.targets.llvm.runtime.entry import Code, boxed, context, restored
 from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import Value, literal
 
-HEAD = 7  # words
+HEAD_WORDS = 7  # words
 SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entry of each part
-MOST = 256  # words of a kernel, and of a door's outputs
+MOST_WORDS = 256  # words of a kernel, and of a door's outputs
 TUPLE, ARRAY, *KINDS = range(6)  # what an output is; a number by its type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
 SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # how an argument is taken that is no array
@@ -83,24 +83,24 @@ def door() -> Code:
     code = _Door(Module(()))
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
-        code.stack.append(f"%{name} = alloca [{MOST} x i64], align 64")
+        code.stack.append(f"%{name} = alloca [{MOST_WORDS} x i64], align 64")
     code.stack += ["%top = alloca i64", "store i64 0, ptr %top"]
     code.stack += ["%started = alloca i64", "store i64 0, ptr %started"]
     table = code.call("PyTuple_GetItem", "i64", [Value("%self", "i64"), literal(0)])
     text = code.call("PyBytes_AsString", "i64", [table]).text
     code.lines.append(f"%table = inttoptr i64 {text} to ptr")
     count, makers, words, checks, outputs, kernel, loops = (
-        code.at(Value("%table", "ptr"), k) for k in range(HEAD)
+        code.at(Value("%table", "ptr"), k) for k in range(HEAD_WORDS)
     )
     code.insist(code.holds("eq", Value("%count", "i64"), count))
     code.insist(code.holds("eq", Value("%names", "i64"), 0))
-    from_makers = code.sum(code.emit(f"mul {count}, {ARGUMENT}", "i64"), HEAD)
+    from_makers = code.sum(code.emit(f"mul {count}, {ARGUMENT}", "i64"), HEAD_WORDS)
     from_words = code.sum(code.emit(f"mul {makers}, {MAKER}", "i64"), from_makers)
     from_checks = code.sum(from_words, words)
     from_outputs = code.sum(from_checks, checks)
     with code.each(from_words, words) as (k, place):
         code.put(own, k, code.at(place, 0))
-    with code.each(HEAD, count, ARGUMENT) as (k, place):
+    with code.each(HEAD_WORDS, count, ARGUMENT) as (k, place):
         _argument(code, code.at(Value("%args", "ptr"), k), *(code.at(place, n) for n in range(ARGUMENT)))
     with code.each(from_makers, makers, MAKER) as (k, place):
         _make(code, k, *(code.at(place, n) for n in range(MAKER)))

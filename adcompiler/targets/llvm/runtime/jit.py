@@ -28,7 +28,7 @@ from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.targets.llvm.vectormath.second import closed_by_errors, inlined, parsed, run, version
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
-LIBRARIES = 16  # that one linker links
+MOST_LIBRARIES = 16  # that one linker links
 CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays alone
 _NAME = b"kernel"
 
@@ -172,7 +172,7 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     from llvmlite import binding as llvm
 
     host, number = _host(), next(_numbers)
-    linker = _linker(number // LIBRARIES)  # with one LLVM finds what the process has
+    linker = _linker(number // MOST_LIBRARIES)  # with one LLVM finds what the process has
     outside = code.externals - {POLL}
     symbols = {name: llvm.address_of_symbol(name) for name in outside}
     symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}

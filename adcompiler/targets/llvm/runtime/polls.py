@@ -22,7 +22,7 @@ import time
 from adcompiler.targets.llvm.blocks import POLL
 from adcompiler.targets.llvm.runtime.entry import Code
 
-OFTEN = 20_000_000  # nanoseconds between two questions for signals
+SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two questions for signals
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)
 
 # Nanoseconds of some clock; where the system has no such function, a number that grows with polls.
@@ -50,7 +50,7 @@ define internal i64 @now() {
 
 def polls() -> Code:
     """`poll`; and `settle`, which is told the main thread's number."""
-    text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(OFTEN))
+    text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(SIGNAL_NANOSECONDS))
     clock, needs = (TICKS, ()) if CLOCK is None else (NOW, ("clock_gettime",))
     return Code(clock + text, frozenset(needs), (POLL, "settle"))
 

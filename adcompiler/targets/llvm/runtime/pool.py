@@ -21,10 +21,12 @@ from __future__ import annotations
 from platform import machine
 
 from adcompiler.targets.llvm.runtime.entry import Code
-from adcompiler.targets.llvm.runtime.polls import NOW, OFTEN
+from adcompiler.targets.llvm.runtime.polls import NOW, SIGNAL_NANOSECONDS
 
-WAKE = 40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
-SPIN = 200_000  # nanoseconds for which a thread asks again before it sleeps
+WAKE_NANOSECONDS = (
+    40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
+)
+SPIN_NANOSECONDS = 200_000  # nanoseconds for which a thread asks again before it sleeps
 # A thread that asks again and again leaves the processor to the one it shares a core with.
 PAUSE = """
 declare void @{name}({type})
@@ -40,7 +42,7 @@ define internal void @pause() {
 """
 PAUSES = dict.fromkeys(("x86_64", "amd64"), PAUSE.format(name="llvm.x86.sse2.pause", type="", value=""))
 PAUSES |= dict.fromkeys(("aarch64", "arm64"), PAUSE.format(name="llvm.aarch64.hint", type="i32", value="1"))
-WORDS = 16  # of what the system keeps of a lock or a condition, at the most
+LOCK_WORDS = 16  # of what the system keeps of a lock or a condition, at the most
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
     "pthread_cond_timedwait", "pthread_cond_wait", "pthread_create", "pthread_detach",
@@ -52,7 +54,7 @@ def pool() -> Code:
     """`launch`; `start`, which starts a worker and returns whether it could not; and `renew`, which makes the
     pool what it was at first, for a child of `fork`, where no worker lives."""
     text = TEXT
-    for name, value in (("WAKE", WAKE), ("SPIN", SPIN), ("NAP", OFTEN)):
+    for name, value in (("WAKE", WAKE_NANOSECONDS), ("SPIN", SPIN_NANOSECONDS), ("NAP", SIGNAL_NANOSECONDS)):
         text = text.replace(f"${name}", str(value))
     return Code(
         NOW + PAUSES.get(machine().lower(), NO_PAUSE) + text, frozenset(SYSTEM), ("launch", "start", "renew")
@@ -71,9 +73,9 @@ declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
-@lock = internal global [{WORDS} x i64] zeroinitializer, align 64
-@opened = internal global [{WORDS} x i64] zeroinitializer, align 64
-@ended = internal global [{WORDS} x i64] zeroinitializer, align 64
+@lock = internal global [{LOCK_WORDS} x i64] zeroinitializer, align 64
+@opened = internal global [{LOCK_WORDS} x i64] zeroinitializer, align 64
+@ended = internal global [{LOCK_WORDS} x i64] zeroinitializer, align 64
 
 ; The region: its function and what that is given, its blocks, how many ranges they are cut into, and the next
 ; block of each range, a line of the cache each.

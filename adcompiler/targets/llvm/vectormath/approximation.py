@@ -177,7 +177,7 @@ class Approximation(Inlined):
         The processor's k is that of the fraction between 1 and 2; where m is below 1, log(2) is in the table.
         """
         m, k = self.masked("getmant", x, "i32 15"), self.masked("getexp", x)
-        index = self.emit(f"lshr {self.kind.words} {self.word(m)}, {self.whole(self.kind.fraction - 4)}")
+        index = self.emit(f"lshr {self.kind.words} {self.word(m)}, {self.integer(self.kind.fraction - 4)}")
         r = self.fma(m, self.lookup(index, "log_factors"), self.constant(-1.0))
         if rest:  # infinite for an infinity and for 0, where k alone decides
             rest = self.scaled(rest, self.negated(k))
@@ -208,7 +208,7 @@ class Approximation(Inlined):
         """The same, and 1 + scale x; there are four cells for each power of 2 in which that can be."""
         scale, _ = self.numbers[f"{name}_cells"]
         u = self.fma(x, self.constant(scale), self.constant(1.0))
-        index = self.emit(f"lshr {self.kind.words} {self.word(u)}, {self.whole(self.kind.fraction - 2)}")
+        index = self.emit(f"lshr {self.kind.words} {self.word(u)}, {self.integer(self.kind.fraction - 2)}")
         return index, self.subtract(x, self.lookup(index, f"{name}_centres")), u
 
     def piecewise(self, name: str, index: str, d: str) -> tuple[str, str]:
@@ -230,15 +230,15 @@ class Approximation(Inlined):
         for p in parts:
             r = self.rest(k, p, r)
         s, words = self.multiply(r, r), self.kind.words
-        quarter = self.emit(f"add {words} {self.word(z)}, {self.whole(more)}")
-        last = self.emit(f"and {words} {quarter}, {self.whole(1)}")
+        quarter = self.emit(f"add {words} {self.word(z)}, {self.integer(more)}")
+        last = self.emit(f"and {words} {quarter}, {self.integer(1)}")
         odd = self.emit(f"icmp ne {words} {last}, zeroinitializer")
         both = zip(*(self.constants(f"{n}_polynomial") for n in ("cos", "sin")), strict=True)
         p = self.polynomial(s, [self.select(odd, *c) for c in both])
         w = self.select(odd, self.constant(1.0), r)
         y = self.fma(self.multiply(w, s), p, w)
-        half = self.emit(f"and {words} {quarter}, {self.whole(2)}")
-        sign = self.emit(f"shl {words} {half}, {self.whole(self.kind.bits - 2)}")
+        half = self.emit(f"and {words} {quarter}, {self.integer(2)}")
+        sign = self.emit(f"shl {words} {half}, {self.integer(self.kind.bits - 2)}")
         return self.emit(
             f"bitcast {words} {self.emit(f'xor {words} {sign}, {self.word(y)}')} to {self.kind.vector}"
         )

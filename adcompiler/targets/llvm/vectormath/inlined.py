@@ -69,7 +69,7 @@ class Inlined:
         """A number in all lanes."""
         return literal(value, self.kind.vector).text
 
-    def whole(self, number: int) -> str:
+    def integer(self, number: int) -> str:
         """An integer in all lanes."""
         return f"<{', '.join([f'i{self.kind.bits} {number}'] * self.kind.lanes)}>"
 
@@ -124,8 +124,8 @@ class Inlined:
         low = (2 ** (kind.exponent - 1) - 1 - 2 ** (kind.exponent - 3)) << kind.fraction
         high = 0b11 << (kind.bits - 3) | signed << (kind.bits - 1)
         word = self.emit(f"bitcast {kind.vector} {x} to {kind.words}")
-        moved = self.emit(f"sub {kind.words} {word}, {self.whole(low)}")
-        beyond = self.emit(f"and {kind.words} {moved}, {self.whole(high)}")
+        moved = self.emit(f"sub {kind.words} {word}, {self.integer(low)}")
+        beyond = self.emit(f"and {kind.words} {moved}, {self.integer(high)}")
         return self.emit(f"icmp ne {kind.words} {beyond}, zeroinitializer")
 
     def unless(self, rare: str, result: str, otherwise: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ def key_of(args: Sequence[Any]) -> Key | None:
     return tuple(found)
 
 
-class Replay:
+class CallCache:
     """The sites of one function."""
 
     def __init__(self, function: Any) -> None:
