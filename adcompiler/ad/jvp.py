@@ -33,6 +33,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
     const,
+    element_of,
     identity,
     select,
     zeros_like,
@@ -176,7 +177,7 @@ def _element(
         case Select():
             return selected(element, found)
         case Apply() if differentiable(element):
-            value = Read(array, identity(array.shape)) if isinstance(array, Map) else element
+            value = element_of(array) if isinstance(array, Map) else element
             return _chain(element, found, value)
     return None
 

@@ -61,6 +61,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     closed,
     const,
+    element_of,
     identity,
     is_const,
     select,
@@ -157,7 +158,7 @@ def _pull_det(made: Call, given: Array) -> Pulled:
     a, f = made.operands
     inverse = call("solve_transposed", a, f, unit_matrix(a))
     if made.op == "det":
-        at_one = Read(given, identity(given.shape)), Read(made, identity(made.shape))
+        at_one = element_of(given), element_of(made)
         given = Map(made.shape, apply("multiply", *at_one))
     yield a, scaled(inverse, given, ZERO if made.op == "det" else const(1, "i64"))
 
@@ -256,9 +257,9 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
     guard = TRUE if total.guard is TRUE else _anywhere(made, total.guard)
     for operand, found in PULL[made.op](made, closed(made.shape, mask(total.value, total.guard))):
         if operand in active and found.rank == operand.rank:
-            yield operand, Guarded(guard, Read(found, identity(found.shape)))
+            yield operand, Guarded(guard, element_of(found))
         elif operand in active:
-            whole = closed(found.shape, mask(Read(found, identity(found.shape)), guard))
+            whole = closed(found.shape, mask(element_of(found), guard))
             yield operand, Guarded(TRUE, Read(summed(whole, operand), identity(operand.shape)))
 
 
@@ -311,7 +312,7 @@ def _push_det(made: Call, tangents: list[Pushed]) -> Pushed:
     trace = closed(cases, body) if is_const(n, 1) else Reduce("sum", cases, (n, n), body)
     read = Read(trace, identity(cases))
     if made.op == "det":
-        return Map(made.shape, apply("multiply", Read(made, identity(made.shape)), read))
+        return Map(made.shape, apply("multiply", element_of(made), read))
     sign = apply("equal", Index(len(cases)), ZERO)
     return Map(made.shape, select(sign, const(0, made.dtype), read))
 

@@ -48,6 +48,7 @@ from adcompiler.ir.nodes import (
     Shape,
     closed,
     const,
+    element_of,
     identity,
     is_const,
     select,
@@ -196,7 +197,7 @@ def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
 
 
 def _plus(total: Array, contribution: Array) -> Array:
-    body = apply("add", Read(total, identity(total.shape)), Read(contribution, identity(total.shape)))
+    body = apply("add", element_of(total), Read(contribution, identity(total.shape)))
     return Map(total.shape, body)
 
 
@@ -244,7 +245,7 @@ def _where_read(
         )
 
     live = liveness(roots, set(saved), known)
-    return [a if copied(a) else closed(a.shape, mask(Read(a, identity(a.shape)), live[a])) for a in saved]
+    return [a if copied(a) else closed(a.shape, mask(element_of(a), live[a])) for a in saved]
 
 
 def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array]) -> list[Array]:

@@ -14,6 +14,7 @@ from adcompiler.ir.nodes import (
     Shape,
     closed,
     const,
+    element_of,
     identity,
     is_const,
     select,
@@ -66,7 +67,7 @@ def transposed(x: Array) -> Array:
 
 
 def negative(x: Array) -> Array:
-    return Map(x.shape, apply("negative", Read(x, identity(x.shape))))
+    return Map(x.shape, apply("negative", element_of(x)))
 
 
 def difference(x: Array, y: Array) -> Array:

@@ -39,7 +39,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
     const,
-    identity,
+    element_of,
     zeros_like,
 )
 from adcompiler.ir.ruled import Ruled
@@ -165,7 +165,7 @@ class _Line:
                 return self.select(element, k)
             case Apply() if differentiable(element):
                 body = isinstance(array, Map) and element is array.body
-                return self.apply(element, k, Read(array, identity(array.shape)) if body else element)
+                return self.apply(element, k, element_of(array) if body else element)
         return self.zero()
 
     def zero(self) -> Steps:

@@ -14,7 +14,17 @@ from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import Constraint, renumbered
 from adcompiler.ir.batch import batch, moved, spread
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Element, Func, Input, Read, Reduce, Size, const, identity, is_const
+from adcompiler.ir.nodes import (
+    Array,
+    Element,
+    Func,
+    Input,
+    Reduce,
+    Size,
+    const,
+    element_of,
+    is_const,
+)
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows
 from adcompiler.pytree.kinds import ArgType
@@ -169,7 +179,7 @@ def _refuse_count(name: str) -> None:
 
 def of_all_cases(holds: Array) -> Array:
     """A check of one case as one of all cases."""
-    return Reduce("min", (), holds.shape, Read(holds, identity(holds.shape))) if holds.rank else holds
+    return Reduce("min", (), holds.shape, element_of(holds)) if holds.rank else holds
 
 
 def _renumbered(

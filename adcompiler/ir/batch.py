@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Shape,
     const,
+    element_of,
     identity,
     is_const,
     neutral,
@@ -152,7 +153,7 @@ def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
 
 def _cut(array: Array, inside: Sequence[Element]) -> Array:
     """An array that is zero outside of the length of each case."""
-    body: Element = Read(array, identity(array.shape))
+    body: Element = element_of(array)
     for condition in inside:
         body = select(condition, body, const(0, array.dtype))
     return Map(array.shape, body) if inside else array
@@ -290,7 +291,7 @@ def _masked(out: Array, old: Array, active: Element | None, axes: Shape) -> Arra
     if active is None:
         return out
     out = spread(out, axes) if out is old else out
-    return Map(out.shape, select(active, Read(out, identity(out.shape)), const(0, out.dtype)))
+    return Map(out.shape, select(active, element_of(out), const(0, out.dtype)))
 
 
 def _any(active: Element, axes: Shape) -> Element:

@@ -302,6 +302,11 @@ def identity(shape: Shape) -> tuple[Element, ...]:
     return tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(shape))
 
 
+def element_of(array: Array) -> Read:
+    """The element of an array in its place: what reads it point by point."""
+    return Read(array, identity(array.shape))
+
+
 def read_whole(shape: Shape, element: Element) -> Array | None:
     """The array of which an element over `shape` is each element in its place; None if it is none."""
     whole = isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape)

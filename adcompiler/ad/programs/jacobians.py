@@ -25,6 +25,7 @@ from adcompiler.ir.nodes import (
     Read,
     Shape,
     const,
+    element_of,
     identity,
     zeros_like,
 )
@@ -102,7 +103,7 @@ def pulled(
 
 
 def _nonzero(seed: Array) -> Element:
-    return apply("not_equal", Read(seed, identity(seed.shape)), const(0, seed.dtype))
+    return apply("not_equal", element_of(seed), const(0, seed.dtype))
 
 
 def _one_hot(shape: Shape, dtype: Dtype) -> Array:

@@ -19,10 +19,9 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Node,
-    Read,
     Reduce,
     const,
-    identity,
+    element_of,
     zeros_like,
 )
 from adcompiler.ir.ruled import Ruled
@@ -331,4 +330,4 @@ def pullback(
 
 def _total(array: Array) -> Array:
     """The sum of all elements."""
-    return Reduce("sum", (), array.shape, Read(array, identity(array.shape))) if array.rank else array
+    return Reduce("sum", (), array.shape, element_of(array)) if array.rank else array

@@ -19,7 +19,7 @@ from adcompiler.eager.variable.elementwise import Elementwise, _value, word
 from adcompiler.eager.variable.numpy_functions import is_own
 from adcompiler.errors import Source, Span
 from adcompiler.explain.nan.nan_program import TracedProgram, explained
-from adcompiler.explain.nan.nan_report import NanExplanation
+from adcompiler.explain.nan.nan_report import NanExplanation, is_number
 from adcompiler.explain.nan.nan_words import Operand, number
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, formula, measured, remedy
 from adcompiler.frontend.grammar.parse import parse_expression
@@ -143,7 +143,7 @@ class EagerFinder:
             data = np.asarray(v.data if is_variable(v) else v)
             own = tuple(0 if n == 1 else i for n, i in zip(data.shape[::-1], index[::-1], strict=False))[::-1]
             text = self._name(k, v)
-            if not _is_literal(text):
+            if not is_number(text):
                 found.append(Operand(text, own, float(np.broadcast_to(data, shape)[index])))
         return found
 
@@ -240,7 +240,7 @@ class EagerFinder:
         text = self.written.text
         texts = self.written.operands or [o.text for o in operands]
         known = {o.text: o.value for o in operands}
-        values = [known[t] if t in known else float(t) for t in texts if t in known or _is_literal(t)]
+        values = [known[t] if t in known else float(t) for t in texts if t in known or is_number(t)]
         if phase == "input":
             name = operands[0].text if operands else "x"
             return Remedy(
@@ -339,14 +339,6 @@ def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np
 
 def _first(bad: np.ndarray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(bad)[0])
-
-
-def _is_literal(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # -- the operation as the user wrote it --------------------------------------------------------------

@@ -212,7 +212,7 @@ class _Report:
         found = self.words.operands(node, self.event) if node is not None else []
         known: dict[str, Operand] = {}
         for operand in found:
-            if not _is_number(operand.text):
+            if not is_number(operand.text):
                 known.setdefault(operand.label, operand)
         return list(known.values())
 
@@ -281,7 +281,7 @@ class _Report:
             name = "pinv"
         by_text = {o.text: o.value for o in operands}
         texts = texts or [o.text for o in operands]
-        values = [by_text[t] if t in by_text else float(t) for t in texts if t in by_text or _is_number(t)]
+        values = [by_text[t] if t in by_text else float(t) for t in texts if t in by_text or is_number(t)]
         found = remedy(
             Failure(
                 name,
@@ -352,7 +352,7 @@ def _at_index(operand: Operand) -> str:
     return f", element {list(operand.index)}" if operand.index and operand.text.endswith("]") else ""
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

@@ -8,7 +8,19 @@ from __future__ import annotations
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.values import AnyValue, Value
 from adcompiler.ir.bodies import Replace
-from adcompiler.ir.nodes import Apply, Array, Element, Index, Map, Read, Select, closed, identity, select
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Element,
+    Index,
+    Map,
+    Read,
+    Select,
+    closed,
+    element_of,
+    identity,
+    select,
+)
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
@@ -30,7 +42,7 @@ def masked(test: Value, then: AnyValue, otherwise: AnyValue, changed: Changed) -
         found = _after(apply("logical_not", test.element), before, after, changed)
     if found is None:
         return None
-    return Value(then.shape, Read(found, identity(found.shape)), then.weak and otherwise.weak)
+    return Value(then.shape, element_of(found), then.weak and otherwise.weak)
 
 
 def read_anew(value: AnyValue, changed: Changed) -> AnyValue:

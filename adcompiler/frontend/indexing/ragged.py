@@ -16,7 +16,7 @@ from adcompiler.frontend.indexing.dimensions import Axis, Dimensions
 from adcompiler.frontend.values.open_axes import ZERO
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import combine, integer
-from adcompiler.frontend.values.slices import SliceValue
+from adcompiler.frontend.values.slices import SliceValue, is_integer
 from adcompiler.frontend.values.values import AnyValue, RaggedRows, Row, Value, describe
 from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, select
 from adcompiler.ir.types import DTYPES, Dtype
@@ -76,7 +76,7 @@ def cut(value: Value, count: Element) -> Row:
 def entry(context: Context, value: RaggedRows, indices: list[Any], span: Span, located: Any) -> AnyValue:
     """`x[i]`, or `x[i, j]` as `x[i][j]`."""
     first, *rest = indices
-    if isinstance(first, SliceValue) or not _is_integer(first):
+    if isinstance(first, SliceValue) or not is_integer(first):
         remedy = "write x[i], or for row in x; all elements in order are concatenate(x)"
         context.fail(DtypeError, f"{describe(value)} is indexed by one integer", span, remedy)
     one = const(first, "i64") if isinstance(first, int) else first.element
@@ -84,16 +84,10 @@ def entry(context: Context, value: RaggedRows, indices: list[Any], span: Span, l
     return element(context, found, rest, span) if rest else found
 
 
-def _is_integer(index: AnyValue) -> bool:
-    if isinstance(index, Value):
-        return not index.rank and index.dtype == "i64"
-    return isinstance(index, int) and not isinstance(index, bool)
-
-
 def element(context: Context, value: Row, indices: list[Any], span: Span) -> AnyValue:
     """`row[j]`, `row[1:]`: an element, or a part that is a row again."""
     first, *rest = indices
-    if rest or not (isinstance(first, SliceValue) or _is_integer(first)):
+    if rest or not (isinstance(first, SliceValue) or is_integer(first)):
         cause = "a row is indexed by one integer, or by a slice"
         context.fail(DtypeError, cause, span, "write row[j], row[1:]; of a matrix for v in row: v[k]")
     if isinstance(first, SliceValue):

@@ -124,11 +124,6 @@ def replaced(x: Value, axis: int, length: Element, index: Element) -> Value:
     return rearranging.moved(x, shape, places)
 
 
-def own_index(length: Element, axis: int) -> Element:
-    """The index along an axis; 0 along one of length 1."""
-    return ZERO if unit(length) else Index(axis)
-
-
 # -- one after the other -------------------------------------------------------------------------------
 
 
@@ -236,7 +231,7 @@ def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, spa
         context.fail(ShapeError, cause, span, remedy)
     count = rearranging.axis_length(context, repeats, span)
     n = _times(context, "repeat", context.sizes.find(value.shape[along]), count, span)
-    return replaced(value, along, n, combine("floor_divide", own_index(n, along), count))
+    return replaced(value, along, n, combine("floor_divide", rearranging.own_index(n, along), count))
 
 
 def _times(context: Context, name: str, length: Element, count: Element, span: Span) -> Element:
@@ -410,7 +405,7 @@ def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyV
     others = Value((*value.shape[:along], ONE, *value.shape[along + 1 :]), value.element)
     shape = context.broadcast("take_along_axis", (others, places), span)
     size = context.sizes.find(value.shape[along])
-    at: list[Element] = [own_index(n, k) for k, n in enumerate(value.shape)]
+    at: list[Element] = [rearranging.own_index(n, k) for k, n in enumerate(value.shape)]
     place = located(context, over(places, shape, "i64"), size, shape, span)
     at[along] = ZERO if unit(size) else place
     return rearranging.moved(value, shape, at)

@@ -9,7 +9,7 @@ from typing import Any
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import subscript
 from adcompiler.frontend.library.functionals import diff as derivative
-from adcompiler.frontend.library.moving import one_axis, own_index, replaced
+from adcompiler.frontend.library.moving import one_axis, replaced
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins, known_integer
 from adcompiler.frontend.values.operations import ONE, Context
@@ -125,14 +125,14 @@ def convolve(context: Context, a: AnyValue, v: AnyValue, mode: AnyValue, span: S
     before = combine("subtract", shorter, ONE)
     length = longer if mode == "same" else combine("subtract", longer, before)
     start = combine("floor_divide", before, rearranging.integer(2)) if mode == "same" else before
-    return replaced(whole, 0, length, combine("add", own_index(length, 0), start))
+    return replaced(whole, 0, length, combine("add", rearranging.own_index(length, 0), start))
 
 
 def _products(context: Context, left: Value, right: Value, n: Element, m: Element, span: Span) -> AnyValue:
     """The whole convolution: for each place the sum over the elements of the right one."""
     length = combine("subtract", combine("add", n, m), ONE)
     j: Element = ZERO if unit(m) else Index(1)
-    place = combine("subtract", own_index(length, 0), j)
+    place = combine("subtract", rearranging.own_index(length, 0), j)
     dtype, weak = context.meet((left, right))
     dtype = "i64" if dtype == "bool" else dtype
     parts = (substitute(left.element, {0: ZERO if unit(n) else place}), substitute(right.element, {0: j}))

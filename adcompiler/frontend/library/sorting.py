@@ -13,7 +13,7 @@ from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import subscript
-from adcompiler.frontend.library.moving import flat_or_along, own_index, replaced
+from adcompiler.frontend.library.moving import flat_or_along, replaced
 from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.solving import called
 from adcompiler.frontend.values import rearranging
@@ -57,7 +57,7 @@ def _order(context: Context, name: str, x: Value, axis: int, span: Span) -> Elem
     rows = rearranging.transpose(context, _keys(context, name, x, span), order, span)
     matrix = subscript(context, rows, [ALL] * (x.rank - 1) + [None], span)
     found = called(context, (matrix,), lambda a: call("argsort", a), (FOUR, rows.shape[-1]), span)
-    back: dict[int, Element] = {k: own_index(x.shape[a], a) for k, a in enumerate(order[:-1])}
+    back: dict[int, Element] = {k: rearranging.own_index(x.shape[a], a) for k, a in enumerate(order[:-1])}
     back |= {x.rank - 1: ZERO, x.rank: Index(axis)}
     return cast(substitute(found.element, back), "i64")
 
@@ -103,7 +103,7 @@ def _along_last(name: str, operation: Callable[..., AnyValue]) -> Builtin:
 def _at(x: Value, axis: int, place: Value) -> Value:
     """Sorted elements at places: the axes of `place` first, and one of length 1 where the axis was."""
     lead = place.rank
-    places = [own_index(n, k + lead) for k, n in enumerate(x.shape)]
+    places = [rearranging.own_index(n, k + lead) for k, n in enumerate(x.shape)]
     places[axis] = ZERO if unit(x.shape[axis]) else place.element
     shape = (*place.shape, *x.shape[:axis], ONE, *x.shape[axis + 1 :])
     return rearranging.moved(x, shape, places)
@@ -134,7 +134,7 @@ def _reduced(
     shape = tuple(found.shape[k] for k in kept)
     places: list[Element] = [ZERO] * found.rank
     for p, k in enumerate(kept):
-        places[k] = own_index(found.shape[k], p)
+        places[k] = rearranging.own_index(found.shape[k], p)
     return rearranging.moved(found, shape, places)
 
 
@@ -234,7 +234,7 @@ def _found(context: Context, name: str, a: Value, v: Value, side: str, span: Spa
     )
     row = Value(row.shape, cast(row.element, "f64"))
     found = called(context, (row, points), lambda a, v: call(f"search_{side}", a, v), (ONE, ONE), span)
-    places = [*(own_index(n, k) for k, n in enumerate(v.shape)), ZERO, ZERO]
+    places = [*(rearranging.own_index(n, k) for k, n in enumerate(v.shape)), ZERO, ZERO]
     return Value(v.shape, cast(substitute(found.element, dict(enumerate(places))), "i64"))
 
 

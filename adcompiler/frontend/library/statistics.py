@@ -8,7 +8,7 @@ from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import not_an_index, subscript
-from adcompiler.frontend.library.moving import one_axis, own_index, squeeze
+from adcompiler.frontend.library.moving import one_axis, squeeze
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import (
     Builtin,
@@ -50,7 +50,7 @@ def average(
     if by.rank == 1 and value.rank > 1:
         along = one_axis(context, axis, value.rank, span)
         by = subscript(context, by, [ALL] + [None] * (value.rank - 1 - along), span)
-        by = Value((const(1, "i64"),) * along + by.shape, _behind(by.element, along), by.weak)
+        by = Value((const(1, "i64"),) * along + by.shape, rearranging.behind(by.element, along), by.weak)
     elif by.rank != value.rank:
         cause = f"average: weights of rank {by.rank} for {describe(value)}"
         context.fail(ShapeError, cause, span, "give a weight for each element, or for each entry of the axis")
@@ -58,11 +58,6 @@ def average(
     total = context.reduce("sum", context.elementwise("multiply", (value, by), span), axes, keeps, span)
     terms = count(context, value, axes, span)
     return Mean(context, terms, span).of(total, context.reduce("sum", by, axes, keeps, span))
-
-
-def _behind(element: Element, count: int) -> Element:
-    """The element of an array behind `count` more axes."""
-    return substitute(element, {k: Index(k + count) for k in element.axes if k >= 0})
 
 
 def cov(
@@ -174,7 +169,7 @@ def _added(
     moved |= {a: Index(p) for p, a in enumerate(lead)}
     whole = outer + domain
     spots = [*identity(outer), substitute(place, moved)]
-    spots += [own_index(n, len(outer) + 1 + k) for k, n in enumerate(domain[1:])]
+    spots += [rearranging.own_index(n, len(outer) + 1 + k) for k, n in enumerate(domain[1:])]
     spots = [ZERO if unit(n) else i for i, n in zip(spots, outer + shape, strict=True)]
     made = Accumulate(outer + shape, whole, tuple(spots), substitute(body, moved))
     return Read(made, tuple(Index(a) for a in lead) + identity(shape))

@@ -177,18 +177,14 @@ def kron(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     rank, one = max(x.rank, y.rank), const(1, "i64")
     x, y = (_padded(v, rank) for v in (x, y))
     left = rearranging.moved(x, tuple(n for pair in zip(x.shape, (one,) * rank, strict=True) for n in pair),
-                        [index_at(n, 2 * k) for k, n in enumerate(x.shape)])  # fmt: skip
+                        [rearranging.own_index(n, 2 * k) for k, n in enumerate(x.shape)])  # fmt: skip
     right = rearranging.moved(y, tuple(n for pair in zip((one,) * rank, y.shape, strict=True) for n in pair),
-                         [index_at(n, 2 * k + 1) for k, n in enumerate(y.shape)])  # fmt: skip
+                         [rearranging.own_index(n, 2 * k + 1) for k, n in enumerate(y.shape)])  # fmt: skip
     blocks = context.elementwise("multiply", (left, right), span)
     sizes = [(context.sizes.find(a), context.sizes.find(b)) for a, b in zip(x.shape, y.shape, strict=True)]
     lengths = [Value((), combine("multiply", a, b), weak=True) for a, b in sizes]
     whole = [int(v.element.value) if is_const(v.element) else v for v in lengths]
     return rearranging.reshape(context, blocks, whole, span)
-
-
-def index_at(n: Element, axis: int) -> Element:
-    return ZERO if unit(n) else Index(axis)
 
 
 def _padded(value: Value, rank: int) -> Value:

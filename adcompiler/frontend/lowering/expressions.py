@@ -253,7 +253,7 @@ class Expressions(Context):
         for k, (symbol, operand) in enumerate(zip(node.ops, node.operands[1:], strict=True)):
             right = yield operand
             self.aliases.read(left, "", node.span)
-            if symbol in ("==", "!=") and (_is_static(left) or _is_static(right)):
+            if symbol in ("==", "!=") and (is_static(left) or is_static(right)):
                 here: AnyValue = (left == right) == (symbol == "==")
             else:
                 refuse_comparison(self, left, right, (displays[k], displays[k + 1]), node.span)
@@ -455,6 +455,6 @@ def _is_bool(value: AnyValue) -> bool:
     return value.dtype == "bool" if isinstance(value, Value) else isinstance(value, bool)
 
 
-def _is_static(value: AnyValue) -> bool:
+def is_static(value: AnyValue) -> bool:
     """Whether a value is compared while compiling: a text or None, as a container may hold."""
     return value is None or isinstance(value, str)

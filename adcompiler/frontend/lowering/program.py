@@ -17,6 +17,7 @@ from adcompiler.frontend.indexing.ragged import rows_of
 from adcompiler.frontend.indexing.struct_rows import equally_long
 from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
+from adcompiler.frontend.lowering.expressions import is_static
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.statements import Lowering
 from adcompiler.frontend.values.operations import ONE, Calculus, Context, close
@@ -201,7 +202,7 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
         return tuple(_flatten(lowering, part, leaves, span) for part in value)
     if isinstance(value, Container):
         return value.map(
-            lambda part: Static(part) if _is_static(part) else _flatten(lowering, part, leaves, span)
+            lambda part: Static(part) if is_static(part) else _flatten(lowering, part, leaves, span)
         )
     if is_number(value):
         value = Value((), const(value, lowering.meet((value,))[0]), weak=True)
@@ -217,11 +218,6 @@ def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
     """A function returns what no caller can be given."""
     remedy = instead_of(value, "return numbers or arrays")
     context.fail(DtypeError, f"the result is {describe(value)}", span, remedy)
-
-
-def _is_static(value: AnyValue) -> bool:
-    """Whether a leaf of a container is no array."""
-    return value is None or isinstance(value, str)
 
 
 def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:

@@ -346,7 +346,7 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
         context.fail(
             ShapeError, f"@ of {context.operands((left, right))}: the inner lengths {lengths}", span, INNER
         )
-    a = left if left.rank > 1 else Value((ONE, *left.shape), _after(left.element, 1), left.weak)
+    a = left if left.rank > 1 else Value((ONE, *left.shape), behind(left.element, 1), left.weak)
     b = right if right.rank > 1 else Value((*right.shape, ONE), right.element, right.weak)
     a = Value((*a.shape[:-1], ONE, a.shape[-1]), _before_last(a), a.weak)
     b = Value((*b.shape[:-2], ONE, b.shape[-1], b.shape[-2]), _swapped(b), b.weak)
@@ -357,7 +357,13 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
     return _dropped(total, total.rank - 1) if right.rank == 1 else total
 
 
-def _after(element: Element, count: int) -> Element:
+def own_index(length: Element, axis: int) -> Element:
+    """The index along an axis; 0 along one of length 1."""
+    return ZERO if unit(length) else Index(axis)
+
+
+def behind(element: Element, count: int) -> Element:
+    """The element of an array behind `count` more axes."""
     return substitute(element, {k: Index(k + count) for k in element.axes if k >= 0})
 
 

@@ -19,7 +19,7 @@ from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import AnyValue, Value
 from adcompiler.ir.bodies import closed_rule, like
-from adcompiler.ir.nodes import Array, Element, Read, const, identity
+from adcompiler.ir.nodes import Array, Element, Read, const, element_of, identity
 from adcompiler.ops.build import cast
 
 Axes = tuple[int, ...] | None
@@ -106,7 +106,7 @@ def _with_rule(root: _Root, x: Value, found: Value) -> Array:
     context = root.context
     value, whole = whole_of(context, found, ()), whole_of(context, x, ())
     places = like(whole), like(value), like(value)
-    here, r, cotangent = (Value(p.shape, Read(p, identity(p.shape))) for p in places)
+    here, r, cotangent = (Value(p.shape, element_of(p)) for p in places)
     slope = root.do("divide", here, r)
     slope = slope if root.count is None else root.do("divide", slope, root.count)
     slope = context.where(root.do("equal", r, 0), 0.0, root.do("multiply", cotangent, slope), root.span)

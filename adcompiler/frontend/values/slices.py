@@ -63,7 +63,7 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
     """The step of a slice, whose bounds are integers."""
     step = 1 if part.step is None else part.step
     for bound in (part.start, part.stop, step):
-        if not (bound is None or _is_integer(bound)):
+        if not (bound is None or is_integer(bound)):
             cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
             remedy = "write x[1:n], halves n // 2"
             if isinstance(bound, Value) and is_float(bound.dtype):
@@ -152,7 +152,7 @@ def _window(context: Context, part: SliceValue, size: Element, axis: int, span: 
 
 def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:
     """A bound that is an integer argument as the size that it is."""
-    if not isinstance(bound, Value) or not _is_integer(bound):
+    if not isinstance(bound, Value) or not is_integer(bound):
         return bound
     return replace(bound, element=numbered(counted(context, bound.element, span)))
 
@@ -186,7 +186,7 @@ def _bound(
     return at if computed and sure(linear(high) - form) else apply("minimum", at, high)
 
 
-def _is_integer(value: AnyValue) -> bool:
+def is_integer(value: AnyValue) -> bool:
     """Whether a value is one integer."""
     if isinstance(value, Value):
         return not value.rank and value.dtype == "i64"
@@ -196,5 +196,5 @@ def _is_integer(value: AnyValue) -> bool:
 def _is_length(value: AnyValue) -> bool:
     """Whether a value is an integer, or arithmetic of sizes."""
     if isinstance(value, Value):
-        return _is_integer(value) and not (value.element.axes or is_computed(value.element))
-    return _is_integer(value)
+        return is_integer(value) and not (value.element.axes or is_computed(value.element))
+    return is_integer(value)

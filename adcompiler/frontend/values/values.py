@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from adcompiler.errors import Source, Span
 from adcompiler.frontend.grammar.tree import Def
-from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, const, identity
+from adcompiler.ir.nodes import Array, Element, Index, Shape, const, element_of
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.pytree.containers import Container
@@ -249,7 +249,7 @@ AnyValue: TypeAlias = Any
 
 def value_of_array(array: Array, weak: bool = False) -> Value:
     """The value that is all of `array`."""
-    return Value(array.shape, Read(array, identity(array.shape)), weak)
+    return Value(array.shape, element_of(array), weak)
 
 
 def as_array(value: AnyValue) -> AnyValue:

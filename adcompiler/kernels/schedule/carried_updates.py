@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Read,
     closed,
     const,
+    element_of,
     identity,
     is_const,
 )
@@ -143,7 +144,7 @@ def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> C
 
 def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
     """The store of a part of one axis whose bounds the iteration computes, if nothing else changes."""
-    own, body = Read(slot, identity(slot.shape)), _seen_through(slot, result.body)
+    own, body = element_of(slot), _seen_through(slot, result.body)
     for axis, size in enumerate(result.shape):
         found = {e: side for e in elements_of((body,)) if (side := _side(e, axis)) is not None}
         bounds = {side for side in found.values() if side not in (("start", ZERO), ("stop", size))}

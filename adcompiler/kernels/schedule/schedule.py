@@ -29,7 +29,7 @@ from adcompiler.ir.nodes import (
     Map,
     Read,
     Reduce,
-    identity,
+    element_of,
 )
 from adcompiler.ir.walk import (
     arrays_of,
@@ -181,7 +181,7 @@ class _Open(Replace):
 
     def copied(self, array: Array) -> Array:
         """An array that is read whole; what stands for a part of another is copied."""
-        return Map(array.shape, Read(array, identity(array.shape))) if array in self.parts else array
+        return Map(array.shape, element_of(array)) if array in self.parts else array
 
     def operands(self, call: Call) -> tuple[Array, ...]:
         whole = tuple(map(self.copied, call.operands))
@@ -213,7 +213,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     rows = tuple(fresh(a.dtype, (a.shape[0], *r.shape)) for a, r in zip(loop.scanned, whole, strict=True))
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
-    read = [Map(r.shape, Read(r, identity(r.shape))) if isinstance(r, Slot) else r for r in loop.roots]
+    read = [Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in loop.roots]
     roots = _Open(read, new, stand, rows, whole, number).run(read)
     results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
@@ -257,7 +257,7 @@ def _update(
     if found is not None:
         return tuple(found)
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
-        return Map(result.shape, Read(result, identity(result.shape)))
+        return Map(result.shape, element_of(result))
     return scattered(slot, result, roots) or result
 
 

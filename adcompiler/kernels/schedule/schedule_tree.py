@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     Select,
     Shape,
     const,
-    identity,
+    element_of,
     neutral,
 )
 from adcompiler.ir.walk import elements_of, is_computed, substitute
@@ -314,11 +314,11 @@ def reads_of(task: Task) -> list[Read]:
     asked = [e for e in elements_of(c for c, _ in task.needed) if isinstance(e, Read)]
     if isinstance(task, Recurrence):
         length = () if task.loop.length is None else (task.loop.length,)
-        whole = [Read(a, identity(a.shape)) for a in task.loop.operands]
+        whole = [element_of(a) for a in task.loop.operands]
         return asked + whole + [e for e in elements_of(length) if isinstance(e, Read)]
     array = task.array
     if isinstance(array, Call):
-        return asked + [Read(a, identity(a.shape)) for a in array.operands]
+        return asked + [element_of(a) for a in array.operands]
     return asked + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
 
 

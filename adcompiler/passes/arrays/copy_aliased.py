@@ -6,7 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from adcompiler.ir.nodes import Array, Func, Input, Map, Read, identity
+from adcompiler.ir.nodes import Array, Func, Input, Map, element_of
 
 
 def copy_aliased(func: Func) -> Func:
@@ -15,7 +15,7 @@ def copy_aliased(func: Func) -> Func:
     results = []
     for result in func.results:
         while result.rank and (isinstance(result, Input) or result in found):
-            result = Map(result.shape, Read(result, identity(result.shape)))
+            result = Map(result.shape, element_of(result))
         found[result] = None
         results.append(result)
     return func.with_(results=tuple(results))

@@ -24,7 +24,7 @@ from adcompiler.ir.nodes import (
     Shape,
     Size,
     const,
-    identity,
+    element_of,
     is_const,
     select,
 )
@@ -167,7 +167,7 @@ class Blocks:
             return init
         starts = [apply("equal", self.bounds[g][1], const(0, "i64")) for g in domain if g is not None]
         first = reduce(lambda a, b: apply("logical_and", a, b), starts)
-        body = select(first, Read(init, identity(init.shape)), const(0, init.dtype))
+        body = select(first, element_of(init), const(0, init.dtype))
         return Map(init.shape, body)
 
 

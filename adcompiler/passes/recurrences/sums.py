@@ -31,6 +31,7 @@ from adcompiler.ir.nodes import (
     Select,
     Shape,
     const,
+    element_of,
     identity,
     is_const,
     select,
@@ -172,7 +173,7 @@ def addend(slot: Array, result: Array) -> Element | None:
     """What an iteration adds to each element of what it carries; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
-    own = Read(slot, identity(slot.shape))
+    own = element_of(slot)
     return _added(result.body, own, slot)
 
 

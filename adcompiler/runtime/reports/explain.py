@@ -11,12 +11,11 @@ from typing import Any
 from adcompiler.ad.programs.split import Propagate
 from adcompiler.ad.vjp import vjp
 from adcompiler.interpreter.reference import extent
-from adcompiler.ir.loop import Loop
+from adcompiler.ir.bodies import Replace
 from adcompiler.ir.nodes import Apply, Array, Func
-from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.textform import printer
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, is_computed, postorder
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.pytree.kinds import ArgType, Static
 from adcompiler.pytree.structures import leaves
 from adcompiler.runtime.programs.specialise import Types
@@ -168,7 +167,7 @@ def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
     forward = program.parts.forward
     available: list[Array] = [*forward.inputs, *forward.results]
     given: dict[Array, Array] = {i: available[k] for i, k in zip(part.func.inputs, part.reads, strict=False)}
-    results = _Restored(given).run(part.func.results)
+    results = Replace(given).run(part.func.results)
     reached = postorder(results, lambda a: () if a in available else arrays_read(a))
     here = elements_of(e for a in reached if a not in available for e in a.elements)
     theirs = set(elements_of(e for a in arrays_of(forward.results) for e in a.elements))
@@ -180,14 +179,3 @@ def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
             lines[where] = lines.get(where, 0) + 1
     for where, times in lines.items():
         yield where if times == 1 else f"{where} ({times} times)"
-
-
-class _Restored(Rewriter):
-    """A propagate in terms of forward's arrays."""
-
-    def __init__(self, given: dict[Array, Array]) -> None:
-        super().__init__()
-        self.arrays.update(given)
-
-    def inner(self, loop: Loop | Ruled) -> None:
-        """The bodies of loops and rules are closed."""

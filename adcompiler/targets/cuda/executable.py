@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Call, Map, Read, identity
+from adcompiler.ir.nodes import Call, Map, element_of
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.lazy import cached_property
@@ -84,7 +84,7 @@ class CudaExecutable:
         places = [k for k, arg in enumerate(caller.args) if is_half(arg)]
         if tuple(places) not in self.copies:
             inputs = [self.func.inputs[k] for k in places]
-            copies = tuple(Map(i.shape, Read(i, identity(i.shape))) for i in inputs)
+            copies = tuple(Map(i.shape, element_of(i)) for i in inputs)
             names = tuple(self.func.input_names[k] for k in places)
             func = self.func.with_(results=copies, result_names=names, checks=())
             made = scheduled(func, STYLE)
