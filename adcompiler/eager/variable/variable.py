@@ -1,4 +1,7 @@
-"""`Variable`: an array that remembers how it was computed."""
+"""`Variable`: an array that remembers how it was computed, with its operators and its ways to plain numbers.
+
+Where numbers and plain arrays were taken out of one is remembered for messages (`provenance.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from threading import RLock
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -22,6 +26,7 @@ from adcompiler.eager.graph.graph import (
     fresh_name,
     is_variable,
     reachable,
+    refuse_packed,
     setting,
     settle,
     state,
@@ -29,17 +34,100 @@ from adcompiler.eager.graph.graph import (
 )
 from adcompiler.eager.graph.holders import asked, behind_freed, holders
 from adcompiler.eager.graph.hooks import Handle, Hook, Hooks
-from adcompiler.eager.graph.provenance import begin, serials, take_array
+from adcompiler.eager.graph.provenance import begin, serials, take, take_array
 from adcompiler.eager.graph.user_lines import UserLine, here, warn
-from adcompiler.eager.graph.views import read_again, refuse_view, release
-from adcompiler.eager.variable import linear, numpy_protocol
-from adcompiler.eager.variable.conversions import Conversions, array_of
+from adcompiler.eager.graph.views import basic, read_again, refuse_view, release, view
+from adcompiler.eager.variable import linear, mutation, numpy_functions, numpy_protocol
+from adcompiler.eager.variable.elementwise import apply
 from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
 from adcompiler.fork import Locked
 from adcompiler.frames import public, shown
+from adcompiler.ir.types import NUMPY
+from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.runtime.arguments.adapters import as_numpy
+from adcompiler.runtime.arguments.refused import masked, refuse_masked
+from adcompiler.runtime.arguments.signature import DTYPE_OF
+
+Axis = int | Sequence[int] | None
+# PyTorch's names on a Variable: four that are operators here, and what to write for others.
+SAME = MappingProxyType({"mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative"})
+
+INSTEAD = MappingProxyType({
+    "bmm": "x @ y", "cat": "np.concatenate([x, y])", "chunk": "np.split(x, count)", "cpu": "x itself",
+    "cuda": 'adc.compile(source, backend="cuda")', "dim": "x.ndim", "double": "x.astype(np.float64)",
+    "expand_as": "x.expand(y.shape)", "float": "x.astype(np.float32)",
+    "fill": "x.fill_(value)",
+    "gather": "np.take_along_axis(x, indices, axis)", "grad_fn": "adc.tape.show(), or adc.tape.trace()",
+    "index_select": "np.take(x, indices, axis)", "long": "x.astype(np.int64)",
+    "masked_fill": "np.where(mask, value, x)", "masked_fill_": "x[mask] = value", "mm": "x @ y",
+    "mv": "x @ y",
+    "new_zeros": "np.zeros(shape)", "numel": "x.size", "permute": "x.transpose(axes)",
+    "softmax": "(x - x.logsumexp()).exp()", "split_with_sizes": "np.split(x, places)", "t": "x.T",
+    "mT": "x.swapaxes(-1, -2)", "to": "x.astype(dtype)", "type": "x.dtype", "unbind": "iterate over x",
+    "unsqueeze": "np.expand_dims(x, axis)", "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)",
+})  # fmt: skip
 
 
-class Variable(Conversions):
+def missing(kind: str, name: str) -> AttributeError:
+    """The error for a name that is no attribute, with NumPy's or ours where it is PyTorch's."""
+    instead = INSTEAD.get(name)
+    hint = f": write {instead}" if instead else ""
+    return AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
+
+
+def _operator(name: str) -> Callable[[Any, Any], Variable]:
+    def operator(self: Any, other: Any) -> Any:
+        try:  # as `public` does, but without a call more
+            return apply(name, self, other)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return operator
+
+
+def _unary(name: str) -> Callable[[Any], Variable]:
+    return public(lambda self: apply(name, self))
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Variable]:
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return apply(name, other, self)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return operator
+
+
+def _product(self: Any, other: Any) -> Variable:
+    """`self * other`; in a propagate a factor 1 costs nothing, for partial derivatives often are 1."""
+    one = state.inside is not None and type(other) in (int, float) and other == 1 and self.differentiable
+    try:
+        result: Variable = self if one else apply("multiply", self, other)
+    except Error as error:
+        raise shown(error) from error.__cause__
+    return result
+
+
+def _comparison(name: str) -> Callable[[Any, Any], np.ndarray]:
+    return public(lambda self, other: apply(name, self, other))
+
+
+def _in_place(name: str) -> Callable[..., Variable]:
+    return public(lambda self, *operands: mutation.operate(self, name, *operands))
+
+
+def _method(name: str, self: Any) -> Callable[..., Any]:
+    def method(*args: Any) -> Any:
+        try:
+            return apply(name, self, *args)
+        except Error as error:
+            raise shown(error) from error.__cause__
+
+    return method
+
+
+class Variable(Node):
     """An array or number whose computation is remembered, so that it can be differentiated.
 
     value          a number or what NumPy makes an array of; it is copied, so that nobody can change
@@ -374,6 +462,198 @@ class Variable(Conversions):
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> Any:
         return numpy_protocol.function(function, args, options)
 
+    # -- operators and methods ------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _operator("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _operator("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _product, _reflected("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("divide"), _reflected("divide"), _in_place("divide")
+    __pow__, __rpow__, __ipow__ = _operator("power"), _reflected("power"), _in_place("power")
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _operator("remainder"), _reflected("remainder")
+    __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
+
+    __and__, __rand__ = _operator("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _operator("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _operator("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rlshift__ = _operator("left_shift"), _reflected("left_shift")
+    __rshift__, __rrshift__ = _operator("right_shift"), _reflected("right_shift")
+
+    # Comparisons give plain arrays: no derivative flows through them.
+    __lt__, __le__ = _comparison("less"), _comparison("less_equal")
+    __gt__, __ge__ = _comparison("greater"), _comparison("greater_equal")
+    __eq__, __ne__ = _comparison("equal"), _comparison("not_equal")  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("invert")
+
+    def __pos__(self) -> Variable:
+        found: Variable = self
+        return found
+
+    @public
+    def __matmul__(self, other: Any) -> Any:
+        return numpy_functions.matmul(self, other)
+
+    @public
+    def __rmatmul__(self, other: Any) -> Any:
+        return numpy_functions.matmul(other, self)
+
+    @public
+    def __getitem__(self, where: Any) -> Variable:
+        if not basic(where):
+            return linear.index(self, where)
+        return view(self, linear.part(self, where), lambda x: linear.part(x, where), where)
+
+    @public
+    def __setitem__(self, where: Any, value: Any) -> None:
+        mutation.assign(self, where, value)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Every primitive of the rule table is a method: x.exp(), x.exp_() in place."""
+        if name in TABLE or name in ALIASES:
+            return _method(name, self)
+        if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in ALIASES):
+            return public(lambda *args: mutation.operate(self, name[:-1], *args))
+        if name in numpy_functions.METHODS:
+            return partial(numpy_functions.METHODS[name], self)
+        same = SAME.get(name.removesuffix("_"))
+        if same:
+            return getattr(self, same + "_" * name.endswith("_"))  # type: ignore[no-any-return]
+        raise missing(type(self).__name__, name)
+
+    @public
+    def copy_(self, value: Any) -> Variable:
+        """Take these values, in place."""
+        return mutation.assign(self, ..., value)
+
+    fill_ = copy_
+
+    @public
+    def zero_(self) -> Variable:
+        """Become zero everywhere, in place."""
+        return mutation.assign(self, ..., 0)
+
+    @public
+    def sum(self, axis: Axis = None, keepdims: bool = False, name: str | None = None) -> Variable:
+        """The sum over `axis`, or over all."""
+        return linear.total(self, axis, keepdims, name)
+
+    @public
+    def mean(self, axis: Axis = None, keepdims: bool = False, name: str | None = None) -> Variable:
+        """The mean over `axis`, or over all."""
+        return linear.total(self, axis, keepdims, name, mean=True)
+
+    @public
+    def expand(self, *shape: int | Sequence[int]) -> Variable:
+        """Repeated along axes of length 1, and along new axes in front, to `shape`."""
+        lengths = _shape_of(shape)
+        return view(self, linear.expand(self, lengths), lambda x: linear.expand(x, lengths))
+
+    @public
+    def reshape(self, *shape: int | Sequence[int]) -> Variable:
+        """The same elements in another shape; one length may be -1."""
+        lengths = _shape_of(shape)
+        found = linear.reshape(self, lengths)
+        data = vars(found).get("data")  # of what a fused function has deferred there is none yet
+        if found.copies if data is None else not np.may_share_memory(data, self.data):
+            return found  # of a transposed one it is a copy, as in NumPy
+        return view(self, found, lambda x: linear.reshape(x, lengths))
+
+    @public
+    def astype(self, dtype: Any) -> Variable:
+        """The values as float64 or float32; other types end the derivative."""
+        return linear.convert(self, dtype)
+
+    @public
+    def transpose(self, *axes: Any) -> Variable:
+        """The axes in another order, or in reverse."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return numpy_functions.moved(np.transpose, self, order) if order else self.T
+
+    @property
+    def T(self) -> Variable:  # noqa: N802, as NumPy calls it
+        """The axes in reverse order."""
+        return view(self, linear.transpose(self), linear.transpose)
+
+    # -- numbers and arrays --------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the values: a plain array, free to be changed."""
+        copy = self.data.copy()
+        take_array(".numpy()", copy, self)
+        return copy
+
+    def tolist(self) -> Any:
+        """The values as Python numbers, in lists within lists."""
+        return self.numpy().tolist()
+
+    def item(self) -> Any:
+        """The one value, as a Python number. Raises ShapeError if there are more."""
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take(".item()", number, self)
+        return number
+
+    def __float__(self) -> float:
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take("float()", number := float(number), self)
+        return number
+
+    def __int__(self) -> int:
+        try:
+            number = self.data.item()
+        except ValueError:
+            raise self._several() from None
+        take("int()", number := int(number), self)
+        return number
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iu":
+            raise DtypeError(
+                f"{self.name} holds {self.data.dtype}: only an integer is an index", remedy="write int(x)"
+            )
+        if self.data.size != 1:
+            raise self._several()
+        return int(self.data.item())
+
+    def __bool__(self) -> bool:
+        if self.data.size != 1:
+            raise self._several()
+        return bool(self.data.item())
+
+    def __format__(self, spec: str) -> str:
+        """One number as its Python number: f"{loss:.4f}"; arrays as `str` has them, without a format."""
+        if spec and self.data.ndim:
+            raise self._several()
+        return format(self.data.item(), spec) if spec else str(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = np.array(self.data, dtype) if copy else np.asarray(self.readable(), dtype)
+        take_array("np.asarray()", found, self)
+        return found
+
+    @property
+    def _data(self) -> NoReturn:
+        """What masked arrays ask an operand for: their operators would take its values, and no graph."""
+        raise masked(f"an operand of {self.name}")
+
+    def readable(self) -> np.ndarray:
+        """The values as an array that cannot be written."""
+        view = self.data.view()
+        view.flags.writeable = False
+        return view
+
+    def _several(self) -> ShapeError:
+        return ShapeError(
+            f"{self.name} of shape {self.data.shape} is not one number", remedy="reduce it: sum() or mean()"
+        )
+
 
 _adding = Locked(RLock)  # threads may add to the gradient of one leaf
 REQUIRE = "create its inputs with adc.Variable(value, requires_grad=True); adc.tape.grad needs no flag"
@@ -383,6 +663,32 @@ def _described(value: Any) -> str:
     return (
         f"Variable of shape {value.shape} and {value.dtype}" if is_variable(value) else type(value).__name__
     )
+
+
+def _shape_of(given: Sequence[Any]) -> tuple[int, ...]:
+    """A shape from numbers, or from one sequence."""
+    one = given[0] if len(given) == 1 and not isinstance(given[0], int) else given
+    return tuple(int(n) for n in one)
+
+
+def array_of(value: Any) -> np.ndarray:
+    """A copy of a value, in a type that kernels take."""
+    refuse_masked("the value of a Variable", value)
+    refuse_packed("the value of a Variable", value)
+    given = as_numpy("the value of a Variable", value)
+    try:
+        array = np.array(float(given) if type(given) is int else given)
+        if type(value) is list and array.dtype.kind in "iu":
+            array = array.astype(float)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DtypeError(f"a Variable cannot hold this: {error}", remedy="pass numbers or arrays") from error
+    kind = DTYPE_OF.get(array.dtype.char)
+    if kind is None:
+        raise DtypeError(
+            f"a Variable cannot hold a {type(value).__name__} of dtype {array.dtype}",
+            remedy="pass bool, integer, float32 or float64 values",
+        )
+    return array.astype(NUMPY[kind], copy=False)
 
 
 Node.kind = Variable
