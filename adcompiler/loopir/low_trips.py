@@ -28,7 +28,9 @@ MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for lo
 LANES = 4  # lanes of its vectors
 
 
-def are_low(functions: Sequence[Function], sizes: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
+def low_trip_guard(
+    functions: Sequence[Function], sizes: Sequence[str]
+) -> Callable[[Sequence[int]], bool] | None:
     """Whether all loops in the iterations of a kernel are short, by the sizes of a call; None if there are
     none, or their lengths are not known before it runs."""
     found = [s for f in functions for s in statements(f.body)]

@@ -17,7 +17,7 @@ from adcompiler.runtime.arguments.refused import refuse_masked
 
 Shape = tuple[int, ...]
 Shown = Callable[[], np.ndarray] | None
-Words = str | Callable[[], str]  # how a trace shows what becomes of the input
+LazyText = str | Callable[[], str]  # how a trace shows what becomes of the input
 
 
 class Linear(Entry):
@@ -26,7 +26,7 @@ class Linear(Entry):
     __slots__ = ("holds", "pull", "words")
 
     def __init__(
-        self, x: Variable, words: Words, pull: Callable[[Variable], Variable] | None, holds: bool = False
+        self, x: Variable, words: LazyText, pull: Callable[[Variable], Variable] | None, holds: bool = False
     ) -> None:
         super().__init__([x])
         self.words, self.pull, self.holds = words, pull, holds
@@ -46,7 +46,7 @@ class Linear(Entry):
 
 def _linear(
     x: Variable,
-    words: Words,
+    words: LazyText,
     data: Any,
     pull: Callable[[Variable], Variable],
     name: str | None = None,

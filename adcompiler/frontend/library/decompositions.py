@@ -24,8 +24,6 @@ from adcompiler.ir.types import as_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.library import call
 
-TALL = "pass a matrix with at least as many rows as columns, or the transpose"
-
 
 def _part(context: Context, name: str, factor: str, a: Value, ends: Shape, span: Span) -> Value:
     """One part of a decomposition."""

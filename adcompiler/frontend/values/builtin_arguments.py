@@ -18,7 +18,7 @@ TOGETHER = {
 
 
 class BoundError(Exception):
-    """The arguments of a builtin fit its parameters: raised where nothing else is asked (early.py)."""
+    """The arguments of a builtin fit its parameters: raised where only that is asked (`early_checks.py`)."""
 
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]

@@ -20,7 +20,7 @@ from adcompiler.kernels.emit.recurrence import recurrence
 from adcompiler.kernels.emit.statements import Statements, neutral, update
 from adcompiler.kernels.emit.writer import Row, Writer, zero
 from adcompiler.kernels.schedule.branches import ALWAYS, cases, meet
-from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, ties_of
+from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, tied_places
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
@@ -382,7 +382,7 @@ class Emitter(Statements):
         """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
         if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
             return []
-        found = ties_of(task, loop.number) if task in loop.body and task.stored else []
+        found = tied_places(task, loop.number) if task in loop.body and task.stored else []
         return found if found and not writer.uses[Read(task.array, task.kept)] else []
 
     def cases(self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]) -> None:

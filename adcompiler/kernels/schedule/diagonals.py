@@ -20,7 +20,7 @@ MOST_PLACES = 8  # places in a row
 Tie = tuple[Element, Element]  # that an axis is at a place, and the place
 
 
-def ties_of(task: Task, axis: int) -> list[Tie]:
+def tied_places(task: Task, axis: int) -> list[Tie]:
     """The conditions that tie an axis of the loops around a map to places; none if it matters otherwise."""
     if not (isinstance(task.array, Map) and axis in task.elements[0].axes):
         return []

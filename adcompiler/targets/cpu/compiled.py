@@ -15,7 +15,7 @@ from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.kernel import Buffer, Kernel
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.low_trips import are_low
+from adcompiler.loopir.low_trips import low_trip_guard
 from adcompiler.loopir.outer_vectorisation import plan_lanes as with_lanes
 from adcompiler.loopir.outer_vectorisation import widened
 from adcompiler.progress import compiling
@@ -88,7 +88,7 @@ class CpuKernel:
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
-        self.are_low = are_low(self.kernel.bare, self.kernel.sizes)
+        self.are_low = low_trip_guard(self.kernel.bare, self.kernel.sizes)
 
     @cached_property
     def source(self) -> KernelSource:

@@ -2,7 +2,7 @@
 
 A function of eight numbers at once costs little more than of one. libmvec has no more than 4 ulp of error and
 leaves `errno` alone; docs/accuracy.md has what was measured. The most usual functions of the widest vectors
-are our own instead, under libmvec's names until they are inlined (`vectormath/second.py`). Where it is
+are our own instead, under libmvec's names until they are inlined (`vectormath/second_pass.py`). Where it is
 missing (other processors, musl, macOS, Windows) kernels call the scalar functions.
 """
 

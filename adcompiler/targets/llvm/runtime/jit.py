@@ -25,7 +25,7 @@ from adcompiler.targets.llvm.runtime.inline_cache import door
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
-from adcompiler.targets.llvm.vectormath.second import closed_by_errors, inlined, parsed, run, version
+from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 MOST_LIBRARIES = 16  # that one linker links

@@ -1,4 +1,4 @@
-"""Elementary functions of vectors, inlined (`second.py`): no call, hence no registers saved around one.
+"""Elementary functions of vectors, inlined (`second_pass.py`): no call, hence no registers saved around one.
 
 Every one is right at its edges (infinities, NaN, subnormal numbers, the sign of 0) without a branch, but for
 the sines of large angles. docs/accuracy.md has the greatest errors that were measured.

@@ -1,4 +1,4 @@
-"""Writes functions of vectors that are inlined into the loops which LLVM has vectorised (`second.py`)."""
+"""Functions of vectors that are inlined into the loops which LLVM has vectorised (`second_pass.py`)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for 
 @cache
 def version() -> str:
     """What is another for other functions: machine code that is kept depends on them."""
-    names = ("second", "inlined", "newton", "elementary", "approximation")
+    names = ("second_pass", "inlined", "newton", "elementary", "approximation")
     files = (*(f"{name}.py" for name in names), "coefficients.json")
     return sha256(b"".join(Path(__file__).with_name(f).read_bytes() for f in files)).hexdigest()
 
