@@ -63,7 +63,7 @@ FAULTS = (
     Fault("ad/liveness", "both(under, guard), both(under, negation(guard))",
           "both(under, guard), both(under, guard)"),
     Fault("ad/loops", "        if flowing <= live:\n", "        if flowing:\n"),
-    Fault("ad/loops", "mask(Read(a, identity(a.shape)), live[a])", "mask(const(0, a.dtype), live[a])"),
+    Fault("ad/loops", "mask(element_of(a), live[a])", "mask(const(0, a.dtype), live[a])"),
     Fault("ad/read_inverse", "if form.scale not in (1, -1):", "if form.scale not in (1, -1, 2):"),
     Fault("ad/guards", "within(negation(element.guard), otherwise)", "within(element.guard, otherwise)"),
     Fault("ad/vjp", "Contribution(both(guard, negation(element.guard)), scope, value)",
@@ -73,7 +73,8 @@ FAULTS = (
     Fault("ad/partials", 'return apply("negative", cotangent)', "return cotangent"),
     # passes and analyses
     Fault("analysis/regions", "(x0, y0): most - more + less", "(x0, y0): most - more - less"),
-    Fault("analysis/intervals", "most = linear(modulus) - whole(1)", "most = linear(modulus) - whole(2)"),
+    Fault("analysis/intervals", "most = linear(modulus) - linear_constant(1)",
+          "most = linear(modulus) - linear_constant(2)"),
     Fault("passes/algebra/fold", "_Fold(around | {iterations}", "_Fold(self.known | {iterations}"),
     Fault("passes/algebra/canonical", "return sign != other, self", "return sign == other, self"),
     Fault("passes/algebra/reciprocal", 'apply("divide", g, apply("multiply", ratio, y))',
