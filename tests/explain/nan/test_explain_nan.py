@@ -401,7 +401,7 @@ def test_large_domains_are_interpreted_in_blocks(monkeypatch):
     f = adc.compile("sum(exp(-(x[:, None] - y[None, :])**2) * sqrt(y)) + sum(cumsum(x) / (1 + y))")
     args = np.ones(30), np.r_[np.ones(29), 0.0]
     whole = adc.explain_nan(f, *args)
-    monkeypatch.setattr(reference, "BLOCK", 100)
+    monkeypatch.setattr(reference, "BLOCK_POINTS", 100)
     assert str(adc.explain_nan(f, *args)) == str(whole)
     assert whole.element == (29,)
 
