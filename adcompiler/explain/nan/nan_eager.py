@@ -19,7 +19,7 @@ from adcompiler.eager.variable.elementwise import Elementwise, _value, word
 from adcompiler.eager.variable.numpy_functions import is_own
 from adcompiler.errors import Source, Span
 from adcompiler.explain.nan.nan_program import TracedProgram, explained
-from adcompiler.explain.nan.nan_report import NanExplanation, is_number
+from adcompiler.explain.nan.nan_report import NanExplanation, explanation, is_number
 from adcompiler.explain.nan.nan_words import Operand, number
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, formula, measured, remedy
 from adcompiler.frontend.grammar.parse import parse_expression
@@ -202,7 +202,6 @@ class EagerFinder:
         argument: int | None = None,
         op: str | None = None,
     ) -> NanExplanation:
-        source, span = self.written.source, self.written.span
         entry = self.root or self.entry
         op = entry.primitive.name if isinstance(entry, Elementwise) else op
         found = self._remedy(op, operands, value, phase, argument)
@@ -213,25 +212,19 @@ class EagerFinder:
             *(f"{o.label} = {number(o.value)}" for o in operands),
             *([f"partial derivative: {partial}"] if partial else []),
             *told,
-            f"help: {found.text}",
         ]
-        place = "" if source is None or span is None else f"{source.name}:{span.line}:{span.column}: "
-        excerpt = [] if source is None or span is None else [source.excerpt(span)]
-        text = "\n".join((f"{place}{head}", *excerpt, *(f"  {line}" for line in body)))
-        return NanExplanation(
-            text,
+        return explanation(
+            head,
+            self.written.source,
+            self.written.span,
+            body,
+            found,
+            operands,
             phase=phase,
             operation=op or self.entry.right().partition("(")[0],
             value=value,
-            source=None if source is None else source.name,
-            line=None if span is None else span.line,
-            column=None if span is None else span.column,
-            span=span,
             element=index,
-            operands={o.label: o.value for o in operands},
             partial=partial,
-            suggestion=found.text,
-            guard=found.guard,
         )
 
     def _remedy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -94,6 +94,35 @@ def not_reproduced(func: Func, k: int, kernel: Sequence[Any]) -> NanExplanation:
     )
 
 
+def explanation(
+    head: str,
+    source: Source | None,
+    span: Span | None,
+    lines: Iterable[str],
+    found: Remedy,
+    operands: Sequence[Operand],
+    **fields: Any,
+) -> NanExplanation:
+    """The explanation whose message has these lines between its place and the remedy."""
+    name = line = column = None
+    if source is not None:
+        name = source.name
+        if span is not None:
+            line, column = span.line + source.first_line - 1, span.column + source.indent
+            head = f"{name}:{line}:{column}: {head}\n{source.excerpt(span)}".rstrip()
+    return NanExplanation(
+        "\n  ".join((head, *lines, f"help: {found.text}")),
+        source=name,
+        line=line,
+        column=column,
+        span=span,
+        operands={o.label: float(o.value) for o in operands},
+        suggestion=found.text,
+        guard=found.guard,
+        **fields,
+    )
+
+
 def report(func: Func, count: int, table: Origins, cause: Cause, agrees: bool) -> NanExplanation:
     """The explanation of a cause."""
     return _Report(SourceWords(func, table), count, cause, agrees).made()
@@ -124,22 +153,20 @@ class _Report:
             *self._then(),
         ]
         source, span = (None, None) if self.origin is None else (self.origin.source, self.origin.span)
-        text = "\n  ".join((self._head(source, span), *body, f"help: {found.text}"))
-        return NanExplanation(
-            text,
+        what = f"{self._subject()} is {number(self.event.value)}"
+        return explanation(
+            f"{what}: the first operation of the {self._phase()} pass that is not finite",
+            source,
+            span,
+            body,
+            found,
+            operands,
             phase=self._phase(),
             operation=self._operation(),
             value=float(self.event.value),
-            source=None if source is None else source.name,
-            line=None if source is None or span is None else span.line + source.first_line - 1,
-            column=None if source is None or span is None else span.column + source.indent,
-            span=span,
             element=place.element,
             iterations=tuple(i.number for i in place.iterations),
-            operands={o.label: o.value for o in operands},
             partial=partial,
-            suggestion=found.text,
-            guard=found.guard,
             reproduced=self.agrees,
         )
 
@@ -162,14 +189,6 @@ class _Report:
 
     def _operation(self) -> str:
         return operation(self.event) if self.base is None else _name(self.base)
-
-    def _head(self, source: Source | None, span: Span | None) -> str:
-        what = f"{self._subject()} is {number(self.event.value)}"
-        text = f"{what}: the first operation of the {self._phase()} pass that is not finite"
-        if source is None or span is None:
-            return text
-        place = f"{source.name}:{span.line + source.first_line - 1}:{span.column + source.indent}: "
-        return f"{place}{text}\n{source.excerpt(span)}".rstrip()
 
     def _subject(self) -> str:
         origin = self.origin
@@ -317,21 +336,19 @@ class _Report:
         assert isinstance(array, Input)
         name = self.words.named_input(array)
         shown = Operand(name, index, value)
-        text = "\n  ".join((
+        guard = f"where(isfinite({name}), {name}, 0)"
+        return explanation(
             f"{shown.label} is {number(value)} already: the argument {name} is not finite before anything is "
             "computed",
-            *self._then(),
-            f"help: mend the data: where(isfinite({name}), {name}, 0), or leave these elements out",
-        ))  # fmt: skip
-        return NanExplanation(
-            text,
+            None,
+            None,
+            self._then(),
+            Remedy(f"mend the data: {guard}, or leave these elements out", guard),
+            [shown],
             phase="input",
             operation="input",
             value=float(value),
             element=index,
-            operands={shown.label: float(value)},
-            suggestion=f"mend the data: where(isfinite({name}), {name}, 0), or leave these elements out",
-            guard=f"where(isfinite({name}), {name}, 0)",
             reproduced=self.agrees,
         )
 
