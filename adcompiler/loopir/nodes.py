@@ -6,8 +6,11 @@ transforms make new ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any
 from typing import Literal as OneOf
 
 from adcompiler.ir.types import Dtype
@@ -22,8 +25,23 @@ class Node:
 
     @property
     def parts(self) -> Sequence[Node]:
-        """The nodes that it is made of, in order."""
-        return ()
+        """The nodes that it is made of, in the order of its fields."""
+        kind: Any = type(self)
+        return _reader(kind)(self)
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
+    """What gives the parts of nodes of a class: values of fields that are nodes or sequences of nodes."""
+    declared = {f.name: str(f.type) for f in fields(kind)}
+    single = [name for name, text in declared.items() if text in ("Expr", "Access", "For")]
+    several = [name for name, text in declared.items() if re.match(r"(tuple|list)\[(Expr|Stmt|Var)\b", text)]
+    if not several:
+        return lambda node: tuple(getattr(node, name) for name in single)
+    return lambda node: [
+        *(getattr(node, name) for name in single),
+        *(part for name in several for part in getattr(node, name)),
+    ]
 
 
 class Expr(Node):
@@ -68,10 +86,6 @@ class Unary(Expr):
     op: str
     operand: Expr
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return (self.operand,)
-
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
@@ -80,10 +94,6 @@ class Binary(Expr):
     op: str
     left: Expr
     right: Expr
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.left, self.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +104,6 @@ class Compare(Expr):
     left: Expr
     right: Expr
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.left, self.right
-
 
 @dataclass(frozen=True, slots=True)
 class Logical(Expr):
@@ -105,10 +111,6 @@ class Logical(Expr):
 
     op: str
     args: tuple[Expr, ...]
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.args
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +121,6 @@ class Choice(Expr):
     then: Expr
     otherwise: Expr
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.test, self.then, self.otherwise
-
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
@@ -131,10 +129,6 @@ class Call(Expr):
     name: str
     args: tuple[Expr, ...]
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.args
-
 
 @dataclass(frozen=True, slots=True)
 class Access(Expr):
@@ -142,10 +136,6 @@ class Access(Expr):
 
     array: str
     indices: tuple[Expr, ...]
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +163,6 @@ class Assign(Stmt):
     name: str
     value: Expr
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return (self.value,)
-
 
 @dataclass(eq=False, slots=True)
 class AssignAll(Stmt):
@@ -185,10 +171,6 @@ class AssignAll(Stmt):
     targets: tuple[Var | Access, ...]
     values: tuple[Expr, ...]
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return *self.targets, *self.values
-
 
 @dataclass(eq=False, slots=True)
 class Store(Stmt):
@@ -196,10 +178,6 @@ class Store(Stmt):
 
     at: Access
     value: Expr
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.at, self.value
 
 
 @dataclass(eq=False, slots=True)
@@ -210,10 +188,6 @@ class Update(Stmt):
     op: str
     value: Expr
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.at, self.value
-
 
 @dataclass(eq=False, slots=True)
 class Allocate(Stmt):
@@ -222,10 +196,6 @@ class Allocate(Stmt):
     name: str
     dtype: Dtype
     shape: tuple[Expr, ...]
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.shape
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -258,10 +228,6 @@ class While(Stmt):
     test: Expr
     body: list[Stmt] = field(default_factory=list)
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.test, *self.body
-
 
 @dataclass(eq=False, slots=True)
 class If(Stmt):
@@ -270,10 +236,6 @@ class If(Stmt):
     test: Expr
     body: list[Stmt] = field(default_factory=list)
     otherwise: list[Stmt] = field(default_factory=list)
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.test, *self.body, *self.otherwise
 
 
 @dataclass(eq=False, slots=True)
@@ -287,10 +249,6 @@ class Return(Stmt):
 
     values: tuple[Expr, ...]
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.values
-
 
 @dataclass(eq=False, slots=True)
 class Invoke(Stmt):
@@ -298,10 +256,6 @@ class Invoke(Stmt):
 
     name: str
     args: tuple[Expr, ...]
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.args
 
 
 @dataclass(eq=False, slots=True)
@@ -325,10 +279,6 @@ class Function(Node):
     name: str
     params: list[str]
     body: list[Stmt]
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.body
 
 
 BLOCK = Var("block")  # the number of the block that a function of a nest does

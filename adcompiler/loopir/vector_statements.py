@@ -66,10 +66,6 @@ class LaneByLane(Stmt):
     loop: For
     names: list[str]
 
-    @property
-    def parts(self) -> Sequence[Node]:
-        return self.start, self.stop, self.loop
-
 
 @dataclass(eq=False, slots=True)
 class LaneTotal(Store):
