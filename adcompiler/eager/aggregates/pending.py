@@ -13,7 +13,6 @@ import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,21 +164,19 @@ def _shaped(function: Callable[..., Any]) -> Callable[[Static, Sequence[Any]], A
     return lambda static, operands: function(operands[0], static)
 
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        ".total": Operation(_total, _total_text),
-        ".expand": Operation(_shaped(linear.expand), lambda s, w, shape: f"{w[0]} * ones({shape})"),
-        ".reshape": Operation(_shaped(linear.reshape), lambda s, w, shape: f"reshape({w[0]}, {shape})"),
-        ".transpose": Operation(_one(linear.transpose), lambda s, w, shape: f"transpose({w[0]})"),
-        ".clone": Operation(_one(linear.clone), lambda s, w, shape: w[0]),
-        ".index": Operation(_index, _index_text),
-        ".where": Operation(
-            lambda s, args: where(args[2], args[0], args[1]),
-            lambda s, w, shape: f"where({w[2]}, {w[0]}, {w[1]})",
-        ),
-        ".call": Operation(_call, _call_text),
-    }
-)
+OPERATIONS: Mapping[str, Operation] = {
+    ".total": Operation(_total, _total_text),
+    ".expand": Operation(_shaped(linear.expand), lambda s, w, shape: f"{w[0]} * ones({shape})"),
+    ".reshape": Operation(_shaped(linear.reshape), lambda s, w, shape: f"reshape({w[0]}, {shape})"),
+    ".transpose": Operation(_one(linear.transpose), lambda s, w, shape: f"transpose({w[0]})"),
+    ".clone": Operation(_one(linear.clone), lambda s, w, shape: w[0]),
+    ".index": Operation(_index, _index_text),
+    ".where": Operation(
+        lambda s, args: where(args[2], args[0], args[1]),
+        lambda s, w, shape: f"where({w[2]}, {w[0]}, {w[1]})",
+    ),
+    ".call": Operation(_call, _call_text),
+}
 
 
 MOST_OPERATIONS = 200  # of one graph: what is longer is cut

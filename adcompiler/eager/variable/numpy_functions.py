@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
-from types import MappingProxyType
 from typing import Any
 from weakref import WeakSet
 
@@ -309,7 +308,7 @@ SHOWN = frozenset(
 
 # -- names -------------------------------------------------------------------------------------
 
-REDUCTIONS: Mapping[str, Operation] = MappingProxyType(
+REDUCTIONS: Mapping[str, Operation] = (
     {name: _reduction(name) for name in ("max", "min", "prod", "logsumexp")}
     | {name: _spread(name) for name in ("var", "std")}
     | {name: _running(name) for name in ("cumsum", "cumprod", "cummax", "cummin")}
@@ -340,8 +339,8 @@ _METHODS: Mapping[str, Operation] = (
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
     | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
-METHODS: Mapping[str, Operation] = MappingProxyType({name: public(f) for name, f in _METHODS.items()})
-NUMPY: Mapping[Operation, Operation] = MappingProxyType(
+METHODS: Mapping[str, Operation] = {name: public(f) for name, f in _METHODS.items()}
+NUMPY: Mapping[Operation, Operation] = (
     {f: partial(moved, f) for f in MOVES}
     | {np.ravel: _ravel}
     | {np.max: REDUCTIONS["max"], np.min: REDUCTIONS["min"], np.prod: REDUCTIONS["prod"]}
@@ -356,7 +355,7 @@ NUMPY: Mapping[Operation, Operation] = MappingProxyType(
     | {np.linalg.cholesky: _plain("cholesky", 1), np.linalg.norm: norm}
 )
 # What reduces and accumulates elementwise functions along an axis, the first unless it is named.
-UFUNCS: Mapping[tuple[str, str], Operation] = MappingProxyType(
+UFUNCS: Mapping[tuple[str, str], Operation] = (
     {
         (name, "reduce"): REDUCTIONS[found]
         for name, found in (("maximum", "max"), ("minimum", "min"), ("multiply", "prod"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -113,6 +112,8 @@ def _axes(x: Any, axis: Axis) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return axes, tuple(k for k in range(x.ndim) if k not in axes)
 
 
-NUMPY: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType(
-    {np.median: median, np.average: average, np.cross: cross}
-)
+NUMPY: Mapping[Callable[..., Any], Callable[..., Any]] = {
+    np.median: median,
+    np.average: average,
+    np.cross: cross,
+}

@@ -8,11 +8,10 @@ Where numbers and plain arrays were taken out of one is remembered for messages 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from threading import RLock
-from types import MappingProxyType
 from typing import Any, NoReturn
 from weakref import ref
 
@@ -53,9 +52,9 @@ from adcompiler.runtime.arguments.signature import DTYPE_OF
 
 Axis = int | Sequence[int] | None
 # PyTorch's names on a Variable: four that are operators here, and what to write for others.
-SAME = MappingProxyType({"mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative"})
+SAME: Mapping[str, str] = {"mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative"}
 
-INSTEAD = MappingProxyType({
+INSTEAD: Mapping[str, str] = {
     "bmm": "x @ y", "cat": "np.concatenate([x, y])", "chunk": "np.split(x, count)", "cpu": "x itself",
     "cuda": 'adc.compile(source, backend="cuda")', "dim": "x.ndim", "double": "x.astype(np.float64)",
     "expand_as": "x.expand(y.shape)", "float": "x.astype(np.float32)",
@@ -68,7 +67,7 @@ INSTEAD = MappingProxyType({
     "softmax": "(x - x.logsumexp()).exp()", "split_with_sizes": "np.split(x, places)", "t": "x.T",
     "mT": "x.swapaxes(-1, -2)", "to": "x.astype(dtype)", "type": "x.dtype", "unbind": "iterate over x",
     "unsqueeze": "np.expand_dims(x, axis)", "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)",
-})  # fmt: skip
+}  # fmt: skip
 
 
 def missing(kind: str, name: str) -> AttributeError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError
@@ -19,10 +18,8 @@ from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 
 STATIC = "static"
-PYTHON: Mapping[str, Dtype] = MappingProxyType({"int": "i64", "float": "f64"})  # `float` is of any width
-OF_NUMPY: Mapping[str, Dtype] = MappingProxyType(
-    {"float64": "f64", "float32": "f32", "int64": "i64", "bool_": "bool"}
-)
+PYTHON: Mapping[str, Dtype] = {"int": "i64", "float": "f64"}  # `float` is of any width
+OF_NUMPY: Mapping[str, Dtype] = {"float64": "f64", "float32": "f32", "int64": "i64", "bool_": "bool"}
 # Types that say nothing here: what an argument is, the call tells.
 ARRAYS = ("ndarray", "NDArray", "ArrayLike", "Array", "Tensor")
 ANYTHING = ("Any", "object", "Optional", "Union", "Sequence", "Iterable", "list")

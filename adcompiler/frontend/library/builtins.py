@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from collections.abc import Container as Names
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
@@ -46,16 +45,22 @@ from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.pytree.containers import Container
 
 # What stands before a name of another library, and how its names begin in this language.
-PREFIXES: Mapping[str, str] = MappingProxyType(
+PREFIXES: Mapping[str, str] = (
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
 # Libraries of which programs know no function: what stands behind their names is refused, with NumPy's name.
 FOREIGN = frozenset(("torch", "jax", "jnp", "tensorflow", "cupy"))
-CONSTANTS: Mapping[str, float | bool | None] = MappingProxyType(
-    {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False, "None": None}
-)
+CONSTANTS: Mapping[str, float | bool | None] = {
+    "pi": math.pi,
+    "e": math.e,
+    "inf": math.inf,
+    "nan": math.nan,
+    "True": True,
+    "False": False,
+    "None": None,
+}
 
 
 def dotted(node: tree.Expression) -> str | None:
@@ -314,14 +319,12 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     return Value((), context.sizes.find(x.shape[0]), weak=True)
 
 
-FUNCTIONALS: Mapping[str, Builtin] = MappingProxyType(
-    {
-        "diff": diff,
-        "grad": functionals.grad,
-        "value_and_grad": functionals.value_and_grad,
-        "jvp": functionals.jvp,
-    }
-)
+FUNCTIONALS: Mapping[str, Builtin] = {
+    "diff": diff,
+    "grad": functionals.grad,
+    "value_and_grad": functionals.value_and_grad,
+    "jvp": functionals.jvp,
+}
 LIBRARIES = (
     MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING, DECOMPOSITIONS, INCOMPLETE,
 )  # fmt: skip
@@ -357,7 +360,7 @@ _builtins: dict[str, Builtin] = (
     | dict(FUNCTIONALS)
     | dict(chain(*(table.items() for table in LIBRARIES)))
 )
-BUILTINS: Mapping[str, Builtin] = MappingProxyType(_builtins)
+BUILTINS: Mapping[str, Builtin] = _builtins
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
 
@@ -380,7 +383,7 @@ def takes_functions(target: Any) -> bool:
 
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.
-METHODS: Mapping[str, Builtin] = MappingProxyType(
+METHODS: Mapping[str, Builtin] = (
     {
         name: BUILTINS[name]
         for name in ("sum", "prod", "mean", "var", "std", "any", "all", "argmin", "argmax", "dot", "ravel")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
@@ -17,12 +16,10 @@ from adcompiler.ir.nodes import const
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ops.build import apply, cast
 
-DTYPES: Mapping[str, Dtype] = MappingProxyType(
-    {
+DTYPES: Mapping[str, Dtype] = {
         "float": "f64", "float64": "f64", "f64": "f64", "double": "f64", "float32": "f32", "f32": "f32",
         "int": "i64", "int64": "i64", "i64": "i64", "bool": "bool", "bool_": "bool",
-    }
-)  # fmt: skip
+    }  # fmt: skip
 BEYOND = const(2.0**63, "f64")
 
 
@@ -101,11 +98,8 @@ def with_dtype(function: Builtin) -> Builtin:
     return call
 
 
-CONVERSIONS: Mapping[str, Builtin] = MappingProxyType(
-    {
-        "int": builtin("int", ("x",), _integer),
-        "float": builtin("float", ("x",), _float),
-        "bool": builtin("bool", ("x",), _truth),
-    }
-    | {name: builtin(name, ("x", "dtype"), _array, optional=1) for name in ("array", "asarray")}
-)
+CONVERSIONS: Mapping[str, Builtin] = {
+    "int": builtin("int", ("x",), _integer),
+    "float": builtin("float", ("x",), _float),
+    "bool": builtin("bool", ("x",), _truth),
+} | {name: builtin(name, ("x", "dtype"), _array, optional=1) for name in ("array", "asarray")}

@@ -8,7 +8,6 @@ need.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.library.prelude import called as prelude
@@ -166,16 +165,14 @@ def expm(context: Context, a: AnyValue, span: Span) -> AnyValue:
     return prelude(context, "expm", [square(context, "expm", a, span)], span)
 
 
-DECOMPOSITIONS: Mapping[str, Builtin] = MappingProxyType(
-    builtins(
-        {
-            "eigh": (("a",), eigh, 0),
-            "eigvalsh": (("a",), eigvalsh, 0),
-            "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
-            "qr": (("a", "mode"), qr, 1),
-            "pinv": (("a", "rcond"), pinv, 1),
-            "lstsq": (("a", "b", "rcond"), lstsq, 1),
-            "expm": (("a",), expm, 0),
-        }
-    )
+DECOMPOSITIONS: Mapping[str, Builtin] = builtins(
+    {
+        "eigh": (("a",), eigh, 0),
+        "eigvalsh": (("a",), eigvalsh, 0),
+        "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
+        "qr": (("a", "mode"), qr, 1),
+        "pinv": (("a", "rcond"), pinv, 1),
+        "lstsq": (("a", "b", "rcond"), lstsq, 1),
+        "expm": (("a",), expm, 0),
+    }
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import located, not_an_index, subscript
@@ -430,7 +429,7 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
     return Value(like.shape, cast(filled.element, like.dtype), like.weak)
 
 
-MOVING: Mapping[str, Builtin] = MappingProxyType(
+MOVING: Mapping[str, Builtin] = (
     builtins(
         {
             "atleast_1d": (("x",), _at_least(1), 0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -171,12 +170,10 @@ def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span
 
 
 DIFFERENCES = builtin("diff", ("x", "n", "axis", "prepend", "append"), differences, 4)
-NEIGHBOURS: Mapping[str, Builtin] = MappingProxyType(
-    builtins(
-        {
-            "trapezoid": (("y", "x", "dx", "axis"), trapezoid, 3),
-            "convolve": (("a", "v", "mode"), convolve, 1),
-            "cross": (("a", "b", "axis"), cross, 1),
-        }
-    )
+NEIGHBOURS: Mapping[str, Builtin] = builtins(
+    {
+        "trapezoid": (("y", "x", "dx", "axis"), trapezoid, 3),
+        "convolve": (("a", "v", "mode"), convolve, 1),
+        "cross": (("a", "b", "axis"), cross, 1),
+    }
 )

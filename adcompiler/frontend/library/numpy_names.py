@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, Span
@@ -49,6 +48,6 @@ _OWN: dict[str, Builtin] = {
     "trace": _of_first_axes("trace"),
     "diagonal": _of_first_axes("diagonal"),
 }
-PREFIXED: Mapping[tuple[str, str], Builtin] = MappingProxyType(
-    {(prefix, name): builtin for prefix, (name, builtin) in product(("np", "numpy"), _OWN.items())}
-)
+PREFIXED: Mapping[tuple[str, str], Builtin] = {
+    (prefix, name): builtin for prefix, (name, builtin) in product(("np", "numpy"), _OWN.items())
+}

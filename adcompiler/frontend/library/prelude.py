@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import Source, Span
@@ -157,6 +156,6 @@ _OPERATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "gammaincc": (("a", "x"), _of("gammaincc", "gammainc", True)),
     "betainc": (("a", "b", "x"), _of("betainc", "betainc")),
 }
-INCOMPLETE: Mapping[str, Builtin] = MappingProxyType(
-    {name: builtin(name, params, operation) for name, (params, operation) in _OPERATIONS.items()}
-)
+INCOMPLETE: Mapping[str, Builtin] = {
+    name: builtin(name, params, operation) for name, (params, operation) in _OPERATIONS.items()
+}

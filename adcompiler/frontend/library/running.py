@@ -4,7 +4,6 @@ axis that collects what it carries."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -90,4 +89,4 @@ def _builtin(name: str) -> Builtin:
     return builtin(name, ("x", "axis"), operation, 1)
 
 
-RUNNING: Mapping[str, Builtin] = MappingProxyType({name: _builtin(name) for name in STEPS})
+RUNNING: Mapping[str, Builtin] = {name: _builtin(name) for name in STEPS}

@@ -8,7 +8,6 @@ stand, as in NumPy's stable order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -284,15 +283,12 @@ def interp(
     return context.where(do("less", (points, start), span), first if left is None else left, found, span)
 
 
-SORTING: Mapping[str, Builtin] = MappingProxyType(
-    builtins(
-        {
-            "median": (("x", "axis", "keepdims"), median, 2),
-            "quantile": (("x", "q", "axis", "method", "keepdims"), _quantile("quantile", 1.0), 3),
-            "percentile": (("x", "q", "axis", "method", "keepdims"), _quantile("percentile", 100.0), 3),
-            "searchsorted": (("a", "v", "side"), searchsorted, 1),
-            "interp": (("x", "xp", "fp", "left", "right"), interp, 2),
-        }
-    )
-    | {name: _along_last(name, operation) for name, operation in (("sort", sort), ("argsort", argsort))}
-)
+SORTING: Mapping[str, Builtin] = builtins(
+    {
+        "median": (("x", "axis", "keepdims"), median, 2),
+        "quantile": (("x", "q", "axis", "method", "keepdims"), _quantile("quantile", 1.0), 3),
+        "percentile": (("x", "q", "axis", "method", "keepdims"), _quantile("percentile", 100.0), 3),
+        "searchsorted": (("a", "v", "side"), searchsorted, 1),
+        "interp": (("x", "xp", "fp", "left", "right"), interp, 2),
+    }
+) | {name: _along_last(name, operation) for name, operation in (("sort", sort), ("argsort", argsort))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -175,14 +174,11 @@ def _added(
     return Read(made, tuple(Index(a) for a in lead) + identity(shape))
 
 
-STATISTICS: Mapping[str, Builtin] = MappingProxyType(
-    builtins(
-        {
-            "average": (("x", "axis", "weights", "keepdims"), average, 3),
-            "cov": (("m", "y", "rowvar", "bias", "ddof"), cov, 4),
-            "bincount": (("x", "weights", "minlength", "length"), bincount, 3),
-            "segment_sum": (("data", "segment_ids", "num_segments"), segment_sum, 0),
-        }
-    )
-    | {name: _softmax(name) for name in ("softmax", "log_softmax")}
-)
+STATISTICS: Mapping[str, Builtin] = builtins(
+    {
+        "average": (("x", "axis", "weights", "keepdims"), average, 3),
+        "cov": (("m", "y", "rowvar", "bias", "ddof"), cov, 4),
+        "bincount": (("x", "weights", "minlength", "length"), bincount, 3),
+        "segment_sum": (("data", "segment_ids", "num_segments"), segment_sum, 0),
+    }
+) | {name: _softmax(name) for name in ("softmax", "log_softmax")}

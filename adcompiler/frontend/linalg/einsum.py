@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -124,4 +123,4 @@ def _spread(value: Value, axes: Axes, order: Axes) -> Value:
     return rearranging.moved(value, shape, places)
 
 
-EINSUM: Mapping[str, Builtin] = MappingProxyType({"einsum": einsum})
+EINSUM: Mapping[str, Builtin] = {"einsum": einsum}

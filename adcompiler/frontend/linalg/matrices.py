@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -198,20 +197,17 @@ def _identity(context: Context, n: AnyValue, span: Span) -> Value:
     return eye(context, n, None, None, span)
 
 
-MATRICES: Mapping[str, Builtin] = MappingProxyType(
-    builtins(
-        {
-            "eye": (("n", "m", "k"), eye, 2),
-            "identity": (("n",), _identity, 0),
-            "diag": (("x", "k"), diag, 1),
-            "diagonal": (("x", "k"), diagonal, 1),
-            "trace": (("x",), trace, 0),
-            "outer": (("x", "y"), outer, 0),
-            "inner": (("x", "y"), inner, 0),
-            "vdot": (("x", "y"), vdot, 0),
-            "tensordot": (("x", "y", "axes"), tensordot, 1),
-            "kron": (("x", "y"), kron, 0),
-        }
-    )
-    | {"tril": _triangle("tril", "less_equal"), "triu": _triangle("triu", "greater_equal")}
-)
+MATRICES: Mapping[str, Builtin] = builtins(
+    {
+        "eye": (("n", "m", "k"), eye, 2),
+        "identity": (("n",), _identity, 0),
+        "diag": (("x", "k"), diag, 1),
+        "diagonal": (("x", "k"), diagonal, 1),
+        "trace": (("x",), trace, 0),
+        "outer": (("x", "y"), outer, 0),
+        "inner": (("x", "y"), inner, 0),
+        "vdot": (("x", "y"), vdot, 0),
+        "tensordot": (("x", "y", "axes"), tensordot, 1),
+        "kron": (("x", "y"), kron, 0),
+    }
+) | {"tril": _triangle("tril", "less_equal"), "triu": _triangle("triu", "greater_equal")}

@@ -7,7 +7,6 @@ definite, gives NaN (a determinant of 0), where NumPy raises an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.matrices import eye, index, matrix
@@ -156,13 +155,11 @@ def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue
     return _solved(context, "solve_triangular", triangle, b, lambda a, b: call(routine, a, b), span)
 
 
-LINALG: Mapping[str, Builtin] = MappingProxyType(
-    {
-        "solve": builtin("solve", ("a", "b"), solve),
-        "inv": builtin("inv", ("a",), inv),
-        "det": builtin("det", ("a",), det),
-        "slogdet": builtin("slogdet", ("a",), slogdet),
-        "cholesky": builtin("cholesky", ("a",), cholesky),
-        "solve_triangular": builtin("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
-    }
-)
+LINALG: Mapping[str, Builtin] = {
+    "solve": builtin("solve", ("a", "b"), solve),
+    "inv": builtin("inv", ("a",), inv),
+    "det": builtin("det", ("a",), det),
+    "slogdet": builtin("slogdet", ("a",), slogdet),
+    "cholesky": builtin("cholesky", ("a",), cholesky),
+    "solve_triangular": builtin("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
+}
